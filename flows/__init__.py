@@ -1,0 +1,1 @@
+"""What a user presses: Prefect flows, presets and the `mcvrp` command."""

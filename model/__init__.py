@@ -1,0 +1,1 @@
+"""The mathematics of the MCVRP: problem, network, loss, decoding, curriculum. No Prefect, Ray or files."""

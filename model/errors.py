@@ -1,0 +1,13 @@
+"""The exceptions that a user can act on; the command prints their message as one sentence."""
+
+
+class McvrpError(Exception):
+    """Bad input or environment: the message names the file, row or field, and the mend."""
+
+    exit_code = 2
+
+
+class IncompleteError(McvrpError):
+    """The work was done in part; the message says what is missing."""
+
+    exit_code = 1

@@ -1,0 +1,333 @@
+"""The Montreal CVRP: a city, the orders of one day on it, the routes that serve them. NumPy only.
+
+Node 0 is the depot of every city, nodes 1..m are its customers. An instance picks some of
+the customers; a solution is written in the city's node numbers, never in positions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import McvrpError
+
+DEPOT = 0
+COST_TOLERANCE = 1e-9  # two float64 sums of the same legs in another order agree to this
+
+# Table 1 of the paper: customers from, to (inclusive), capacity from, to (inclusive).
+CAPACITY_TABLE = (
+    (20, 49, 30, 39),
+    (50, 99, 40, 49),
+    (100, 199, 50, 59),
+    (200, 400, 60, 69),
+    (401, 1000, 70, 79),
+)
+
+
+def capacity_range(n: int) -> tuple[int, int]:
+    """Return the smallest and the largest vehicle capacity for ``n`` customers (Table 1).
+
+    Raises
+    ------
+    McvrpError
+        If the table has no row for ``n``.
+    """
+    for first, last, low, high in CAPACITY_TABLE:
+        if first <= n <= last:
+            return low, high
+    raise McvrpError(
+        f"no capacity rule for {n} customers: the table covers 20 to 1000; give capacity = [low, high]"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class City:
+    """A depot and the fixed set of addresses that it serves.
+
+    Parameters
+    ----------
+    xy
+        Coordinates in the city's own unit, float64 ``(m + 1, 2)``; row 0 is the depot.
+    matrix
+        Travel cost from row to column in the city's own unit, float64 ``(m + 1, m + 1)``,
+        symmetric or not. Without it, costs are straight lines.
+    origin, scale
+        The frame that the model sees: ``(xy - origin) / scale`` lies in the unit square.
+    unit
+        What a cost of 1 means: "unit" for a synthetic city, "m" for metres.
+
+    Raises
+    ------
+    McvrpError
+        If a shape is wrong, a value is not finite, a cost is negative, or a node lies
+        outside the frame.
+    """
+
+    xy: NDArray[np.float64]
+    matrix: NDArray[np.float64] | None = None
+    origin: tuple[float, float] = (0.0, 0.0)
+    scale: float = 1.0
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        xy = _frozen(self.xy, np.float64)
+        object.__setattr__(self, "xy", xy)
+        if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2:
+            raise McvrpError(f"a city needs (m + 1, 2) coordinates, depot first, not {xy.shape}")
+        if not np.isfinite(xy).all():
+            row = int(np.flatnonzero(~np.isfinite(xy).all(axis=1))[0])
+            raise McvrpError(f"node {row} of the city has no finite coordinates: {xy[row].tolist()}")
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
+        unit_xy = self.unit_xy
+        outside = np.flatnonzero(((unit_xy < -1e-12) | (unit_xy > 1 + 1e-12)).any(axis=1))
+        if len(outside):
+            raise McvrpError(
+                f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
+            )
+        if self.matrix is not None:
+            matrix = _frozen(self.matrix, np.float64)
+            object.__setattr__(self, "matrix", matrix)
+            if matrix.shape != (len(xy), len(xy)):
+                raise McvrpError(
+                    f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}"
+                )
+            if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
+                row, column = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))[0]
+                raise McvrpError(f"the travel cost from node {row} to node {column} is not a cost")
+
+    @classmethod
+    def uniform(cls, customers: int, seed: int) -> City:
+        """Return the synthetic city of Sec. 5.1: uniform on the unit square, depot at its centre."""
+        if customers < 1:
+            raise McvrpError(f"a city needs at least one customer, not {customers}")
+        uniforms = philox_uniforms(philox_key("city", str(seed)), (0, customers), 2 * customers)
+        return cls(np.vstack([[0.5, 0.5], uniforms.reshape(-1, 2)]))
+
+    @property
+    def customers(self) -> int:
+        """The number m of customers."""
+        return len(self.xy) - 1
+
+    @cached_property
+    def city_id(self) -> str:
+        """Content hash: equal for equal coordinates, frame, unit and matrix on any machine."""
+        digest = hashlib.sha256(b"mcvrp-city-1")
+        digest.update(self.xy.astype("<f8").tobytes())
+        digest.update(np.array([*self.origin, self.scale], dtype="<f8").tobytes())
+        digest.update(self.unit.encode())
+        if self.matrix is not None:
+            digest.update(b"matrix" + self.matrix.astype("<f8").tobytes())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether a route costs the same in both directions."""
+        return self.matrix is None or bool(np.array_equal(self.matrix, self.matrix.T))
+
+    @property
+    def unit_xy(self) -> NDArray[np.float64]:
+        """Coordinates in the frame of the model, ``(m + 1, 2)`` in [0, 1]."""
+        return (self.xy - np.asarray(self.origin)) / self.scale
+
+    @cached_property
+    def angles(self) -> NDArray[np.float64]:
+        """Angle of each node about the depot in [0, 2 pi), counter-clockwise from +x; depot 0."""
+        delta = self.xy - self.xy[DEPOT]
+        return np.mod(np.arctan2(delta[:, 1], delta[:, 0]), 2 * np.pi)
+
+    def legs(self, path: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the cost of each leg of ``path``, ``(len(path) - 1,)``."""
+        if self.matrix is not None:
+            return self.matrix[path[:-1], path[1:]]
+        delta = self.xy[path[1:]] - self.xy[path[:-1]]
+        return np.hypot(delta[:, 0], delta[:, 1])
+
+    def costs(self, nodes: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the travel costs between ``nodes``, ``(k, k)``, from row to column."""
+        if self.matrix is not None:
+            return self.matrix[np.ix_(nodes, nodes)]
+        xy = self.xy[nodes]
+        delta = xy[:, None, :] - xy[None, :, :]
+        return np.hypot(delta[..., 0], delta[..., 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """The orders of one day: who wants how much, and what a vehicle holds.
+
+    Parameters
+    ----------
+    city_id
+        The city that the customers live in.
+    ids
+        Node numbers of the customers, uint32 ``(n,)``, ascending.
+    demands
+        Their demands, uint16 ``(n,)``, in units of capacity.
+    capacity
+        What one vehicle holds.
+
+    Raises
+    ------
+    McvrpError
+        If ids repeat, are not ascending or name the depot, or a demand is 0 or above the capacity.
+    """
+
+    city_id: str
+    ids: NDArray[np.uint32]
+    demands: NDArray[np.uint16]
+    capacity: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", _frozen(self.ids, np.uint32))
+        object.__setattr__(self, "demands", _frozen(self.demands, np.uint16))
+        if self.ids.ndim != 1 or self.ids.shape != self.demands.shape or not len(self.ids):
+            raise McvrpError(
+                f"an instance needs one demand a customer: {self.ids.shape} ids, {self.demands.shape} demands"
+            )
+        if self.ids[0] == DEPOT or (np.diff(self.ids.astype(np.int64)) <= 0).any():
+            raise McvrpError("the customers of an instance must be distinct, ascending and not the depot")
+        if (self.demands < 1).any():
+            raise McvrpError(f"customer {self.ids[self.demands < 1][0]} has no demand")
+        if (self.demands > self.capacity).any():
+            worst = int(np.argmax(self.demands))
+            raise McvrpError(
+                f"customer {self.ids[worst]} wants {self.demands[worst]}, a vehicle holds {self.capacity}"
+            )
+
+    @property
+    def n(self) -> int:
+        """The number of customers."""
+        return len(self.ids)
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """The depot and the customers, int64 ``(n + 1,)``: position 0 is the depot."""
+        return np.concatenate([[DEPOT], self.ids.astype(np.int64)])
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Routes in the city's node numbers, the depot left out."""
+
+    routes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, routes: Iterable[Iterable[int]]) -> Solution:
+        """Return the solution with ``routes``, empty ones dropped."""
+        return cls(tuple(route for route in (tuple(map(int, r)) for r in routes) if route))
+
+    @classmethod
+    def from_path(cls, path: Iterable[int]) -> Solution:
+        """Return the solution whose depot-separated sequence is ``path``."""
+        routes: list[list[int]] = [[]]
+        for node in path:
+            if node == DEPOT:
+                routes.append([])
+            else:
+                routes[-1].append(int(node))
+        return cls.of(routes)
+
+    @property
+    def path(self) -> NDArray[np.int64]:
+        """The sequence 0, route, 0, route, ..., 0."""
+        return np.array([DEPOT] + [node for route in self.routes for node in (*route, DEPOT)])
+
+
+def cost(city: City, solution: Solution) -> float:
+    """Return the total travel cost of ``solution`` in the city's unit."""
+    return float(city.legs(solution.path).sum())
+
+
+def infeasibility(instance: Instance, solution: Solution) -> str | None:
+    """Return why ``solution`` does not serve ``instance``, or None when it does."""
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    served: set[int] = set()
+    for number, route in enumerate(solution.routes, start=1):
+        load = 0
+        for node in route:
+            if node not in demand:
+                return f"node {node} of route {number} is not a customer of the instance"
+            if node in served:
+                return f"customer {node} served twice"
+            served.add(node)
+            load += demand[node]
+        if load > instance.capacity:
+            return f"route {number} carries {load}, a vehicle holds {instance.capacity}"
+    missing = demand.keys() - served
+    if missing:
+        return f"customer {min(missing)} not served ({len(missing)} missing)"
+    return None
+
+
+def canonical(city: City, solution: Solution) -> Solution:
+    """Return ``solution`` with one orientation and one order for all routes.
+
+    Every route runs counter-clockwise: the area that it encloses with the depot is positive
+    (when it is zero, the end with the smaller number comes first). Routes of a city with
+    asymmetric costs keep their direction. Routes are sorted by the polar angle of their
+    centroid about the depot, in [0, 2 pi) from +x, ties by smallest node. (Appendix on
+    route-level permutation invariance: in random order the paper's models were poor.)
+    """
+    if not solution.routes:
+        return solution
+    routes = solution.routes
+    if city.symmetric:
+        routes = tuple(_counter_clockwise(city, route) for route in routes)
+    angle = route_angles(city, routes)
+    order = sorted(range(len(routes)), key=lambda k: (angle[k], min(routes[k])))
+    return Solution(tuple(routes[k] for k in order))
+
+
+def route_angles(city: City, routes: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Return the angle in [0, 2 pi) of each route's centroid (depot excluded) about the depot."""
+    lengths = np.array([len(route) for route in routes])
+    delta = city.xy[np.concatenate([np.asarray(r, dtype=np.int64) for r in routes])] - city.xy[DEPOT]
+    sums = np.add.reduceat(delta, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=0)
+    return np.mod(np.arctan2(sums[:, 1], sums[:, 0]), 2 * np.pi)
+
+
+def _counter_clockwise(city: City, route: tuple[int, ...]) -> tuple[int, ...]:
+    delta = city.xy[list(route)] - city.xy[DEPOT]  # the depot is the origin: its terms vanish
+    doubled_area = float((delta[:-1, 0] * delta[1:, 1] - delta[1:, 0] * delta[:-1, 1]).sum())
+    if doubled_area < 0 or (doubled_area == 0 and route[-1] < route[0]):
+        return route[::-1]
+    return route
+
+
+# Random numbers ------------------------------------------------------------------------------
+# The raw words of Philox 4x64 are the same everywhere and for ever; the methods of NumPy's
+# Generator are not, so everything random that must be reproducible starts from these two.
+
+
+def philox_key(*parts: str) -> int:
+    """Return a 128-bit key for the random stream named by ``parts``."""
+    return int.from_bytes(hashlib.sha256("\0".join(("mcvrp", *parts)).encode()).digest()[:16], "little")
+
+
+def philox_uniforms(key: int, stream: tuple[int, int], count: int) -> NDArray[np.float64]:
+    """Return ``count`` doubles in [0, 1) of the Philox stream ``stream`` under ``key``, ``(count,)``."""
+    counter = np.array([0, *stream, 0], dtype=np.uint64)
+    words = np.random.Philox(key=_two_words(key), counter=counter).random_raw(count)
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def philox_order(key: int, stream: tuple[int, int], count: int) -> NDArray[np.int64]:
+    """Return a uniformly random permutation of ``0..count-1``, ``(count,)``."""
+    return np.argsort(philox_uniforms(key, stream, count), kind="stable")
+
+
+def _two_words(key: int) -> NDArray[np.uint64]:
+    return np.array([key & (2**64 - 1), key >> 64], dtype=np.uint64)
+
+
+def _frozen(values: Any, dtype: type) -> NDArray[Any]:
+    array: NDArray[Any] = np.array(values, dtype=dtype)  # a copy: nobody else may change it
+    array.setflags(write=False)
+    return array
