@@ -1,0 +1,163 @@
+"""The nine features of a token and the feasibility mask, computed on the device (Sec. 4.2).
+
+A batch carries node numbers, demands and capacities only. Coordinates, rotation and the
+features (x, y, d, t, kappa, gamma, omega, c, a) come from the city's table, which lives on
+the device. Symbols in shapes: B instances, T = n + 1 nodes of an instance with the depot at
+position 0, L tokens of a solution's path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.problem import DEPOT, City
+
+FEATURES = 9
+_C, _A = 7, 8  # where load and served demand stand among the features
+
+
+@dataclass(frozen=True)
+class CityTable:
+    """What the features need to know of a city, one row a node.
+
+    ``delta`` float32 ``(m + 1, 2)`` is each node's offset from the depot in the model's
+    frame, ``depot`` ``(2,)`` the depot itself, ``kappa`` ``(m + 1,)`` the distance to the
+    depot over the city's largest.
+    """
+
+    delta: Tensor
+    depot: Tensor
+    kappa: Tensor
+
+    @classmethod
+    def of(cls, city: City, device: torch.device | str = "cpu") -> CityTable:
+        """Return the table of ``city`` on ``device``."""
+        xy = city.unit_xy
+        delta = xy - xy[DEPOT]
+        distance = np.hypot(delta[:, 0], delta[:, 1])
+        largest = distance.max() or 1.0  # every customer at the depot: all distances are 0
+        return cls(
+            *(torch.tensor(a, dtype=torch.float32) for a in (delta, xy[DEPOT], distance / largest))
+        ).to(device)
+
+    def to(self, device: torch.device | str) -> CityTable:
+        """Return the table on ``device``."""
+        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Instances of a batch and, for training, their solutions; padded to the longest.
+
+    Parameters
+    ----------
+    ids
+        Node numbers in the city, int64 ``(B, T)``; position 0 is the depot, padding is 0.
+    demands
+        Demands in units, float32 ``(B, T)``; 0 at the depot and at padding.
+    capacity
+        float32 ``(B,)``.
+    lengths
+        Nodes of each instance, n + 1, int64 ``(B,)``.
+    path
+        Solutions as positions into the instance, int64 ``(B, L)``: 0, route, 0, ..., 0, then
+        padding with 0.
+    path_lengths
+        Tokens of each path, both end depots included, int64 ``(B,)``.
+    angle
+        Rotation about the depot in radians, float32 ``(B,)``; None leaves the city as it is.
+    """
+
+    ids: Tensor
+    demands: Tensor
+    capacity: Tensor
+    lengths: Tensor
+    path: Tensor
+    path_lengths: Tensor
+    angle: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Return the batch on ``device``."""
+        present = [f.name for f in fields(self) if getattr(self, f.name) is not None]
+        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in present})
+
+
+def problem_features(
+    table: CityTable, ids: Tensor, demands: Tensor, capacity: Tensor, angle: Tensor | None = None
+) -> Tensor:
+    """Return the features of problem tokens, ``(B, T, 9)``; c = a = 0.
+
+    A rotation turns the city about the depot by ``angle`` ``(B,)``, counter-clockwise;
+    coordinates are not rescaled afterwards.
+    """
+    delta = table.delta[ids]  # (B, T, 2)
+    if angle is not None:
+        cos, sin = angle.cos()[:, None], angle.sin()[:, None]  # (B, 1)
+        dx, dy = delta.unbind(-1)
+        delta = torch.stack([dx * cos - dy * sin, dx * sin + dy * cos], dim=-1)
+    norm = delta.norm(dim=-1, keepdim=True)
+    direction = torch.where(norm > 0, delta / norm.clamp_min(1e-12), torch.zeros_like(delta))
+    is_depot = (ids == DEPOT).to(delta.dtype)
+    zeros = torch.zeros_like(is_depot)
+    scalars = torch.stack([demands / capacity[:, None], is_depot, table.kappa[ids]], dim=-1)
+    rest = torch.stack([zeros, zeros], dim=-1)
+    return torch.cat([table.depot + delta, scalars, direction, rest], dim=-1)
+
+
+def loads(demands: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the vehicle has delivered on its route and in all, after each token, ``(B, L)`` each."""
+    served = demands.gather(1, path).cumsum(1)
+    at_depot = torch.where(path == 0, served, torch.zeros_like(served))
+    return served - at_depot.cummax(1).values, served
+
+
+def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: Tensor) -> Tensor:
+    """Return the features of solution tokens, ``(B, L, 9)``.
+
+    They are the node's problem features with c = load of the current route after the node
+    over the capacity, and a = demand served so far, the node included, over the total.
+    """
+    load, served = loads(demands, path)
+    nodes = problem[..., :_C].gather(1, path[..., None].expand(-1, -1, _C))
+    total = demands.sum(1, keepdim=True)
+    return torch.cat([nodes, (load / capacity[:, None])[..., None], (served / total)[..., None]], dim=-1)
+
+
+def with_loads(nodes: Tensor, load_share: Tensor, served_share: Tensor) -> Tensor:
+    """Return problem features ``(..., 9)`` with c and a set: the token of one decoding step."""
+    return torch.cat([nodes[..., :_C], load_share[..., None], served_share[..., None]], dim=-1)
+
+
+def feasible(demands: Tensor, remaining: Tensor, served: Tensor, at_depot: Tensor, inside: Tensor) -> Tensor:
+    """Return which nodes of an instance may come next: the mask M of Eq. H, bool ``(..., T)``.
+
+    Parameters
+    ----------
+    demands
+        ``(..., T)``, 0 at the depot.
+    remaining
+        Capacity left on the current route, ``(...)``.
+    served
+        Whether each node has been served, bool ``(..., T)``; the depot's entry is ignored.
+    at_depot
+        Whether the last node was the depot, bool ``(...)``.
+    inside
+        Which positions are nodes of the instance, not padding, bool ``(..., T)``.
+    """
+    allowed = inside & ~served & (demands <= remaining[..., None])
+    depot = ~at_depot
+    return torch.cat([depot[..., None], allowed[..., 1:]], dim=-1)
+
+
+def feasible_along(demands: Tensor, capacity: Tensor, lengths: Tensor, path: Tensor) -> Tensor:
+    """Return which nodes may follow each token of ``path``, bool ``(B, L, T)``."""
+    served = torch.zeros(*path.shape, demands.shape[1], dtype=torch.bool, device=path.device)
+    served.scatter_(2, path[..., None], True)
+    served = served.cumsum(1) > 0
+    load, _ = loads(demands, path)
+    inside = torch.arange(demands.shape[1], device=path.device) < lengths[:, None]
+    return feasible(demands[:, None, :], capacity[:, None] - load, served, path == 0, inside[:, None, :])

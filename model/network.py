@@ -1,0 +1,264 @@
+"""FM-MCVRP: an encoder-decoder transformer whose vocabulary is the city (Sec. 4.2).
+
+The paper gives dimensions only. We take pre-norm blocks, GELU, LayerNorm, one 9 -> D input
+projection each for encoder and decoder, no positional encoding, dropout where PyTorch's own
+transformer has it, and no bias in the output layer, which both streams share. At the
+paper's size that makes 206 M parameters.
+
+This file knows tensors, not instances: features come from `model.features`, choices are
+made in `model.decoding`. Symbols in shapes: B instances, T problem tokens, L solution
+tokens, D dimension, H heads, K = D / H; in decoding, G groups of S samples that share an
+instance and its rotation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.errors import McvrpError
+from model.features import FEATURES
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The shape of the network; the defaults are the paper's (Sec. 5.2)."""
+
+    classes: int = 10_001
+    dim: int = 768
+    heads: int = 12
+    encoder_layers: int = 12
+    decoder_layers: int = 12
+    ff: int = 3072
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "dim", "heads", "encoder_layers", "decoder_layers", "ff"):
+            if getattr(self, name) < 1:
+                raise McvrpError(f"network.{name} must be at least 1, not {getattr(self, name)}")
+        if self.dim % self.heads:
+            raise McvrpError(f"network.dim {self.dim} is not a multiple of network.heads {self.heads}")
+        if not 0 <= self.dropout < 1:
+            raise McvrpError(f"network.dropout must be in [0, 1), not {self.dropout}")
+
+    def parameters(self) -> int:
+        """Return the number of parameters, without building the network."""
+        d, norm = self.dim, 2 * self.dim
+        attention = 4 * d * d + 4 * d
+        mlp = 2 * d * self.ff + d + self.ff
+        encoder = self.encoder_layers * (attention + mlp + 2 * norm)
+        decoder = self.decoder_layers * (2 * attention + mlp + 3 * norm)
+        return encoder + decoder + 2 * norm + 2 * (FEATURES + 1) * d + self.classes * d
+
+
+class Attention(nn.Module):
+    """Multi-head attention; keys and values may come from elsewhere (cross) or from a cache."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.dropout
+        self.query = nn.Linear(config.dim, config.dim)
+        self.key_value = nn.Linear(config.dim, 2 * config.dim)
+        self.out = nn.Linear(config.dim, config.dim)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of ``x`` ``(B, T, D)``, each ``(B, H, T, K)``."""
+        key, value = self.key_value(x).chunk(2, dim=-1)
+        return self._split(key), self._split(value)
+
+    def forward(
+        self, x: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Return what each token of ``x`` ``(B, L, D)`` gathers from the keys it may see."""
+        dropout = self.dropout if self.training else 0.0
+        key, value = keys_values
+        y = F.scaled_dot_product_attention(
+            self._split(self.query(x)), key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
+        return self.out(y.transpose(1, 2).flatten(2))  # (B, H, L, K) -> (B, L, D)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # (B, L, D) -> (B, H, L, K)
+
+
+class Mlp(nn.Module):
+    """The feed-forward layer."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.dim, config.ff)
+        self.out = nn.Linear(config.ff, config.dim)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's output, ``(B, L, D)``."""
+        return self.out(self.dropout(F.gelu(self.inner(x))))
+
+
+class EncoderBlock(nn.Module):
+    """Fully visible self-attention, then the feed-forward layer."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.norm_self, self.norm_mlp = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
+        self.attention, self.mlp = Attention(config), Mlp(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the block's output, ``(B, T, D)``; ``mask`` is True where a key may be seen."""
+        y = self.norm_self(x)
+        x = x + self.dropout(self.attention(y, self.attention.keys_values(y), mask))
+        return x + self.dropout(self.mlp(self.norm_mlp(x)))
+
+
+class DecoderBlock(nn.Module):
+    """Causal self-attention, attention to the problem tokens, then the feed-forward layer."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.norm_self, self.norm_cross = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
+        self.norm_mlp = nn.LayerNorm(config.dim)
+        self.attention, self.cross, self.mlp = Attention(config), Attention(config), Mlp(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        """Return the block's output for all tokens at once, ``(B, L, D)``."""
+        y = self.norm_self(x)
+        x = x + self.dropout(self.attention(y, self.attention.keys_values(y), causal=True))
+        return self._rest(x, memory, mask)
+
+    def step(
+        self,
+        x: Tensor,
+        cache: tuple[Tensor, Tensor],
+        t: int,
+        memory: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+    ) -> Tensor:
+        """Return the block's output for token ``t`` of every sample, ``(G, S, D)``.
+
+        Samples stand where tokens stand in training: they attend to their group's problem
+        tokens as one query block, so the group's keys are read, never copied.
+        """
+        samples = x.flatten(0, 1)[:, None]  # (G, S, D) -> (G * S, 1, D)
+        y = self.norm_self(samples)
+        for stored, new in zip(cache, self.attention.keys_values(y), strict=True):
+            stored[:, :, t] = new[:, :, 0]
+        seen = (cache[0][:, :, : t + 1], cache[1][:, :, : t + 1])
+        samples = samples + self.dropout(self.attention(y, seen))
+        return self._rest(samples.view_as(x), memory, mask)
+
+    def _rest(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        x = x + self.dropout(self.cross(self.norm_cross(x), memory, mask))
+        return x + self.dropout(self.mlp(self.norm_mlp(x)))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the decoder knows of the problems: keys and values of each layer, and who may be seen."""
+
+    keys_values: list[tuple[Tensor, Tensor]]  # each (B, H, T, K)
+    mask: Tensor | None  # bool (B, 1, 1, T)
+
+    def select(self, rows: Tensor) -> Memory:
+        """Return the memory of some of the problems."""
+        mask = None if self.mask is None else self.mask[rows]
+        return Memory([(key[rows], value[rows]) for key, value in self.keys_values], mask)
+
+
+Cache = list[tuple[Tensor, Tensor]]  # keys and values of each decoder layer, (G * S, H, Lmax, K)
+
+
+class FmMcvrp(nn.Module):
+    """The network of Fig. 1: problem features in, node scores of encoder and decoder out."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder_input = nn.Linear(FEATURES, config.dim)
+        self.decoder_input = nn.Linear(FEATURES, config.dim)
+        self.encoder = nn.ModuleList(EncoderBlock(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_layers))
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
+        self.output = nn.Linear(config.dim, config.classes, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.apply(_initialise)
+        for block in [*self.encoder, *self.decoder]:
+            for name, layer in block.named_modules():
+                if name.split(".")[-1] == "out":  # each residual branch adds variance: start them small
+                    layer.weight.data /= (2 * max(config.encoder_layers, config.decoder_layers)) ** 0.5
+
+    @property
+    def _decoder_blocks(self) -> list[DecoderBlock]:
+        return cast(list[DecoderBlock], list(self.decoder))
+
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """Return what phase I trains: the encoder and the shared output layer."""
+        parts = [self.encoder_input, self.encoder, self.encoder_norm, self.output]
+        return [p for part in parts for p in part.parameters()]
+
+    def encode(self, problem: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Return the node embeddings E, ``(B, T, D)``, of problem features ``(B, T, 9)``.
+
+        ``lengths`` ``(B,)`` counts the tokens that are not padding; None means all.
+        """
+        mask = _key_mask(lengths, problem.shape[1])
+        x = self.dropout(self.encoder_input(problem))
+        for block in self.encoder:
+            x = block(x, mask)
+        return self.encoder_norm(x)
+
+    def memory(self, embeddings: Tensor, lengths: Tensor | None = None) -> Memory:
+        """Return what the decoder's layers read of the embeddings E."""
+        keys_values = [block.cross.keys_values(embeddings) for block in self._decoder_blocks]
+        return Memory(keys_values, _key_mask(lengths, embeddings.shape[1]))
+
+    def decode(self, solution: Tensor, memory: Memory) -> Tensor:
+        """Return the embeddings G, ``(B, L, D)``, of solution features ``(B, L, 9)``, causally.
+
+        Padding at the end of a path needs no mask: no earlier token sees it.
+        """
+        x = self.dropout(self.decoder_input(solution))
+        for block, keys_values in zip(self.decoder, memory.keys_values, strict=True):
+            x = block(x, keys_values, memory.mask)
+        return self.decoder_norm(x)
+
+    def new_cache(self, samples: int, length: int) -> Cache:
+        """Return room for ``length`` tokens of ``samples`` = G * S paths."""
+        shape = (samples, self.config.heads, length, self.config.dim // self.config.heads)
+        weight = self.output.weight
+        return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.decoder]
+
+    def step(self, solution: Tensor, cache: Cache, t: int, memory: Memory) -> Tensor:
+        """Return the embeddings of token ``t``, ``(G, S, D)``, and keep its keys in ``cache``.
+
+        Equals position ``t`` of `decode` on the whole path.
+        """
+        x = self.decoder_input(solution)  # (G, S, 9) -> (G, S, D)
+        for block, stored, keys_values in zip(self._decoder_blocks, cache, memory.keys_values, strict=True):
+            x = block.step(x, stored, t, keys_values, memory.mask)
+        return self.decoder_norm(x)
+
+    def scores(self, embeddings: Tensor, ids: Tensor) -> Tensor:
+        """Return the scores of an instance's own nodes, ``(B, L, T)``: the columns of G W_o at ``ids``.
+
+        Every other node is masked, so its column need not be computed.
+        """
+        return embeddings @ self.output.weight[ids].transpose(1, 2)
+
+
+def _key_mask(lengths: Tensor | None, tokens: int) -> Tensor | None:
+    if lengths is None:
+        return None
+    return (torch.arange(tokens, device=lengths.device) < lengths[:, None])[:, None, None]
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=module.in_features**-0.5)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
