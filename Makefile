@@ -1,0 +1,71 @@
+# Two commands do everything from nothing: `make demo` and `make test`.
+#   LKH=0        leave out LKH-3 (elkai), which is free for academic and non-commercial use only
+#   PYTHON=...   the Python to build .venv with (3.11 to 3.13)
+
+PYTHON ?= python3
+LKH ?= 1
+STORE ?= store
+PRESET ?= laptop
+BIN := .venv/bin
+comma := ,
+EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
+STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-training clean help
+
+help:
+	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
+	@echo "make test        all tests but the slow ones      make test-full   the slow ones too"
+	@echo "make check       lint, types, layers              make format      format the code"
+	@echo "make bench-...   hgs, labels, training: measure; results go into BENCHMARKS.md by hand"
+
+demo: $(STAMP)
+	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-full: $(STAMP)
+	$(BIN)/python -m pytest
+
+# What `make test` has not run.
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-hgs: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_hgs_costs
+
+bench-labels: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_labels
+
+bench-training: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_training
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "mcvrp needs Python 3.11 to 3.13, $(PYTHON) is $$($(PYTHON) --version); set PYTHON=..." >&2; exit 2; }
+	@echo "Installing PyTorch, Ray, Prefect, DeepSpeed and the solvers into .venv: about 2 GB, usually 2 to 4 minutes."
+ifeq ($(LKH),1)
+	@echo "This includes LKH-3 (elkai), free for academic and non-commercial use only; 'make $(MAKECMDGOALS) LKH=0' leaves it out."
+endif
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]' 2> .venv/install.log || \
+	  { cat .venv/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
+	@rm -f .venv/.installed-*
+ifneq ($(LKH),1)
+	@$(BIN)/python -m pip uninstall --quiet --yes elkai 2>/dev/null || true
+endif
+	@touch $@
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,145 @@
+"""A Prefect server for one command: the one that is configured, else one of our own that leaves with us.
+
+Prefect's own way without a server (the "ephemeral" one) loses most of the task runs of a busy
+process. A real server keeps them; ours writes to the same database as `prefect server start`
+would, so the history stays.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from flows import settings
+from model.errors import McvrpError
+from tasks.processes import start_group, stop_group
+
+START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
+ANSWER_SECONDS = 10.0
+STOP_SECONDS = 1.0
+DRAIN_SECONDS = 2.0
+
+# What one run never needs: schedules, automations, workers. The recorder of task runs stays on.
+_SERVICES_OFF = (
+    "CANCELLATION_CLEANUP",
+    "FOREMAN",
+    "LATE_RUNS",
+    "PAUSE_EXPIRATIONS",
+    "SCHEDULER",
+    "TRIGGERS",
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the records of a run go: ``url`` of the API, and whether the server is our own."""
+
+    url: str
+    ours: bool
+
+    @property
+    def page(self) -> str:
+        """The address to open in a browser."""
+        return self.url.removesuffix("/api")
+
+
+@contextmanager
+def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
+    """Give Prefect a server for as long as the context lasts.
+
+    Parameters
+    ----------
+    say
+        Is told, in a sentence, what takes a while.
+
+    Raises
+    ------
+    McvrpError
+        If the configured server does not answer, or our own does not start.
+    """
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    configured = PREFECT_API_URL.value()
+    if configured:
+        url = str(configured).rstrip("/")
+        if not answers(url, ANSWER_SECONDS):
+            raise McvrpError(
+                f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
+                "(also in the Prefect profile) to have one started for the run"
+            )
+        yield Server(url, ours=False)
+        return
+    with tempfile.TemporaryFile("w+") as log:
+        port = _free_port()
+        server = Server(f"http://127.0.0.1:{port}/api", ours=True)
+        say("starting a Prefect server (4 s, the first time 15 s)")
+        process = _start(port, log)
+        try:
+            _wait(process, server.url, log)
+            with temporary_settings({PREFECT_API_URL: server.url}):
+                try:
+                    yield server
+                finally:
+                    _drain()
+        finally:
+            stop_group(process, grace=STOP_SECONDS)
+
+
+def answers(url: str, seconds: float) -> bool:
+    """Whether the API at ``url`` says within ``seconds`` that it is well."""
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=seconds) as response:
+            return bool(response.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _drain() -> None:
+    # Prefect sends events and logs from threads that, at exit, would look for our server for a minute.
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for worker in (EventsWorker, APILogWorker):
+        worker.drain_all(timeout=DRAIN_SECONDS)
+
+
+def _start(port: int, log: IO[str]) -> subprocess.Popen[str]:
+    # The program that `prefect server start` runs, without the launcher in between: a child of
+    # ours dies with us even when we are killed, a grandchild does not.
+    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    environment = settings.child_environment(
+        PREFECT_SERVER_API_HOST="127.0.0.1",
+        PREFECT_SERVER_API_PORT=str(port),  # the pages of the UI call this port, 4200 without it
+        **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF},
+    )
+    return start_group(command, env=environment, stdout=log, stderr=log)
+
+
+def _wait(process: subprocess.Popen[str], url: str, log: IO[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not answers(url, seconds=2.0):
+        if process.poll() is not None or time.monotonic() > deadline:
+            log.seek(0)
+            lines = log.read().strip().splitlines()
+            raise McvrpError(
+                "the Prefect server did not start"
+                + (f" ({lines[-1].strip()})" if lines else "")
+                + ": start one with `prefect server start` and set PREFECT_API_URL to its address"
+            )
+        time.sleep(0.1)

@@ -1,0 +1,58 @@
+"""What the environment says, and what we say to it: the only module here that touches it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+DEFAULT_STORE = "./store"
+
+# Nobody phones home from here, whatever the libraries' defaults are.
+_PRIVATE = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+# Library chatter stays out of the terminal; Prefect's logs still go to its server.
+_QUIET = {
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
+    "PYTHONWARNINGS": "ignore",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "error",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
+
+
+def store_uri(option: str | None) -> str:
+    """Return where the store is: ``option`` (--store), else $MCVRP_STORE, else ./store."""
+    return option or os.environ.get("MCVRP_STORE") or DEFAULT_STORE
+
+
+def prepare(*, verbose: bool) -> None:
+    """Set what the libraries, here and in every child process, read when they are imported.
+
+    What the user has set stays.
+    """
+    for name, value in (_PRIVATE if verbose else _PRIVATE | _QUIET).items():
+        os.environ.setdefault(name, value)
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """Return the environment for a child process: ours with ``changes``."""
+    return os.environ | changes
+
+
+def log_file() -> Path:
+    """Return a new path for the log of a run that failed: in ./logs, else where temporary files go."""
+    name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for folder in (Path("logs"), Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return (folder / name).resolve()
+    return Path(os.devnull)

@@ -1,0 +1,90 @@
+"""The loss is the mean over real tokens, however the batch is cut or padded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.features import CityTable, problem_features, solution_features
+from model.loss import losses
+from model.network import FmMcvrp, NetworkConfig
+from model.problem import City, Instance, Solution
+
+from .conftest import batch_of
+
+Pairs = list[tuple[Instance, Solution]]
+
+
+@pytest.fixture(scope="module")
+def model() -> FmMcvrp:
+    torch.manual_seed(0)
+    config = NetworkConfig(classes=61, dim=32, heads=4, encoder_layers=2, decoder_layers=2, ff=64)
+    return FmMcvrp(config).eval()
+
+
+def test_loss_equals_a_softmax_over_all_classes_with_mask_m(
+    model: FmMcvrp, city: City, pairs: Pairs
+) -> None:
+    """Scoring only the instance's nodes equals E W_o and G W_o + M over the whole city (Eq. F, H)."""
+    table = CityTable.of(city)
+    result = losses(model, table, batch_of(pairs))
+    problem_sum = solution_sum = 0.0
+    for instance, answer in pairs:
+        b = batch_of([(instance, answer)])
+        problem = problem_features(table, b.ids, b.demands, b.capacity)
+        embeddings = model.encode(problem)
+        log_f = model.output(embeddings)[0].double().log_softmax(-1)
+        problem_sum -= sum(log_f[k, node].item() for k, node in enumerate(instance.nodes))
+        path = b.path[:, :-1]
+        decoded = model.decode(
+            solution_features(problem, b.demands, b.capacity, path), model.memory(embeddings)
+        )
+        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+        served: set[int] = set()
+        load = 0
+        for step, node in enumerate(answer.path[:-1].tolist()):
+            load = 0 if node == 0 else load + demand[node]
+            served.add(node)
+            mask = torch.full((61,), -torch.inf, dtype=torch.double)
+            for customer, wanted in demand.items():
+                if customer not in served and load + wanted <= instance.capacity:
+                    mask[customer] = 0.0
+            if node != 0:
+                mask[0] = 0.0
+            log_h = (model.output(decoded[0, step]).double() + mask).log_softmax(-1)
+            solution_sum -= log_h[answer.path[step + 1]].item()
+    assert float(result.problem.loss_sum) == pytest.approx(problem_sum, rel=1e-5)
+    assert result.solution is not None
+    assert float(result.solution.loss_sum) == pytest.approx(solution_sum, rel=1e-5)
+    assert int(result.problem.tokens) == sum(i.n + 1 for i, _ in pairs)
+    assert int(result.solution.tokens) == sum(len(s.path) - 1 for _, s in pairs)
+
+
+def test_micro_batches_add_up_to_the_whole(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Sums and gradients of micro-batches equal those of the batch in one piece."""
+    table = CityTable.of(city)
+
+    def run(cuts: list[Pairs]) -> tuple[float, torch.Tensor]:
+        model.zero_grad()
+        total = 0.0
+        for cut in cuts:
+            part = losses(model, table, batch_of(cut))
+            assert part.solution is not None
+            loss = part.problem.loss_sum + part.solution.loss_sum
+            loss.backward()
+            total += float(loss)
+        return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+    whole, parts = run([pairs]), run([pairs[:1], pairs[1:4], pairs[4:]])
+    assert parts[0] == pytest.approx(whole[0], rel=1e-5)
+    torch.testing.assert_close(parts[1], whole[1], atol=2e-3, rtol=1e-4)
+
+
+def test_phase_one_touches_no_decoder_parameter(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """With the encoder's loss alone, exactly `encoder_parameters` get a gradient."""
+    model.zero_grad(set_to_none=True)
+    result = losses(model, CityTable.of(city), batch_of(pairs), train_decoder=False)
+    assert result.solution is None
+    result.problem.loss_sum.backward()
+    trained = {id(p) for p in model.parameters() if p.grad is not None}
+    assert trained == {id(p) for p in model.encoder_parameters()}
