@@ -41,6 +41,7 @@ def stopping_in_time(say: Callable[[str], None]) -> Iterator[None]:
             pass
         if not received:
             return
+        signal.alarm(0)  # Ray's own handler of SIGTERM has the process aborted after 3 s
         say("stopping ...")
         reader.settimeout(ORDERLY_SECONDS)
         with contextlib.suppress(TimeoutError):

@@ -21,7 +21,6 @@ _QUIET = {
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
     "PYTHONWARNINGS": "ignore",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_BACKEND_LOG_LEVEL": "error",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
 
@@ -56,3 +55,8 @@ def log_file() -> Path:
         if os.access(folder, os.W_OK):
             return (folder / name).resolve()
     return Path(os.devnull)
+
+
+def ray_address() -> str | None:
+    """Return the address of the Ray cluster to work on; None starts one on this machine."""
+    return os.environ.get("RAY_ADDRESS") or None

@@ -1,0 +1,154 @@
+"""The `mcvrp` command: reads the command line, catches every error once, says it in a line.
+
+Nothing heavy is imported here: `mcvrp --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from flows import settings
+from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
+from model.errors import McvrpError
+
+BAD_INPUT = 2
+
+# command, what it does
+_STAGES = {
+    "run": "the whole pipeline: city, labels, training, benchmark",
+    "plan": "what a run would cost, before it starts",
+    "label": "solve what is missing of the dataset",
+    "train": "train, or continue where training stopped",
+    "benchmark": "fill in the tables",
+}
+_LATER = {
+    "verify": "prove a dataset from its bytes",
+    "solve": "route a day's orders",
+    "nightly": "ingest, fine-tune, compare, promote",
+    "ui": "Prefect server and deployments",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise McvrpError(f"{message}; see {self.prog} --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    common = _Parser(add_help=False)
+    common.add_argument(
+        "--preset",
+        default="laptop",
+        metavar="NAME|FILE.toml",
+        help="smoke, laptop, paper or a file of yours (default: laptop)",
+    )
+    common.add_argument(
+        "--store", metavar="URI", help="where everything is kept: a folder or s3://bucket/prefix "
+        "(default: $MCVRP_STORE, else ./store)",
+    )  # fmt: skip
+    common.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change a field of the preset: label.count=500 (repeatable)",
+    )
+    common.add_argument("--json", action="store_true", help="the result as one JSON document on stdout")
+    common.add_argument("--verbose", action="store_true", help="what the libraries say, and tracebacks")
+
+    top = _Parser(prog="mcvrp", description="From a city to a model that routes any day's orders on it.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in _STAGES.items():
+        command = commands.add_parser(name, help=text, description=text, parents=[common])
+        if name == "train":
+            command.add_argument("--phase", help="train this phase alone, such as II-A")
+    city = commands.add_parser("city", help="create a city (import comes later)", description="Cities.")
+    of_city = city.add_subparsers(dest="action", required=True, metavar="create|import")
+    of_city.add_parser("create", help="make the preset's synthetic city", parents=[common])
+    of_city.add_parser("import", help="from your addresses (comes later)", parents=[common]).add_argument(
+        "file", nargs="?"
+    )
+    inspect = commands.add_parser("inspect", help="describe what is in the store", parents=[common])
+    inspect.add_argument("path", nargs="?", default="", help="a file or folder of the store (default: all)")
+    for name, text in _LATER.items():
+        later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
+        later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    return top
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0 done, 1 in part, 2 bad input, 130 interrupted."""
+    verbose = "--verbose" in arguments
+    try:
+        options = parser().parse_args(arguments)
+        settings.prepare(verbose=verbose)
+        from flows.commands import execute
+
+        outcome = execute(options)
+        document = json.dumps(outcome.document, indent=2, ensure_ascii=False) if options.json else None
+        sys.stdout.write(f"{document or outcome.text.rstrip()}\n")
+        sys.stdout.flush()
+        return 0
+    except McvrpError as error:
+        if verbose:
+            traceback.print_exc()
+        say(f"mcvrp: {one_line(error)}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say(CONTINUE)
+        return INTERRUPTED
+    except SystemExit as leaving:  # argparse after --help; Ray on SIGTERM
+        if not leaving.code:
+            return 0
+        say(CONTINUE)
+        return INTERRUPTED
+    except BrokenPipeError:  # `mcvrp plan | head`
+        sys.stdout = None  # type: ignore[assignment]  # nothing is left to flush
+        return 0
+    except BaseException as error:
+        if type(error).__name__ == "TerminationSignal":  # Prefect's word for SIGTERM
+            say(CONTINUE)
+            return INTERRUPTED
+        return _unexpected(error, verbose)
+
+
+def _unexpected(error: BaseException, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+        say(f"mcvrp: {type(error).__name__}: {one_line(error)}")
+        return BAD_INPUT
+    path = settings.log_file()
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    say(f"mcvrp: unexpected {type(error).__name__}: {one_line(error)[:300]} (the whole story: {path})")
+    return BAD_INPUT
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
+    cause = getattr(error, "cause", None)
+    return " ".join(str(cause if isinstance(cause, McvrpError) else error).split())
+
+
+def say(text: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def main() -> int:
+    """Run the command line of this process; the console entry."""
+    with stopping_in_time(say):
+        return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

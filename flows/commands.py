@@ -1,0 +1,174 @@
+"""What each command of `mcvrp` does: the flows, called in this process, and what to say afterwards."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flows import settings
+from flows.cli import say
+from flows.preset import load_preset
+from flows.spec import PipelineSpec
+from flows.summary import aligned, plain
+from model.errors import McvrpError
+from storage.store import Store
+from tasks.ray_cluster import local_cores
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found out: ``document`` for --json, ``text`` for a person."""
+
+    document: Any
+    text: str
+
+
+def execute(options: argparse.Namespace) -> Outcome:
+    """Run the command of ``options``.
+
+    Raises
+    ------
+    McvrpError
+        If the input or the environment is wrong; before work starts, wherever it can be seen then.
+    """
+    command = f"city {options.action}" if options.command == "city" else options.command
+    if command not in _COMMANDS:
+        raise McvrpError(f"mcvrp {command} is not there yet: it comes with a later version")
+    return _COMMANDS[command](options)
+
+
+def _run(options: argparse.Namespace) -> Outcome:
+    from flows.summary import pipeline_text
+
+    spec, store = _checked(options)
+
+    def work() -> Any:
+        from flows.pipeline import pipeline
+
+        return pipeline(spec, store.uri)
+
+    done = _on_record(work)
+    return Outcome(plain(done), pipeline_text(done))
+
+
+def _plan(options: argparse.Namespace) -> Outcome:
+    from flows.plan import make_plan, plan_text
+
+    plan = make_plan(load_preset(options.preset, options.overrides), options.preset)
+    return Outcome(plain(plan), plan_text(plan))
+
+
+def _city(options: argparse.Namespace) -> Outcome:
+    from flows.summary import city_figures
+
+    spec, store = _checked(options)
+
+    def work() -> Any:
+        from flows.city import city
+
+        return city(spec.city, store.uri)
+
+    done = _on_record(work)
+    return Outcome(plain(done), aligned(city_figures(done)))
+
+
+def _label(options: argparse.Namespace) -> Outcome:
+    from flows.summary import label_figures
+
+    spec, store = _checked(options, needs_city=True)
+
+    def work() -> Any:
+        from flows.label import label
+
+        return label(spec.city.name, spec.label, store.uri)
+
+    done = _on_record(work)
+    return Outcome(plain(done), aligned(label_figures(done)))
+
+
+def _train(options: argparse.Namespace) -> Outcome:
+    from flows.summary import phase_figures, train_figures
+
+    if options.phase is not None:
+        load_preset(options.preset, options.overrides).train.phase(options.phase)
+    spec, store = _checked(options, needs_city=True)
+
+    def work() -> Any:
+        from flows.train import train, train_phase_alone
+
+        if options.phase is not None:
+            return train_phase_alone(spec.city.name, spec.train, options.phase, store.uri)
+        return train(spec.city.name, spec.train, store.uri)
+
+    done = _on_record(work)
+    figures = train_figures(done) if options.phase is None else phase_figures(done)
+    return Outcome(plain(done), aligned(figures))
+
+
+def _benchmark(options: argparse.Namespace) -> Outcome:
+    from flows.summary import aligned_table, benchmark_figures
+
+    spec, store = _checked(options, needs_city=True)
+
+    def work() -> Any:
+        from flows.benchmark import benchmark
+
+        model = spec.train.model if spec.benchmark.neural else None
+        return benchmark(spec.city.name, spec.benchmark, model, store.uri)
+
+    done = _on_record(work)
+    table = aligned_table(done.summary.markdown.strip())
+    return Outcome(plain(done), f"{table}\n\n{aligned(benchmark_figures(done))}")
+
+
+def _inspect(options: argparse.Namespace) -> Outcome:
+    from flows.inspection import inspect
+
+    found = inspect(Store.open(settings.store_uri(options.store)), options.path)
+    return Outcome(found.document, found.text)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
+    "run": _run,
+    "plan": _plan,
+    "city create": _city,
+    "label": _label,
+    "train": _train,
+    "benchmark": _benchmark,
+    "inspect": _inspect,
+}
+
+
+def _checked(options: argparse.Namespace, *, needs_city: bool = False) -> tuple[PipelineSpec, Store]:
+    """Return spec and store, having looked for all that can be wrong before a server is started."""
+    spec = load_preset(options.preset, options.overrides)
+    store = Store.open(settings.store_uri(options.store))
+    if not settings.ray_address():
+        for field, workers in (("label", spec.label.workers), ("benchmark", spec.benchmark.workers)):
+            if workers is not None and workers > local_cores():
+                raise McvrpError(
+                    f"{field}.workers = {workers}, this machine has {local_cores()} cores: ask for no more"
+                )
+    if needs_city:
+        from storage.cities import load_city
+
+        load_city(store, spec.city.name)
+    return spec, store
+
+
+def _on_record(work: Callable[[], T]) -> T:
+    """Do ``work`` under a Prefect server, and see to it that every stage is on record afterwards."""
+    from flows.prefect_server import prefect_server
+    from flows.records import RECORDS
+
+    RECORDS.clear()
+    with prefect_server(say) as server:
+        if server.ours:
+            say(f"Prefect: {server.page} while this runs, `prefect server start` for the history")
+        result = work()
+        RECORDS.verify()
+    return result

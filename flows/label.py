@@ -1,0 +1,42 @@
+"""Flow `label`: every instance of a dataset solved, what is there already left alone."""
+
+from __future__ import annotations
+
+from prefect import flow, task
+
+from flows.artifacts import show_figures, showing_progress
+from flows.stages import flow_options, open_store, resuming_task_options
+from flows.summary import label_figures
+from storage.cities import load_city
+from storage.store import Store
+from tasks.labels import LabelSpec, LabelSummary, label_missing
+
+
+@task(name="solve", task_run_name="solve n={spec.smallest}–{spec.largest}", **resuming_task_options())
+def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
+    """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
+    with showing_progress("label"):
+        summary = label_missing(store, load_city(store, city), spec)
+    title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
+    show_figures("label", title, label_figures(summary))
+    return summary
+
+
+@flow(
+    name="label",
+    flow_run_name="label {label.dataset}, n={label.smallest}–{label.largest}, {label.count} each",
+    **flow_options(),
+)
+def label(city: str, label: LabelSpec, store: str | None = None) -> LabelSummary:
+    """Label a dataset; running it again does only what is missing.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    label
+        Sizes, number of instances, solver and its budget.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    return solve(open_store(store), city, label)

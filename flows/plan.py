@@ -1,0 +1,250 @@
+"""What a run would cost, before it starts: arithmetic on the spec, times from measured rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.spec import PipelineSpec
+from flows.summary import aligned
+from model.curriculum import Curriculum
+from model.network import NetworkConfig
+from model.problem import CAPACITY_TABLE
+from tasks.benchmark_spec import NEURAL, MethodName
+from tasks.labels import LabelSpec, seconds_an_instance
+from tasks.progress import duration
+from tasks.ray_cluster import local_cores
+
+CLUSTER_CORES = 384  # the processes that the paper labelled with
+HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
+GPUS_OF_THE_PAPER = 16
+
+# Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.
+FLOPS_A_CORE = 2.3e10  # of training, small networks
+START_SECONDS = 10.0  # of the Ray session and of every phase
+# Bytes of a label row in a large file: 25 + n (0.41 log2(customers of the city) - 0.2).
+ROW_BYTES, NODE_BYTES_A_BIT, NODE_BYTES = 25.0, 0.41, -0.2
+CHECKPOINTS_KEPT = 2
+BYTES_A_PARAMETER = 12  # fp32 weights and two moments
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes."""
+
+    instances: int
+    core_hours: float
+    cores: int
+    seconds: float
+    cluster_cores: int
+    cluster_seconds: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """A phase of training; ``seconds`` on the ``cores`` at hand, ``paper_hours`` on the paper's 16 GPUs."""
+
+    phase: str
+    trains: str
+    samples: int
+    steps: int
+    tokens: int
+    seconds: float
+    paper_hours: float | None
+
+
+@dataclass(frozen=True)
+class BenchmarkPlan:
+    """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all."""
+
+    instances: int
+    core_hours: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run of ``preset`` would cost on ``cores`` processor cores."""
+
+    preset: str
+    cores: int
+    customers: int
+    parameters: int
+    label: LabelPlan
+    phases: tuple[PhasePlan, ...]
+    benchmark: BenchmarkPlan
+    bytes: float
+    seconds: float
+
+
+def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan:
+    """Return what a run of ``spec`` costs from nothing, on ``cores`` (all of this machine by default)."""
+    cores = cores or local_cores()
+    network = NetworkConfig(classes=spec.city.customers + 1, **spec.train.network.model_dump())
+    label = _label(spec, cores)
+    phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
+    benchmark = _benchmark(spec, network, cores)
+    kept = CHECKPOINTS_KEPT * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
+    return Plan(
+        preset=preset,
+        cores=cores,
+        customers=spec.city.customers,
+        parameters=network.parameters(),
+        label=label,
+        phases=phases,
+        benchmark=benchmark,
+        bytes=label.bytes + kept * network.parameters(),
+        seconds=label.seconds + sum(phase.seconds for phase in phases) + benchmark.seconds,
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """Return ``plan`` as a person reads it."""
+    label, benchmark = plan.label, plan.benchmark
+    cores = f"on {plan.cores} core{'s' if plan.cores > 1 else ''}"
+    head = {
+        "preset": plan.preset,
+        "city": f"{plan.customers:,} customers",
+        "labels": f"{label.instances:,} instances, {_hours(label.core_hours)} core-hours",
+        "": f"{duration(label.seconds)} on {label.cores} cores, "
+        f"{duration(label.cluster_seconds)} on {label.cluster_cores} cores",
+        "network": f"{plan.parameters:,} parameters",
+        "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
+        f"heuristics, about {duration(benchmark.seconds)} {cores}",
+        "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all",
+        "in all": f"about {duration(plan.seconds)} {cores}",
+    }
+    titles = ("phase", "trains", "samples", "steps", "tokens", f"about, {cores}")
+    rows = [
+        (p.phase, p.trains, f"{p.samples:,}", f"{p.steps:,}", f"{p.tokens:,}", duration(p.seconds))
+        for p in plan.phases
+    ]
+    parts = [aligned(head), _table(titles, rows)]
+    if all(phase.paper_hours is not None for phase in plan.phases):
+        hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
+        parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
+    return "\n\n".join(parts)
+
+
+def _label(spec: PipelineSpec, cores: int) -> LabelPlan:
+    label = spec.label
+    seconds = sum(label.count * seconds_an_instance(label, n) for n in label.sizes)
+    used = min(cores, label.workers or cores)
+    size = sum(label.count * row_bytes(spec.city.customers, n) for n in label.sizes)
+    return LabelPlan(
+        instances=label.count * len(label.sizes),
+        core_hours=seconds / 3600,
+        cores=used,
+        seconds=START_SECONDS + seconds / used,
+        cluster_cores=CLUSTER_CORES,
+        cluster_seconds=seconds / CLUSTER_CORES,
+        bytes=size,
+    )
+
+
+def row_bytes(customers: int, n: int) -> float:
+    """Return about how many bytes a label of size ``n`` takes in a large file of a city's dataset."""
+    return ROW_BYTES + n * (NODE_BYTES_A_BIT * math.log2(customers + 1) + NODE_BYTES)
+
+
+def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:
+    phase, curriculum = spec.train.phase(name), spec.curriculum(name)
+    problem, solution = _tokens(curriculum)
+    encoder, decoder = _stack_parameters(network)
+    both = phase.trains == "both"
+    flops = 6 * (encoder * problem + (decoder * solution if both else 0))  # 2 forward, 4 backward
+    same_as_the_paper = curriculum.samples == _SAMPLES_OF_THE_PAPER.get(name)
+    return PhasePlan(
+        phase=name,
+        trains=phase.trains,
+        samples=curriculum.samples,
+        steps=curriculum.steps,
+        tokens=problem + (solution if both else 0),
+        seconds=START_SECONDS + flops / (FLOPS_A_CORE * cores),
+        paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
+    )
+
+
+_SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
+
+
+def _tokens(curriculum: Curriculum) -> tuple[int, int]:
+    """Return the problem and the solution tokens of all samples of a phase."""
+    rows = np.diff(curriculum.size_starts)
+    sets = np.arange(curriculum.first, curriculum.last + 1)
+    problem = solution = 0
+    for place, count in enumerate(rows.tolist()):
+        n = curriculum.smallest + place
+        shown = count * int((sets >= n).sum()) * curriculum.passes
+        problem += shown * (n + 1)
+        solution += shown * round(n + _routes(n))
+    return problem, solution
+
+
+def _routes(n: int) -> float:
+    """Return about how many routes serve ``n`` customers of mean demand 5 (Table 1, a tenth spare)."""
+    mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
+    return 1.1 * 5 * n / mean
+
+
+def _stack_parameters(network: NetworkConfig) -> tuple[int, int]:
+    """Return how many parameters a problem token and a solution token meet, the output layer included."""
+    output = network.classes * network.dim
+    attention, mlp = 4 * network.dim**2, 2 * network.dim * network.ff
+    encoder = network.encoder_layers * (attention + mlp)
+    decoder = network.decoder_layers * (2 * attention + mlp)
+    return encoder + output, decoder + output
+
+
+def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
+    benchmark = spec.benchmark
+    heuristics = decoding = 0.0
+    encoder, decoder = _stack_parameters(network)
+    for n, count in benchmark.counts.items():
+        for method in benchmark.methods:
+            samples = benchmark.samples_of(method)[-1]
+            if method in NEURAL:
+                decoding += 2 * count * samples * (decoder * (n + _routes(n)) + encoder * n)
+            else:
+                heuristics += count * samples * _seconds_a_run(spec, method, n)
+    seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
+    return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
+
+
+def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    benchmark = spec.benchmark
+    limit = benchmark.time_limit(method)
+    if method == "lkh3":
+        as_label = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
+    elif limit is not None:
+        as_label = {"solver": method, "time_limit": limit}
+    else:
+        as_label = {"solver": method, "iterations": getattr(benchmark, f"{method}_iterations")}
+    runs = benchmark.lkh_runs if method == "lkh3" else 1
+    size = {"dataset": "plan", "smallest": n, "largest": n, "count": 1}
+    return runs * seconds_an_instance(LabelSpec.model_validate({**size, **as_label}), n)
+
+
+def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(row[k]) for row in [titles, *rows]) for k in range(len(titles))]
+    lines = []
+    for row in [titles, *rows]:
+        words = row[0].ljust(widths[0]), row[1].ljust(widths[1])
+        numbers = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        lines.append("  ".join([*words, *numbers]))
+    return "\n".join(lines)
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"

@@ -1,0 +1,86 @@
+"""What a run of the whole pipeline is asked to do: the specs of its stages, and how they must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.field_errors import FieldError
+from model.curriculum import Curriculum
+from model.errors import McvrpError
+from tasks.benchmark_spec import BenchmarkSpec
+from tasks.city import CitySpec
+from tasks.labels import LabelSpec
+from tasks.train_spec import TrainSpec
+
+
+class PipelineSpec(BaseModel):
+    """A city, its labels, a model trained on them, and how it is measured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    city: CitySpec = Field(description="The addresses to serve")
+    label: LabelSpec = Field(description="The dataset to learn from")
+    train: TrainSpec = Field(description="Network and curriculum")
+    benchmark: BenchmarkSpec = Field(description="What the model is compared with, and on what")
+
+    def curriculum(self, phase: str) -> Curriculum:
+        """Return what the phase would train on with all labels there; its order is not the real one.
+
+        Raises
+        ------
+        McvrpError
+            If the labels are less than one batch.
+        """
+        counts = [self.label.count] * (self.label.largest - self.train.smallest + 1)
+        return self.train.curriculum(phase, counts)
+
+
+def contradictions(spec: PipelineSpec) -> list[FieldError]:
+    """Return what does not fit together between the stages of ``spec``, one sentence each."""
+    return [*_sizes(spec), *_names(spec), *_phases(spec)]
+
+
+def _sizes(spec: PipelineSpec) -> Iterator[FieldError]:
+    label, benchmark = spec.label, spec.benchmark
+    asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
+    asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
+    for field, n, rules in asked:
+        if n > spec.city.customers:
+            yield _error(field, f"= {n} is more than the city has customers ({spec.city.customers})")
+            continue
+        try:
+            rules.capacity_range(n)
+        except McvrpError as error:
+            yield _error(field, f"= {n}: {error}")
+
+
+def _names(spec: PipelineSpec) -> Iterator[FieldError]:
+    if spec.train.dataset != spec.label.dataset:
+        yield _error(
+            "train.dataset", f"= {spec.train.dataset!r} is not the labelled one ({spec.label.dataset!r})"
+        )
+    if spec.label.split != "train":
+        yield _error("label.split", "= 'test': a model must not learn from what it is measured on")
+
+
+def _phases(spec: PipelineSpec) -> Iterator[FieldError]:
+    labelled = f"labels are made for {spec.label.smallest} to {spec.label.largest} customers"
+    if spec.train.smallest < spec.label.smallest:
+        yield _error("train.smallest", f"= {spec.train.smallest}, but {labelled}")
+        return
+    for k, phase in enumerate(spec.train.phases):
+        if phase.last > spec.label.largest:
+            yield _error(f"train.phases.{k}.last", f"= {phase.last}, but {labelled}")
+            continue
+        try:
+            spec.curriculum(phase.name)
+        except McvrpError as error:
+            yield _error(f"train.phases.{k}:", f"{error}; lower train.batch or raise label.count")
+
+
+def _error(field: str, text: str) -> FieldError:
+    parts = field.rstrip(":").split(".")
+    path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    return FieldError(path, f"{field} {text}")

@@ -1,0 +1,175 @@
+"""What a stage has to say when it is done: its figures, in words, the same in Prefect and on the console."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.progress import duration
+
+if TYPE_CHECKING:
+    from tasks.benchmark_summary import BenchmarkSummary
+    from tasks.labels import LabelSummary
+    from tasks.train import PhaseSummary, TrainSummary
+
+Figures = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CitySummary:
+    """A city in the store."""
+
+    name: str
+    city_id: str
+    customers: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """A finished benchmark: its key figures, where the report lies, how long it took."""
+
+    summary: BenchmarkSummary
+    report: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PipelineSummary:
+    """A finished run of the whole pipeline."""
+
+    city: CitySummary
+    label: LabelSummary
+    train: TrainSummary
+    benchmark: BenchmarkResult
+
+
+def city_figures(city: CitySummary) -> Figures:
+    """Return what there is to say about a city."""
+    return {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
+
+
+def label_figures(label: LabelSummary) -> Figures:
+    """Return what there is to say about a labelled dataset."""
+    figures = {
+        "dataset": label.dataset,
+        "labels": f"{label.rows:,}",
+        "new": f"{label.new:,}",
+        "time": duration(label.seconds),
+    }
+    if label.new and label.solving > 0:
+        figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, solver time"
+        figures["workers"] = str(label.workers)
+    return figures
+
+
+def phase_figures(phase: PhaseSummary) -> Figures:
+    """Return what there is to say about a phase of training."""
+    figures = {
+        "phase": phase.phase,
+        "steps": f"{phase.steps:,}",
+        "samples": f"{phase.samples:,}",
+        "went on from step": f"{phase.began_at:,}",
+        "time": duration(phase.seconds),
+    }
+    for name in ("problem_loss", "solution_loss", "tokens_per_second"):
+        value = phase.metrics.get(name)
+        if value is not None:
+            figures[name.replace("_", " ")] = f"{value:,.3f}" if "loss" in name else f"{value:,.0f}"
+    return figures
+
+
+def train_figures(train: TrainSummary) -> Figures:
+    """Return what there is to say about a training run."""
+    return {
+        "run": train.run,
+        "phases": ", ".join(f"{phase.phase} ({phase.steps:,} steps)" for phase in train.phases),
+        "time": duration(sum(phase.seconds for phase in train.phases)),
+        "model": f"{train.model.name}, version {train.model.version}",
+    }
+
+
+def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
+    """Return what there is to say about a benchmark."""
+    summary = benchmark.summary
+    figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)}
+    if summary.model is not None:
+        figures["model"] = f"{summary.model}, version {summary.model_version}"
+    if summary.encoder_accuracy is not None:
+        figures["encoder accuracy"] = f"{100 * summary.encoder_accuracy:.2f} %"
+    if summary.gs_mean_gap is not None:
+        figures["mean gap to HGS, greedy"] = f"{summary.gs_mean_gap:.2f} %"
+    if summary.ns_mean_gap is not None:
+        label = f"mean gap to HGS, best of {summary.ns_samples} samples (p = {summary.p:g})"
+        figures[label] = f"{summary.ns_mean_gap:.2f} %"
+    for method, (count, reason) in summary.failures.items():
+        figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+    return figures | {"report": benchmark.report}
+
+
+def times(pipeline: PipelineSummary) -> Figures:
+    """Return how long each stage took."""
+    phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
+    stages = {
+        "city": pipeline.city.seconds,
+        "label": pipeline.label.seconds,
+        **phases,
+        "benchmark": pipeline.benchmark.seconds,
+    }
+    stages["in all"] = sum(stages.values())
+    return {name: duration(seconds) for name, seconds in stages.items()}
+
+
+def aligned(figures: Figures) -> str:
+    """Return ``figures`` as lines whose values stand below each other."""
+    width = max((len(name) for name in figures), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in figures.items())
+
+
+def aligned_table(markdown: str) -> str:
+    """Return ``markdown`` with the cells of its tables padded, so that it reads well as plain text."""
+    lines = markdown.splitlines()
+    rows = {k: [cell.strip() for cell in line.strip("|").split("|")] for k, line in enumerate(lines) if "|" in line}
+    rows = {k: cells for k, cells in rows.items() if lines[k].startswith("|")}
+    columns = max((len(cells) for cells in rows.values()), default=0)
+    padded = [[*cells, *[""] * (columns - len(cells))] for cells in rows.values()]
+    ruler = next((cells for cells in padded if set("".join(cells)) <= set("-:")), [""] * columns)
+    widths = [max(len(cells[j]) for cells in padded if cells is not ruler) for j in range(columns)]
+
+    def pad(cell: str, j: int) -> str:
+        return cell.rjust(widths[j]) if ruler[j].endswith(":") else cell.ljust(widths[j])
+
+    for k, cells in zip(rows, padded, strict=True):
+        words = ["-" * width for width in widths] if cells is ruler else [pad(c, j) for j, c in enumerate(cells)]
+        lines[k] = "  ".join(words).rstrip()
+    return "\n".join(lines)
+
+
+def pipeline_text(pipeline: PipelineSummary) -> str:
+    """Return what a person wants to know after a run: the table, the times, where the report lies."""
+    benchmark = pipeline.benchmark
+    figures = {key: value for key, value in benchmark_figures(benchmark).items() if key != "time"}
+    parts = [aligned_table(benchmark.summary.markdown.strip()), aligned(times(pipeline)), aligned(figures)]
+    return "\n\n".join(parts)
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as JSON knows it: dataclasses as objects, arrays as lists, infinite as null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, str | PurePath):
+        return str(value)
+    if isinstance(value, Sequence):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

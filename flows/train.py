@@ -1,0 +1,66 @@
+"""Flow `train`: the phases of the curriculum in turn, each a task of its own, then the model."""
+
+from __future__ import annotations
+
+from prefect import flow, task
+
+from flows.artifacts import show_figures, showing_progress
+from flows.stages import flow_options, open_store, resuming_task_options, task_options
+from flows.summary import phase_figures, train_figures
+from storage.cities import load_city
+from storage.models import ModelCard
+from storage.store import Store
+from tasks.train import PhaseSummary, TrainSpec, TrainSummary, publish, train_phase
+
+
+@task(name="train phase", task_run_name="train {phase}", **resuming_task_options())
+def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSummary:
+    """Train ``phase`` from its last checkpoint, or from the end of the phase before it."""
+    with showing_progress(f"train-{phase}"):
+        summary = train_phase(store, load_city(store, city), spec, phase)
+    show_figures(f"train-{phase}", f"Phase {phase} of run {spec.run}", phase_figures(summary))
+    return summary
+
+
+@task(name="publish model", task_run_name="publish model {spec.model}", **task_options())
+def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
+    """Publish the weights of the last phase as the next version of the model."""
+    return publish(store, spec)
+
+
+@flow(name="train", flow_run_name="train {train.run}", **flow_options())
+def train(city: str, train: TrainSpec, store: str | None = None) -> TrainSummary:
+    """Train all phases that are not finished, and publish the model.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    train
+        Network, phases, batches.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    there = open_store(store)
+    phases = tuple(train_one(there, city, train, phase.name) for phase in train.phases)
+    summary = TrainSummary(train.run, phases, publish_model(there, train))
+    show_figures("train", f"Training run {train.run}", train_figures(summary))
+    return summary
+
+
+@flow(name="train-phase", flow_run_name="train {train.run}, phase {phase}", **flow_options())
+def train_phase_alone(city: str, train: TrainSpec, phase: str, store: str | None = None) -> PhaseSummary:
+    """Train one phase and nothing else; the model is published by the flow `train`.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    train
+        Network, phases, batches.
+    phase
+        Name of the phase, such as "II-A".
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    return train_one(open_store(store), city, train, phase)

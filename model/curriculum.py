@@ -1,0 +1,178 @@
+"""Which samples each step of a phase trains on, as a pure function of the step (Sec. 4.5, Table 2).
+
+A phase runs through the sets Cr_first, ..., Cr_last, each once; Cr_i is the union of the data
+of sizes smallest..i. Every set is shuffled whole, the last partial batch of a set is filled
+from the next, and dropped at the end of the phase. Nothing here depends on ranks, or on what
+came before: a run resumes at any step on any number of ranks without replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import McvrpError
+from model.problem import philox_key, philox_order, philox_uniforms
+
+Order = Literal["paper", "bucketed"]
+_Memory = dict[int, NDArray[np.int64]]
+WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some samples of the stream: sizes int64 ``(B,)`` and their rows in the data of that size ``(B,)``."""
+
+    sizes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Curriculum:
+    """The samples of one phase, in order.
+
+    Parameters
+    ----------
+    counts
+        Rows of data per size, ``counts[0]`` for size ``smallest``, up to at least size ``last``.
+    smallest
+        The smallest size of every set.
+    first, last
+        The phase's sets are Cr_first, Cr_first+1, ..., Cr_last.
+    batch
+        Samples of a global batch.
+    stream
+        Names the random order: whatever the data, the seed and the phase are.
+    trunc_stream
+        Names the truncated subsets; phases that share it share the subsets.
+    trunc
+        Take a random subset of this many rows of each size (the paper's T_i^trunc); None takes all.
+    passes
+        How often the list of sets is gone through, shuffled anew each time.
+    order
+        "paper" is random. "bucketed" brings samples of a size together within a window of
+        64 batches and shuffles the batches: less padding.
+
+    Raises
+    ------
+    McvrpError
+        If the sets are no ascending sizes, data is missing, or the phase has no whole batch.
+    """
+
+    counts: tuple[int, ...]
+    smallest: int
+    first: int
+    last: int
+    batch: int
+    stream: tuple[str, ...]
+    trunc_stream: tuple[str, ...] = ()
+    trunc: int | None = None
+    passes: int = 1
+    order: Order = "paper"
+    _sets: _Memory = field(default_factory=dict, init=False, repr=False)
+    _windows: _Memory = field(default_factory=dict, init=False, repr=False)
+    _subsets: _Memory = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.smallest <= self.first <= self.last:
+            raise McvrpError(
+                f"sets go from Cr_first to Cr_last with {self.smallest} <= first <= last, "
+                f"not first = {self.first}, last = {self.last}"
+            )
+        if len(self.counts) < self.last - self.smallest + 1:
+            raise McvrpError(f"there is no data of {self.smallest + len(self.counts)} customers")
+        if self.steps < 1:
+            raise McvrpError(f"the phase has {self.samples} samples, fewer than one batch of {self.batch}")
+
+    @cached_property
+    def size_starts(self) -> NDArray[np.int64]:
+        """Where each size starts in the largest set, and where the last ends, ``(sizes + 1,)``."""
+        kept = [min(count, self.trunc or count) for count in self.counts[: self.last - self.smallest + 1]]
+        return np.concatenate([[0], np.cumsum(kept)])
+
+    @cached_property
+    def set_starts(self) -> NDArray[np.int64]:
+        """Where each set starts in the phase, and where the last ends, ``(passes * sets + 1,)``."""
+        lengths = self.size_starts[self.first - self.smallest + 1 :]
+        return np.concatenate([[0], np.cumsum(np.tile(lengths, self.passes))])
+
+    @property
+    def samples(self) -> int:
+        """How many samples the sets hold, each counted every time that it is shown."""
+        return int(self.set_starts[-1])
+
+    @property
+    def steps(self) -> int:
+        """How many whole batches the phase has."""
+        return self.samples // self.batch
+
+    def global_batch(self, step: int) -> Samples:
+        """Return the samples of ``step`` in ``1..steps``."""
+        if not 1 <= step <= self.steps:
+            raise IndexError(f"step {step} of a phase of {self.steps}")
+        k = step - 1
+        if self.order == "paper":
+            return self._at(np.arange(k * self.batch, step * self.batch))
+        window, place = divmod(k, WINDOW)
+        picks = _remembered(self._windows, window, lambda: self._window(window))
+        return self._at(picks[place * self.batch : (place + 1) * self.batch])
+
+    def angles(self, step: int) -> NDArray[np.float32]:
+        """Return the rotation of each sample of ``step``, radians in [0, 2 pi), ``(batch,)``."""
+        uniforms = philox_uniforms(philox_key("rotation", *self.stream), (step, 0), self.batch)
+        return (uniforms * 2 * np.pi).astype(np.float32)
+
+    def _window(self, window: int) -> NDArray[np.int64]:
+        """Return stream positions of a window: batches of similar sizes, in random order."""
+        first = window * WINDOW
+        last = min(first + WINDOW, self.steps)
+        positions = np.arange(first * self.batch, last * self.batch)
+        by_size = positions[np.argsort(self._at(positions).sizes, kind="stable")].reshape(-1, self.batch)
+        return by_size[philox_order(philox_key("window", *self.stream), (window, 0), len(by_size))].ravel()
+
+    def _at(self, positions: NDArray[np.int64]) -> Samples:
+        """Return the samples at ``positions`` of the random order."""
+        sets = np.searchsorted(self.set_starts, positions, side="right") - 1
+        numbers = np.empty_like(positions)  # within the largest set
+        for number in np.unique(sets):
+            here = sets == number
+            numbers[here] = self._shuffled(int(number))[positions[here] - self.set_starts[number]]
+        places = np.searchsorted(self.size_starts, numbers, side="right") - 1
+        rows = numbers - self.size_starts[places]
+        sizes = places + self.smallest
+        if self.trunc is not None:
+            for size in np.unique(sizes):
+                here = sizes == size
+                rows[here] = self.subset(int(size))[rows[here]]
+        return Samples(sizes, rows)
+
+    def subset(self, size: int) -> NDArray[np.int64]:
+        """Return the rows of ``size`` that the phase uses, all of them where nothing is truncated."""
+        count = self.counts[size - self.smallest]
+        if self.trunc is None or self.trunc >= count:
+            return np.arange(count)
+        key = philox_key("trunc", *(self.trunc_stream or self.stream))
+        return _remembered(
+            self._subsets, size, lambda: np.sort(philox_order(key, (size, 0), count)[: self.trunc]), keep=None
+        )
+
+    def _shuffled(self, number: int) -> NDArray[np.int64]:
+        length = int(self.set_starts[number + 1] - self.set_starts[number])
+        key = philox_key("order", *self.stream)
+        return _remembered(self._sets, number, lambda: philox_order(key, (number, 0), length))
+
+
+def _remembered(
+    memory: _Memory, key: int, make: Callable[[], NDArray[np.int64]], keep: int | None = 1
+) -> NDArray[np.int64]:
+    """Return what ``make`` makes for ``key``, made again only if it was not among the last ``keep``."""
+    if key not in memory:
+        while keep is not None and len(memory) >= keep:
+            memory.pop(next(iter(memory)))  # a set of the paper takes 300 MB
+        memory[key] = make()
+    return memory[key]

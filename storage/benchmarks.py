@@ -1,0 +1,188 @@
+"""Benchmark results in the store: parts of one method and size, and the table derived from them.
+
+A part is a file of consecutive instances, written whole; its folder's name carries a hash of
+everything that decides the answers, so that presence means done and a changed setting finds
+nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model.errors import McvrpError
+from storage import layout
+from storage.store import Store
+
+_ROWS = re.compile(r"rows-(\d{5,})-(\d{5,})\.parquet")
+_ROUTES = pa.list_(pa.list_(pa.uint32()))
+
+_COMMON = [
+    pa.field("method", pa.string(), nullable=False),
+    pa.field("n", pa.uint32(), nullable=False),
+    pa.field("index", pa.uint32(), nullable=False),
+]
+_ORIGIN = [
+    pa.field("seed", pa.uint64(), nullable=False),
+    pa.field("device", pa.string(), nullable=False),
+    pa.field("workers", pa.uint32(), nullable=False),
+    pa.field("machine", pa.string(), nullable=False),
+    pa.field("version", pa.string(), nullable=False),
+    pa.field("configuration", pa.string(), nullable=False),
+    pa.field("failure", pa.string()),
+]
+_PART = pa.schema(
+    [
+        *_COMMON,
+        pa.field("samples", pa.list_(pa.uint32()), nullable=False),
+        pa.field("seconds", pa.list_(pa.float64()), nullable=False),
+        pa.field("costs", pa.list_(pa.float64()), nullable=False),
+        pa.field("routes", _ROUTES),
+        *_ORIGIN,
+    ]
+)
+RESULTS = pa.schema(
+    [
+        *_COMMON,
+        pa.field("samples", pa.uint32(), nullable=False),
+        pa.field("cost", pa.float64()),
+        pa.field("seconds", pa.float64()),
+        pa.field("feasible", pa.bool_(), nullable=False),
+        pa.field("costs", pa.list_(pa.float64())),
+        pa.field("routes", _ROUTES),
+        *_ORIGIN,
+    ]
+)
+
+Routes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """What a method made of one instance.
+
+    Parameters
+    ----------
+    method, n, index
+        Who solved which instance.
+    samples, seconds
+        Numbers of samples to report, ascending, and the wall-clock seconds of each.
+    costs
+        Cost of each sample, as many as the largest number; infinite where infeasible.
+    routes
+        The best sample; None when there is none.
+    seed, device, workers, machine, version, configuration
+        How: ``workers`` instances were solved at once, each on ``device`` of ``machine``.
+    failure
+        Why there is no solution.
+    """
+
+    method: str
+    n: int
+    index: int
+    samples: tuple[int, ...]
+    seconds: tuple[float, ...]
+    costs: tuple[float, ...]
+    routes: Routes | None
+    seed: int
+    device: str
+    workers: int
+    machine: str
+    version: str
+    configuration: str
+    failure: str | None = None
+
+
+def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:
+    """Where instances ``start`` to ``stop`` (excluded) of size ``n`` lie; ``block`` is method, settings."""
+    return f"{layout.benchmark_dir(run)}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
+
+
+def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
+    """Write ``rows`` at ``path``, whole or not at all."""
+    _write(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART))
+
+
+def read_part(store: Store, path: str) -> list[PartRow]:
+    """Return the rows of a part.
+
+    Raises
+    ------
+    McvrpError
+        If the file is not a part, or not the one that its name says.
+    """
+    rows = [_part_row(row) for row in _read(store, path, _PART).to_pylist()]
+    match = _ROWS.search(path)
+    expected = list(range(int(match[1]), int(match[2]))) if match else []
+    if [row.index for row in rows] != expected:
+        raise McvrpError(f"{store.url(path)} holds other instances than its name says: remove it")
+    return rows
+
+
+def results_path(run: str) -> str:
+    """Where the results of a benchmark run lie, one row an instance, method and number of samples."""
+    return f"{layout.benchmark_dir(run)}/results.parquet"
+
+
+def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> None:
+    """Write the table derived from ``rows``: each number of samples is a prefix of the largest.
+
+    Routes and the cost of each sample stand in the row of the largest number.
+    """
+    table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
+    _write(store, results_path(run), table)
+
+
+def read_results(store: Store, run: str) -> pa.Table:
+    """Return the results of a benchmark run; McvrpError when there are none."""
+    path = results_path(run)
+    if not store.exists(path):
+        raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
+    return _read(store, path, RESULTS)
+
+
+def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
+    shared = {f.name: getattr(row, f.name) for f in fields(row)}
+    for samples, seconds in zip(row.samples, row.seconds, strict=True):
+        best = min(row.costs[:samples], default=float("inf"))
+        feasible = best < float("inf")
+        largest = samples == row.samples[-1]
+        failure = None if feasible else row.failure or "no sample was feasible"
+        yield shared | {
+            "samples": samples,
+            "cost": best if feasible else None,
+            "seconds": seconds if feasible else None,
+            "feasible": feasible,
+            "costs": row.costs if largest else None,
+            "routes": row.routes if largest else None,
+            "failure": failure,
+        }
+
+
+def _part_row(row: dict[str, Any]) -> PartRow:
+    routes = row.pop("routes")
+    lists: dict[str, Any] = {name: tuple(row.pop(name)) for name in ("samples", "seconds", "costs")}
+    return PartRow(**row, **lists, routes=None if routes is None else tuple(map(tuple, routes)))
+
+
+def _write(store: Store, path: str, table: pa.Table) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    store.put(path, buffer.getvalue())
+
+
+def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pq.read_table(io.BytesIO(store.get(path)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise McvrpError(f"{store.url(path)} is no readable Parquet file ({reason}): remove it") from error
+    if not table.schema.equals(schema):
+        raise McvrpError(f"{store.url(path)} has other columns than benchmark results have: remove it")
+    return table

@@ -1,0 +1,136 @@
+"""Where everything lies in the store: every path of the project is made here."""
+
+from __future__ import annotations
+
+import re
+
+from model.errors import McvrpError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME_PATTERN = rf"^{_NAME.pattern}$"
+_SHARD = re.compile(r"part-(\d{5,})\.parquet")
+_STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
+
+
+def checked_name(kind: str, name: str) -> str:
+    """Return ``name`` if it can be a folder's name in any store.
+
+    Raises
+    ------
+    McvrpError
+        If it is empty, begins with a sign or holds more than letters, digits, ".", "_", "-".
+    """
+    if not _NAME.fullmatch(name):
+        raise McvrpError(f"{name!r} is no name for a {kind}: use letters, digits, '.', '_' and '-'")
+    return name
+
+
+# Cities
+
+
+def city_path(name: str) -> str:
+    """Coordinates of the city ``name``."""
+    return f"cities/{checked_name('city', name)}/city.parquet"
+
+
+def city_card(name: str) -> str:
+    """What else makes the city ``name``: frame, unit, hash. Written last."""
+    return f"cities/{checked_name('city', name)}/city.json"
+
+
+def city_matrix(name: str) -> str:
+    """Travel costs of the city ``name``, where it has a matrix."""
+    return f"cities/{checked_name('city', name)}/matrix.parquet"
+
+
+# Labels
+
+
+def label_dir(dataset: str) -> str:
+    """Everything of one dataset."""
+    return f"labels/{checked_name('dataset', dataset)}"
+
+
+def size_dir(dataset: str, n: int) -> str:
+    """The shards of instances with ``n`` customers."""
+    return f"{label_dir(dataset)}/n={n:03d}"
+
+
+def label_shard(dataset: str, n: int, k: int) -> str:
+    """Shard ``k`` of size ``n``."""
+    return f"{size_dir(dataset, n)}/part-{k:05d}.parquet"
+
+
+def shard_number(path: str) -> int | None:
+    """Return k of the shard at ``path``, or None when its name is no shard's."""
+    match = _SHARD.fullmatch(path.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
+
+
+def staging_dir(dataset: str) -> str:
+    """Chunks of labels on their way into shards."""
+    return f"{label_dir(dataset)}/_staging"
+
+
+def staged_dir(dataset: str, n: int) -> str:
+    """The chunks of size ``n``."""
+    return f"{staging_dir(dataset)}/n={n:03d}"
+
+
+def staged_chunk(dataset: str, n: int, start: int, stop: int) -> str:
+    """The chunk with rows ``start`` to ``stop`` (excluded) of size ``n``."""
+    return f"{staged_dir(dataset, n)}/rows-{start:08d}-{stop:08d}.parquet"
+
+
+def staged_rows(path: str) -> tuple[int, int] | None:
+    """Return the rows in the name of the chunk at ``path``, or None when its name is no chunk's."""
+    match = _STAGED.fullmatch(path.rsplit("/", 1)[-1])
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def label_spec(dataset: str) -> str:
+    """What the dataset was asked to be."""
+    return f"{label_dir(dataset)}/spec.json"
+
+
+def manifest(dataset: str) -> str:
+    """What the dataset is: derived from its shards."""
+    return f"{label_dir(dataset)}/manifest.json"
+
+
+# Training, models, benchmarks
+
+
+def run_dir(run: str) -> str:
+    """Everything of one training run."""
+    return f"training/{checked_name('run', run)}"
+
+
+def checkpoint_dir(run: str, phase: str, step: int) -> str:
+    """The checkpoint after ``step`` steps of ``phase``."""
+    return f"{run_dir(run)}/{checked_name('phase', phase)}/step-{step:08d}"
+
+
+def phase_dir(run: str, phase: str) -> str:
+    """Everything of one phase of a training run."""
+    return f"{run_dir(run)}/{checked_name('phase', phase)}"
+
+
+def phase_metrics(run: str, phase: str) -> str:
+    """Losses of ``phase``, a row a logged step."""
+    return f"{phase_dir(run, phase)}/metrics.parquet"
+
+
+def models_dir(name: str) -> str:
+    """All versions of the model ``name``."""
+    return f"models/{checked_name('model', name)}"
+
+
+def model_dir(name: str, version: int) -> str:
+    """One version of the model ``name``, counted from 1."""
+    return f"{models_dir(name)}/{version:04d}"
+
+
+def benchmark_dir(run: str) -> str:
+    """Everything of one benchmark run."""
+    return f"benchmarks/{checked_name('benchmark', run)}"

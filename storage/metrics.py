@@ -1,0 +1,74 @@
+"""The losses of a training phase: a row a logged step, one Parquet file a phase."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model.errors import McvrpError
+from storage import layout
+from storage.store import Store
+
+_TYPES = {"int": pa.int64(), "float": pa.float64()}
+
+
+@dataclass(frozen=True)
+class StepMetrics:
+    """What happened since the row before; losses are means over tokens, accuracies shares of tokens.
+
+    Parameters
+    ----------
+    step, samples
+        Of the phase so far.
+    problem_loss, problem_accuracy, solution_loss, solution_accuracy
+        NaN for solution tokens where only the encoder is trained.
+    lr, gradient_norm
+        Of the last step; the norm is taken before clipping.
+    tokens_per_second
+        Problem and solution tokens, padding not counted, checkpoints left out.
+    padding
+        Share of the computed tokens that were padding.
+    """
+
+    step: int
+    samples: int
+    problem_loss: float
+    problem_accuracy: float
+    solution_loss: float
+    solution_accuracy: float
+    lr: float
+    gradient_norm: float
+    tokens_per_second: float
+    padding: float
+
+
+SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f in fields(StepMetrics)])
+
+
+def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
+    """Write the metrics of a phase, over what was there."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), buffer, compression="zstd")
+    store.put(layout.phase_metrics(run, phase), buffer.getvalue())
+
+
+def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
+    """Return the metrics of a phase in the order of steps, [] when there are none.
+
+    Raises
+    ------
+    McvrpError
+        If the file is not one of metrics.
+    """
+    path = layout.phase_metrics(run, phase)
+    if not store.exists(path):
+        return []
+    try:
+        table = pq.read_table(io.BytesIO(store.get(path))).cast(SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise McvrpError(f"{store.url(path)} is no file of training metrics ({error}): remove it") from error
+    return [StepMetrics(**row) for row in table.to_pylist()]

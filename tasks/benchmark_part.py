@@ -1,0 +1,129 @@
+"""What one worker does for the benchmark: solve some held-out instances and store the answers.
+
+No Ray, no Prefect, no torch here: a worker imports this and starts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.errors import McvrpError
+from model.instances import InstanceStream, Rules
+from model.problem import City, Instance, infeasibility
+from storage.benchmarks import PartRow, part_path, write_part
+from storage.store import Store
+from tasks.hardware import hardware
+from tasks.solvers import Answer, Solver, SolverFailed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instances ``start`` to ``stop`` (excluded) of size ``n`` for one method.
+
+    ``block`` names the method with its settings, ``samples`` the numbers of samples to
+    report, ascending. With ``together``, the solver takes all instances at once and is timed
+    at each number of samples; otherwise one by one, and fewer samples take their share of
+    the time.
+    """
+
+    run: str
+    block: str
+    n: int
+    start: int
+    stop: int
+    samples: tuple[int, ...]
+    seed: int
+    rules: Rules
+    together: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where the part lies in the store."""
+        return part_path(self.run, self.block, self.n, self.start, self.stop)
+
+    @property
+    def rows(self) -> int:
+        """The number of instances."""
+        return self.stop - self.start
+
+
+def solve_part(store: Store, city: City, part: Part, solver: Solver, workers: int) -> int:
+    """Solve the instances of ``part`` and store the answers; return how many instances those are.
+
+    An instance on which the solver fails is stored with the reason.
+
+    Raises
+    ------
+    McvrpError
+        If the solver cannot take such instances at all.
+    """
+    stream = InstanceStream(city, part.seed, "test", part.rules)
+    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    timed = _together if part.together else _one_by_one
+    answers = timed(city, instances, part, solver)
+    rows = [
+        _row(part, part.start + k, instance, answer, seconds, solver, workers)
+        for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
+    ]
+    write_part(store, part.path, rows)
+    return part.rows
+
+
+Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each number of samples
+
+
+def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
+    most = part.samples[-1]
+    for instance in instances:
+        try:
+            (answer,) = solver.solve(city, [instance], samples=most, seed=part.seed)
+        except Exception as error:  # one instance that breaks a solver must not take the others along
+            if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield Answer(None, np.full(most, np.inf), 0.0, reason), (0.0,) * len(part.samples)
+            continue
+        yield answer, tuple(answer.seconds * samples / most for samples in part.samples)
+
+
+def _together(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
+    answers: list[Answer] = []
+    seconds: list[list[float]] = []
+    for samples in part.samples:  # the last and largest has the answers, of which the others are prefixes
+        answers = list(solver.solve(city, instances, samples=samples, seed=part.seed))
+        seconds.append([answer.seconds for answer in answers])
+    return zip(answers, zip(*seconds, strict=True), strict=True)
+
+
+def _row(
+    part: Part,
+    index: int,
+    instance: Instance,
+    answer: Answer,
+    seconds: tuple[float, ...],
+    solver: Solver,
+    workers: int,
+) -> PartRow:
+    reason = answer.failure
+    if answer.solution is not None:
+        reason = infeasibility(instance, answer.solution)  # whatever the solver has checked
+    solved = answer.solution is not None and reason is None
+    return PartRow(
+        method=solver.label,
+        n=part.n,
+        index=index,
+        samples=part.samples,
+        seconds=seconds,
+        costs=tuple(answer.costs.tolist()) if solved else (),
+        routes=answer.solution.routes if solved and answer.solution else None,
+        seed=part.seed,
+        device=solver.device,
+        workers=workers,
+        machine=hardware(),
+        version=solver.version,
+        configuration=solver.configuration,
+        failure=None if solved else reason or "no answer",
+    )

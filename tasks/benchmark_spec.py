@@ -1,0 +1,92 @@
+"""Which methods meet on which held-out instances, and what each may spend."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from model.instances import Rules
+from storage.layout import NAME_PATTERN
+
+MethodName = Literal["hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns"]
+LABELS: dict[MethodName, str] = {
+    "hgs": "HGS",
+    "pyvrp": "PyVRP",
+    "lkh3": "LKH-3",
+    "fm-gs": "FM-MCVRP (GS)",
+    "fm-ns": "FM-MCVRP (NS)",
+}
+NEURAL = ("fm-gs", "fm-ns")
+DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
+
+
+class BenchmarkSpec(BaseModel):
+    """A benchmark: methods, held-out instances, budgets."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run: str = Field("benchmark", pattern=NAME_PATTERN, description="Name of the benchmark in the store")
+    sizes: tuple[int, ...] = Field(min_length=1, description="Numbers of customers")
+    instances: int | tuple[int, ...] = Field(
+        1000, description="Instances a size, or one number for each size"
+    )
+    seed: int = Field(1, ge=0, description="Names the instances and everything random")
+    methods: tuple[MethodName, ...] = Field(tuple(LABELS), min_length=1, description="Rows of the table")
+    samples: tuple[int, ...] = Field((1, 16), min_length=1, description="Samples of nucleus sampling")
+    heuristic_samples: tuple[int, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
+    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+    hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
+    hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
+    hgs_fleet: Literal["default"] | int = Field("default", description="Most vehicles")
+    pyvrp_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
+    pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
+    lkh_max_trials: int | None = Field(None, ge=1, description="Trials a run, else the number of customers")
+    lkh_runs: int = Field(1, ge=1, description="Runs within LKH-3")
+    demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
+    capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
+    workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name in ("sizes", "samples", "heuristic_samples"):
+            values = getattr(self, name)
+            if list(values) != sorted(set(values)) or values[0] < 1:
+                raise ValueError(f"{name} = {list(values)} must ascend from 1 or more")
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"methods = {list(self.methods)} names a method twice")
+        counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
+        if len(counts) != len(self.sizes) or min(counts) < 1:
+            raise ValueError(
+                f"instances = {self.instances} must be one number of 1 or more, or one for each size"
+            )
+        for solver in ("hgs", "pyvrp"):
+            if getattr(self, f"{solver}_time_limit") and getattr(self, f"{solver}_iterations"):
+                raise ValueError(f"{solver}_time_limit and {solver}_iterations exclude each other: give one")
+        return self
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Instances of each size."""
+        counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
+        return dict(zip(self.sizes, counts, strict=True))
+
+    @property
+    def rules(self) -> Rules:
+        """How demands and capacities are drawn."""
+        return Rules(self.demand, self.capacity)
+
+    @property
+    def neural(self) -> bool:
+        """Whether a model is needed."""
+        return any(method in NEURAL for method in self.methods)
+
+    def samples_of(self, method: MethodName) -> tuple[int, ...]:
+        """Return the numbers of samples that the table has of ``method``."""
+        return {"fm-gs": (1,), "fm-ns": self.samples}.get(method, self.heuristic_samples)
+
+    def time_limit(self, method: MethodName) -> float | None:
+        """Return the seconds of one run of ``method``, None where something else ends it."""
+        if method not in ("hgs", "pyvrp") or getattr(self, f"{method}_iterations"):
+            return None
+        return float(getattr(self, f"{method}_time_limit") or DEFAULT_TIME_LIMIT)

@@ -1,0 +1,172 @@
+"""What a benchmark run says: tables and a summary, derived from its results and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pandas as pd
+
+from model.errors import McvrpError
+from model.problem import City
+from storage import layout
+from storage.benchmarks import read_results
+from storage.models import ModelCard
+from storage.store import Store
+from tasks.table_formats import to_csv, to_latex, to_markdown
+from tasks.tables import Table, gaps, make_table, paired
+
+BASELINE = ("HGS", 1)
+GREEDY = ("FM-MCVRP (GS)", 1)
+SAMPLED = "FM-MCVRP (NS)"
+
+
+@dataclass(frozen=True)
+class BenchmarkSummary:
+    """The key figures of a run; what could not be measured is None.
+
+    Parameters
+    ----------
+    run, city_id
+        What was run, on which city.
+    model, model_version
+        Which model, None without one.
+    instances
+        Held-out instances of each size.
+    encoder_accuracy
+        Share of the problem tokens of all held-out instances that the encoder names.
+    gs_mean_gap, ns_mean_gap
+        Mean of the instances' gaps to HGS s = 1 in percent, all sizes together: greedy, and
+        the best of ``ns_samples`` draws with nucleus ``p``.
+    mean_costs
+        Mean cost of each method and number of samples at each size, over solved instances.
+    failures
+        Instances without an answer, for each method with any, and the commonest reason.
+    hardware
+        What this ran on.
+    markdown
+        The table.
+    """
+
+    run: str
+    city_id: str
+    model: str | None
+    model_version: int | None
+    instances: Mapping[int, int]
+    encoder_accuracy: float | None
+    gs_mean_gap: float | None
+    ns_mean_gap: float | None
+    ns_samples: int
+    p: float
+    mean_costs: Mapping[str, Mapping[int, float]]
+    failures: Mapping[str, tuple[int, str]]
+    hardware: str
+    markdown: str
+
+    def gap_of(self, method: tuple[str, int]) -> float | None:
+        """Return the mean gap of the model's ``method``, None where it has none."""
+        return {GREEDY: self.gs_mean_gap, (SAMPLED, self.ns_samples): self.ns_mean_gap}.get(method)
+
+
+def summarise(
+    store: Store,
+    run: str,
+    city: City,
+    *,
+    card: ModelCard | None,
+    accuracy: float | None,
+    p: float,
+    samples: int,
+) -> BenchmarkSummary:
+    """Write the tables and the summary of ``run`` from its stored results, and return the summary."""
+    results = results_frame(store, run)
+    table = benchmark_table(results, accuracy)
+    folder = layout.benchmark_dir(run)
+    for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
+        store.put(f"{folder}/table.{name}", text.encode())
+    summary = BenchmarkSummary(
+        run=run,
+        city_id=city.city_id,
+        model=card.name if card else None,
+        model_version=card.version if card else None,
+        instances={line.n: line.instances for line in table.lines},
+        encoder_accuracy=accuracy,
+        gs_mean_gap=mean_gap(results, GREEDY),
+        ns_mean_gap=mean_gap(results, (SAMPLED, samples)),
+        ns_samples=samples,
+        p=p,
+        mean_costs=_mean_costs(table),
+        failures=_failures(results),
+        hardware=_machines(results),
+        markdown=to_markdown(table),
+    )
+    store.put_json(f"{folder}/summary.json", asdict(summary))
+    return summary
+
+
+def read_summary(store: Store, run: str) -> BenchmarkSummary:
+    """Return the stored summary of a run.
+
+    Raises
+    ------
+    McvrpError
+        If there is none, or it is not one.
+    """
+    path = f"{layout.benchmark_dir(run)}/summary.json"
+    if not store.exists(path):
+        raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
+    try:
+        document = store.get_json(path)
+        means = document["mean_costs"]
+        document |= {  # what JSON has no word for
+            "instances": {int(n): count for n, count in document["instances"].items()},
+            "mean_costs": {name: {int(n): cost for n, cost in by_n.items()} for name, by_n in means.items()},
+            "failures": {name: tuple(pair) for name, pair in document["failures"].items()},
+        }
+        return BenchmarkSummary(**document)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise McvrpError(f"{store.url(path)} is no summary of a benchmark ({error}): remove it") from error
+
+
+def results_frame(store: Store, run: str) -> pd.DataFrame:
+    """Return the stored results without routes and samples, as tables and figures take them."""
+    frame: pd.DataFrame = read_results(store, run).drop_columns(["routes", "costs"]).to_pandas()
+    return frame.astype({"n": "int64", "index": "int64", "samples": "int64", "workers": "int64"})
+
+
+def benchmark_table(results: pd.DataFrame, accuracy: float | None) -> Table:
+    """Return the table of a run: every method against HGS s = 1."""
+    notes = [
+        f"Machine: {_machines(results)}. Heuristics solve one instance a core; FM-MCVRP decodes instances "
+        "in batches, and an instance's time is its share."
+    ]
+    if accuracy is not None:
+        notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
+    return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes)
+
+
+def mean_gap(results: pd.DataFrame, method: tuple[str, int]) -> float | None:
+    """Return the mean gap of ``method`` to HGS s = 1 in percent over all sizes, None when there is none."""
+    cost, base = paired(results, None, method, BASELINE)
+    return float(gaps(cost, base).mean()) if len(cost) else None
+
+
+def _machines(results: pd.DataFrame) -> str:
+    return "; ".join(sorted({machine for machine in results["machine"] if machine}))
+
+
+def _mean_costs(table: Table) -> dict[str, dict[int, float]]:
+    means: dict[str, dict[int, float]] = {}
+    for line in table.lines:
+        if line.cost:
+            means.setdefault(line.name, {})[line.n] = line.cost.mean
+    return means
+
+
+def _failures(results: pd.DataFrame) -> dict[str, tuple[int, str]]:
+    failed: dict[str, Any] = {}
+    for method, block in results[results["failure"].notna()].groupby("method", sort=False):
+        instances = len(block[["n", "index"]].drop_duplicates())
+        failed[str(method)] = (instances, str(block["failure"].mode().iloc[0]))
+    return failed

@@ -1,0 +1,23 @@
+"""This machine in words, for the footnotes of tables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from functools import cache
+
+
+@cache
+def hardware() -> str:
+    """Return the cores that this process may use and the processor's name."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"{cores} core{'s' if cores > 1 else ''} of {_processor()}"
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as stream:  # Linux
+        for line in stream:
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or platform.machine() or "an unknown processor"

@@ -1,0 +1,109 @@
+"""What a dataset of labels is asked to be, and about how long an instance of it takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from model.instances import Rules, Split
+from model.problem import City
+from storage.layout import NAME_PATTERN
+from storage.schemas import LABEL_SCHEMA_VERSION
+from tasks.label_chunk import Recipe, SolverName
+
+DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
+
+
+class LabelSpec(BaseModel):
+    """A dataset of labels: ``count`` instances of each size from ``smallest`` to ``largest``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
+    smallest: int = Field(ge=1, description="Fewest customers an instance")
+    largest: int = Field(ge=1, description="Most customers an instance")
+    count: int = Field(ge=1, le=2**32 - 1, description="Instances of each size")
+    seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
+    split: Split = Field("train", description="train or test: the two share no instance")
+    solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
+    fleet: Literal["default"] | int = Field("default", description="Most vehicles of hgs; the paper: 10000")
+    time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
+    iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
+    demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
+    capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
+    shard_rows: int = Field(25_000, ge=1, description="Labels a file")
+    workers: int | None = Field(None, ge=1, description="Cores to use, else all")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_budget(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("solver") == "lkh3":
+            return values
+        given = [values.get("time_limit"), values.get("iterations")]
+        return {**values, "time_limit": DEFAULT_TIME_LIMIT} if given == [None, None] else values
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.smallest > self.largest:
+            raise ValueError(f"smallest = {self.smallest} is above largest = {self.largest}")
+        if self.time_limit is not None and self.iterations is not None:
+            raise ValueError("time_limit and iterations exclude each other: give one")
+        if self.solver == "lkh3" and self.time_limit is not None:
+            raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
+        if self.fleet != "default" and (self.solver != "hgs" or self.fleet < 1):
+            raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet, of at least one vehicle")
+        if not 1 <= self.demand[0] <= self.demand[1] < 2**16:
+            raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
+        if self.capacity and not self.demand[1] <= self.capacity[0] <= self.capacity[1] < 2**32:
+            raise ValueError(
+                f"capacity = {list(self.capacity)} is no range from the largest demand, {self.demand[1]}, up"
+            )
+        return self
+
+    @property
+    def sizes(self) -> range:
+        """The numbers of customers."""
+        return range(self.smallest, self.largest + 1)
+
+    @property
+    def rules(self) -> Rules:
+        """How demands and capacities are drawn."""
+        return Rules(self.demand, self.capacity)
+
+    def identity(self, city: City) -> dict[str, object]:
+        """Return the fields that a dataset cannot change: sizes and count may grow, workers may vary."""
+        chosen = self.model_dump(mode="json", exclude={"dataset", "smallest", "largest", "count", "workers"})
+        return {"schema_version": LABEL_SCHEMA_VERSION, "city_id": city.city_id, **chosen}
+
+    def recipe(self, city: City) -> Recipe:
+        """Return what a worker needs to know."""
+        decides = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
+        text = json.dumps(decides, sort_keys=True)
+        return Recipe(
+            dataset=self.dataset,
+            spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            seed=self.seed,
+            split=self.split,
+            rules=self.rules,
+            solver=self.solver,
+            fleet=self.fleet,
+            time_limit=self.time_limit,
+            iterations=self.iterations,
+        )
+
+
+def seconds_an_instance(spec: LabelSpec, n: int) -> float:
+    """Return about how long one core takes for an instance of ``n`` customers, write-up included.
+
+    With iterations without improvement this is a fit to HGS-CVRP on one core of 2020s hardware: an
+    iteration costs 1 ms at n = 100, and the first population is worth about 100 of them.
+    """
+    overhead = 3e-4 + 2e-6 * n
+    if spec.time_limit is not None:
+        return spec.time_limit + overhead
+    if spec.solver == "lkh3":
+        return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
+    return ((spec.iterations or 0) + 100) * 1e-3 * (n / 100) ** 1.7 + overhead

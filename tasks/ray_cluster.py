@@ -1,0 +1,147 @@
+"""A quiet Ray session: on this machine, or on the cluster whose address the environment names."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import ray
+
+from model.errors import McvrpError
+
+_ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
+_OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_METRICS_EXPORT_INTERVAL_MS": "3600000",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+def local_cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: bool = False) -> Iterator[int]:
+    """Hold a Ray session and yield the number of one-core tasks that it can run at once.
+
+    Parameters
+    ----------
+    workers
+        Cores to use; None takes all that there are.
+    shared_bytes
+        Size of what all workers will share.
+    verbose
+        Let Ray and its workers write to the terminal.
+
+    Raises
+    ------
+    McvrpError
+        If there are fewer cores than asked, or ``RAY_ADDRESS`` (Ray's own variable) names a
+        cluster that does not answer.
+    """
+    if ray.is_initialized():
+        yield _enough(workers, int(ray.cluster_resources().get("CPU", 0)), "the Ray session")
+        return
+    address = os.environ.get("RAY_ADDRESS")
+    with _environment({} if verbose else _QUIET), _signal_handlers():
+        try:
+            if address:
+                _connect(address, verbose)
+                count = _enough(
+                    workers, int(ray.cluster_resources().get("CPU", 0)), f"the cluster at {address}"
+                )
+            else:
+                count = _enough(workers, local_cores(), "this machine")
+                ray.init(
+                    address="local",
+                    num_cpus=count,
+                    num_gpus=0,
+                    include_dashboard=False,
+                    log_to_driver=verbose,
+                    logging_level=logging.INFO if verbose else logging.ERROR,
+                    object_store_memory=_OBJECT_STORE + 2 * shared_bytes,
+                )
+            yield count
+        finally:
+            ray.shutdown()
+
+
+def _enough(asked: int | None, there: int, where: str) -> int:
+    if asked is not None and asked > there:
+        raise McvrpError(f"{asked} workers asked, {where} has {there} cores: ask for {there} or fewer")
+    return asked or there
+
+
+def _connect(address: str, verbose: bool) -> None:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    silent = McvrpError(
+        f"no Ray cluster answers at RAY_ADDRESS={address}: start it, or unset RAY_ADDRESS to use this machine"
+    )
+    if port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+        except OSError as error:
+            raise silent from error
+        if not address.startswith("ray://") and not _speaks_ray(address):
+            raise silent
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=verbose,
+            logging_level=logging.INFO if verbose else logging.ERROR,
+        )
+    except Exception as error:  # Ray raises whatever its client library happened to meet
+        raise silent from error
+
+
+def _speaks_ray(address: str) -> bool:
+    """Return whether Ray's control service answers at ``address``; `ray.init` alone asks for minutes."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
+    try:
+        asked = subprocess.run([*command, "--address", address], capture_output=True, timeout=_ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return asked.returncode == 0
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for the processes that Ray starts, and take them back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _signal_handlers() -> Iterator[None]:
+    """Put back the signal handlers that Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)

@@ -1,0 +1,115 @@
+"""Where a benchmarked model comes from, as far as the store still knows: labels, phases, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from model.problem import City
+from storage import layout
+from storage.checkpoints import CheckpointState, latest_checkpoint
+from storage.metrics import read_metrics
+from storage.models import ModelCard, model_card
+from storage.store import Store
+from tasks.benchmark_spec import BenchmarkSpec
+from tasks.benchmark_summary import BenchmarkSummary
+from tasks.report_page import Link, StageLine
+
+Curves = Sequence[tuple[str, pd.DataFrame]]  # name and metrics of each phase, in order
+_TO_STORE = "../.."  # from the folder of a benchmark
+
+
+@dataclass(frozen=True)
+class History:
+    """A model's card, the manifest of its labels, and its phases' last checkpoints and metrics."""
+
+    card: ModelCard | None
+    manifest: Mapping[str, Any] | None
+    checkpoints: Mapping[str, CheckpointState]
+    curves: Curves
+
+    def stages(self, city: City) -> Iterator[StageLine]:
+        """Yield a line on each stage before the benchmark."""
+        costs = "straight lines" if city.matrix is None else "costs from a matrix"
+        yield StageLine("City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}")
+        if self.manifest:
+            yield StageLine("Labels", _labels(self.manifest))
+        for phase, frame in self.curves:
+            yield StageLine(f"Phase {phase}", _phase(frame))
+
+    def configuration(self, spec: BenchmarkSpec) -> str:
+        """Return every setting as JSON."""
+        settings: dict[str, Any] = {}
+        if self.manifest and self.manifest.get("spec"):
+            settings["label"] = self.manifest["spec"]
+        if self.card:
+            phases = {name: dict(state.origin.recipe) for name, state in self.checkpoints.items()}
+            settings["train"] = {"network": dict(self.card.network), "phases": phases}
+        settings["benchmark"] = spec.model_dump(mode="json")
+        return json.dumps(settings, indent=2)
+
+    def links(self) -> list[Link]:
+        """Return links to the model, its labels and its metrics."""
+        if self.card is None:
+            return []
+        paths = [f"{self.card.folder}/model.json"]
+        if self.manifest:
+            paths.append(layout.manifest(self.card.dataset))
+        paths += [layout.phase_metrics(self.card.run, phase) for phase, _ in self.curves]
+        return [Link(f"{_TO_STORE}/{quote(path)}", path) for path in paths]
+
+
+def read_history(store: Store, summary: BenchmarkSummary) -> History:
+    """Return what the store knows of the model of ``summary``."""
+    if summary.model is None:
+        return History(None, None, {}, ())
+    card = model_card(store, summary.model, summary.model_version)
+    path = layout.manifest(card.dataset)
+    manifest = store.get_json(path) if store.exists(path) else None
+    phases = {
+        name: state
+        for name in _phases(store, card.run)
+        if (state := latest_checkpoint(store, card.run, name))
+    }
+    curves = [(name, read_metrics(store, card.run, name)) for name in phases]
+    frames = [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in curves if rows]
+    return History(card, manifest, phases, frames)
+
+
+def _phases(store: Store, run: str) -> list[str]:
+    """Return the names of a run's phases: I, II-A, II-B, II-C sort as they follow."""
+    depth = layout.run_dir(run).count("/") + 1
+    return sorted(
+        {path.split("/")[depth] for path in store.list(layout.run_dir(run)) if path.count("/") > depth}
+    )
+
+
+def _labels(manifest: Mapping[str, Any]) -> str:
+    spec = manifest.get("spec") or {}
+    text = f"{manifest['rows']:,} solved instances"
+    if "smallest" in spec and "largest" in spec:
+        text += f" of {spec['smallest']} to {spec['largest']} customers"
+    if spec.get("solver"):
+        text += f" by {spec['solver']}"
+    if spec.get("iterations"):
+        text += f", {spec['iterations']} iterations without improvement"
+    elif spec.get("time_limit"):
+        text += f", {spec['time_limit']:g} s each"
+    return f"{text}; {manifest['bytes'] / 1e6:,.1f} MB"
+
+
+def _phase(frame: pd.DataFrame) -> str:
+    last = frame.iloc[-1]
+    text = f"{int(last['step']):,} steps; "
+    parts = [
+        f"{stream} tokens: loss {last[f'{stream}_loss']:.3f}, "
+        f"accuracy {100 * last[f'{stream}_accuracy']:.1f} %"
+        for stream in ("problem", "solution")
+        if pd.notna(last[f"{stream}_loss"])
+    ]
+    return text + "; ".join(parts)

@@ -1,0 +1,96 @@
+"""HGS-CVRP (Vidal 2022), the label solver of the paper, through hybgensea."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Literal
+
+import hybgensea
+import numpy as np
+
+from model.errors import McvrpError
+from model.problem import City, Instance, Solution
+from tasks.solvers import Answer, SolverFailed, best_of, checked_budget, scaled_costs, scaled_xy
+
+_NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
+
+
+@dataclass(frozen=True)
+class HGS:
+    """Hybrid genetic search.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds of processor time a run; the search restarts until they are over.
+    iterations
+        Iterations without improvement after which a run ends: the same answer for the same seed.
+    fleet
+        Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3; the
+        authors' public helper for the paper sets 10,000, which costs solution quality.
+    """
+
+    time_limit: float | None = None
+    iterations: int | None = None
+    fleet: Literal["default"] | int = "default"
+    label: str = field(default="HGS", init=False)
+    device: str = field(default="1 CPU core", init=False)
+    version: str = field(default=f"hybgensea {version('hybgensea')}", init=False)
+
+    def __post_init__(self) -> None:
+        checked_budget(self.time_limit, self.iterations)
+        if self.fleet != "default" and self.fleet < 1:
+            raise McvrpError(f"a fleet needs at least one vehicle, not {self.fleet}")
+
+    @property
+    def configuration(self) -> str:
+        """Budget and fleet in one line."""
+        budget = checked_budget(self.time_limit, self.iterations)
+        without = " without improvement" if self.iterations is not None else ""
+        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance; McvrpError for a city with asymmetric costs."""
+        require_symmetric(city)
+        for instance in instances:
+            yield best_of(self._run, city, instance, samples=samples, seed=seed)
+
+    def _run(self, city: City, instance: Instance, seed: int) -> Solution:
+        demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
+        options = {
+            "num_vehicles": -1 if self.fleet == "default" else self.fleet,
+            "extract_all_feasible": False,
+            "verbose": False,
+            "seed": seed,
+            "nbIter": self.iterations or _NO_LIMIT,
+            "timeLimit": self.time_limit or 0.0,
+        }
+        x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
+        try:
+            if city.matrix is None:
+                result = hybgensea.solve_cvrp(x, y, demands, instance.capacity, rounding=False, **options)
+            else:
+                result = hybgensea.solve_cvrp_dist_mtx(
+                    scaled_costs(city, instance),
+                    demands,
+                    instance.capacity,
+                    x_coords=x,
+                    y_coords=y,
+                    **options,
+                )
+        except (RuntimeError, ValueError) as error:  # the second: a fleet that cannot carry all
+            raise SolverFailed(f"HGS gave up: {error}") from error
+        nodes = instance.nodes.tolist()
+        return Solution.of([nodes[k] for k in route] for route in result.routes)
+
+
+def require_symmetric(city: City) -> None:
+    """Raise McvrpError for a city whose costs depend on the direction."""
+    if not city.symmetric:
+        raise McvrpError(
+            "HGS takes symmetric costs only and the city's matrix is not symmetric: use solver pyvrp"
+        )

@@ -1,0 +1,144 @@
+"""LKH-3 (Helsgaun 2017) through the lkh package, over an LKH program or, where there is none, over elkai."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+
+import lkh
+import numpy as np
+
+from model.errors import McvrpError
+from model.problem import City, Instance, Solution
+from tasks.solvers import Answer, SolverFailed, SolverMissing, best_of, scaled_xy
+
+PROGRAMS = ("LKH", "LKH-3", "LKH3")
+_FINER = 100  # LKH rounds distances to integers: on a square of side 1e6 nobody notices
+_ELKAI_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
+
+
+def find_program() -> str | None:
+    """Return "elkai" or the path of an LKH program, what there is; None when there is neither."""
+    for name in PROGRAMS:
+        if path := shutil.which(name):
+            return path
+    return "elkai" if importlib.util.find_spec("elkai") else None
+
+
+@dataclass(frozen=True)
+class LKH3:
+    """Lin-Kernighan-Helsgaun for vehicle routing, a process of its own for every run.
+
+    The defaults are the paper's setting: as many trials as customers, one run, LKH's own number
+    of vehicles (the fewest that can carry all).
+
+    Raises
+    ------
+    SolverMissing
+        If there is neither an LKH program on the path nor elkai.
+    """
+
+    max_trials: int | None = None
+    runs: int = 1
+    label: str = field(default="LKH-3", init=False)
+    device: str = field(default="1 CPU core", init=False)
+
+    def __post_init__(self) -> None:
+        if (self.max_trials is not None and self.max_trials < 1) or self.runs < 1:
+            raise McvrpError(
+                f"LKH-3 needs at least one trial and one run, not {self.max_trials}, {self.runs}"
+            )
+        if find_program() is None:
+            raise SolverMissing(
+                "LKH-3 is not installed: put an LKH program on the path, or pip install elkai "
+                "(both free for academic and non-commercial use)"
+            )
+
+    @cached_property
+    def version(self) -> str:
+        """The program, and the package where it comes from one."""
+        program = find_program()
+        return f"LKH-3.0.8 in elkai {version('elkai')}" if program == "elkai" else f"{program}"
+
+    @property
+    def configuration(self) -> str:
+        """Program and parameters in one line."""
+        trials = "n" if self.max_trials is None else self.max_trials
+        return f"{self.version}, MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance; McvrpError for a city with a cost matrix."""
+        if city.matrix is not None:
+            raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+        with tempfile.TemporaryDirectory(prefix="mcvrp-lkh-") as folder:
+            program = _launcher(Path(folder))
+
+            def run(city: City, instance: Instance, seed: int) -> Solution:
+                return self._run(program, city, instance, seed)
+
+            for instance in instances:
+                yield best_of(run, city, instance, samples=samples, seed=seed)
+
+    def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
+        problem = lkh.LKHProblem.parse(_tsplib(city, instance))
+        tour_file = program.with_name("tour.txt")
+        tour_file.unlink(missing_ok=True)
+        trials = self.max_trials or instance.n
+        try:
+            routes = lkh.solve(
+                str(program),
+                problem=problem,
+                tour_file=str(tour_file),
+                max_trials=trials,
+                runs=self.runs,
+                seed=seed,
+            )
+        except Exception as error:  # what the package raises, from a bare Exception to a parser's
+            raise SolverFailed(
+                f"LKH-3 gave up: {(str(error).strip() or repr(error)).splitlines()[-1]}"
+            ) from error
+        nodes = instance.nodes.tolist()
+        return Solution.of([nodes[k - 1] for k in route] for route in routes)
+
+
+def _tsplib(city: City, instance: Instance) -> str:
+    points = np.rint(scaled_xy(city, instance) * _FINER).astype(np.int64).tolist()
+    demands = [0, *instance.demands.tolist()]
+    return "\n".join(
+        [
+            "NAME : mcvrp",
+            "TYPE : CVRP",
+            f"DIMENSION : {len(points)}",
+            f"CAPACITY : {instance.capacity}",
+            "EDGE_WEIGHT_TYPE : EUC_2D",
+            "NODE_COORD_SECTION",
+            *(f"{k} {x} {y}" for k, (x, y) in enumerate(points, start=1)),
+            "DEMAND_SECTION",
+            *(f"{k} {demand}" for k, demand in enumerate(demands, start=1)),
+            "DEPOT_SECTION",
+            "1",
+            "-1",
+        ]
+    )
+
+
+def _launcher(folder: Path) -> Path:
+    """Write the program that runs LKH and dies with us, as `lkh.solve` cannot pass arguments."""
+    program = find_program()
+    command = [sys.executable, "-I", str(_ELKAI_SCRIPT)] if program == "elkai" else [str(program)]
+    if guard := shutil.which("setpriv"):  # killed with its parent, however that dies
+        command = [guard, "--pdeathsig", "KILL", *command]
+    launcher = folder / "lkh"
+    launcher.write_text(f'#!/bin/sh\nTMPDIR={shlex.quote(str(folder))} exec {shlex.join(command)} "$1"\n')
+    launcher.chmod(0o700)
+    return launcher

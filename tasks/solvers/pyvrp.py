@@ -1,0 +1,69 @@
+"""PyVRP: iterated local search on integer costs, symmetric or not; what a user would pick instead of HGS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import numpy as np
+import pyvrp
+from pyvrp.stop import MaxRuntime, NoImprovement
+
+from model.problem import City, Instance, Solution
+from tasks.solvers import Answer, SolverFailed, best_of, checked_budget, scaled_costs
+
+
+@dataclass(frozen=True)
+class PyVRP:
+    """PyVRP's search.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds a run.
+    iterations
+        Iterations without improvement after which a run ends: the same answer for the same seed.
+    """
+
+    time_limit: float | None = None
+    iterations: int | None = None
+    label: str = field(default="PyVRP", init=False)
+    device: str = field(default="1 CPU core", init=False)
+    version: str = field(default=f"pyvrp {version('pyvrp')}", init=False)
+
+    def __post_init__(self) -> None:
+        checked_budget(self.time_limit, self.iterations)
+
+    @property
+    def configuration(self) -> str:
+        """Program and budget in one line."""
+        without = " without improvement" if self.iterations is not None else ""
+        return f"{self.version}, {checked_budget(self.time_limit, self.iterations)}{without}"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance."""
+        for instance in instances:
+            yield best_of(self._run, city, instance, samples=samples, seed=seed)
+
+    def _run(self, city: City, instance: Instance, seed: int) -> Solution:
+        costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
+        np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists
+        data = pyvrp.ProblemData(
+            locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
+            clients=[pyvrp.Client(k, delivery=[d]) for k, d in enumerate(instance.demands.tolist(), start=1)],
+            depots=[pyvrp.Depot(0)],
+            vehicle_types=[pyvrp.VehicleType(instance.n, capacity=[instance.capacity])],
+            distance_matrices=[costs],
+            duration_matrices=[np.zeros_like(costs)],
+        )
+        stop = NoImprovement(self.iterations) if self.iterations else MaxRuntime(self.time_limit or 0.0)
+        result = pyvrp.solve(data, stop, seed=seed, collect_stats=False, display=False)
+        if not result.is_feasible():
+            raise SolverFailed("PyVRP found no feasible routes")
+        ids = instance.ids.tolist()
+        return Solution.of(
+            [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in result.best.routes()
+        )

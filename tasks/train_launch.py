@@ -1,0 +1,100 @@
+"""Starting the ranks of a phase on this machine, and following them to their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from model.errors import IncompleteError, McvrpError
+from storage.checkpoints import latest_checkpoint
+from tasks.processes import start_group, stop_group
+from tasks.progress import Progress
+from tasks.train_job import RankJob
+
+_ROOT = Path(__file__).resolve().parents[1]
+_ERROR_LINE = re.compile(
+    r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
+)
+
+
+def run_local(job: RankJob, progress: Progress) -> None:
+    """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
+
+    Whatever happens to this process, the ranks end with it.
+
+    Raises
+    ------
+    McvrpError
+        If a rank refused to go on, with what it said.
+    IncompleteError
+        If a rank failed or was killed; names the last checkpoint and the log.
+    """
+    with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
+        job_file = Path(folder, "job.pickle")
+        job_file.write_bytes(pickle.dumps(job))
+        descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
+        with os.fdopen(descriptor, "w") as stderr:
+            process = start_group(
+                _command(job.ranks, job_file),
+                env=_environment(job),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+            try:
+                refusal = _follow(process, progress)
+                code = process.wait()
+            finally:
+                stop_group(process)
+    if code == 0:
+        Path(log).unlink(missing_ok=True)
+        return
+    if refusal:
+        Path(log).unlink(missing_ok=True)
+        raise McvrpError(refusal)
+    saved = latest_checkpoint(job.store, job.spec.run, job.phase)
+    raise IncompleteError(
+        f"training of phase {job.phase} ended early ({_last_error(Path(log), code)}); the log is {log}; "
+        f"run again to go on from {f'step {saved.step:,}' if saved else 'the start of the phase'}"
+    )
+
+
+def follow_event(event: dict[str, Any], progress: Progress) -> str | None:
+    """Show one report of rank 0; return the message when it is a refusal."""
+    if event["event"] == "step":
+        losses = [event["problem_loss"], event["solution_loss"]]
+        shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
+        progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
+    return event["message"] if event["event"] == "refused" else None
+
+
+def _follow(process: subprocess.Popen[str], progress: Progress) -> str | None:
+    refusal = None
+    assert process.stdout is not None
+    for line in process.stdout:
+        refusal = follow_event(json.loads(line), progress) or refusal
+    return refusal
+
+
+def _command(ranks: int, job_file: Path) -> list[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [*launcher, "-m", "tasks.train_rank", str(job_file)]
+
+
+def _environment(job: RankJob) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    threads = str(max(1, job.cores // job.ranks))
+    # Threads that spin while they wait take the cores from each other on a busy machine.
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _last_error(log: Path, code: int) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    found = [line for line in lines if _ERROR_LINE.match(line) and "ChildFailedError" not in line]
+    return found[-1].strip() if found else f"exit code {code}"

@@ -1,0 +1,62 @@
+"""The program that a rank runs: `python -m torch.distributed.run ... -m tasks.train_rank JOB`.
+
+Standard output belongs to rank 0's reports, one JSON document a line; whatever else is
+printed goes to standard error. A rank whose launcher died ends by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import McvrpError
+
+_POLL_SECONDS = 0.5
+
+
+def main() -> int:
+    """Train as the job file says; return the exit code."""
+    _end_with(os.getppid())
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # DeepSpeed logs to standard output
+    rank = int(os.environ["RANK"])
+
+    def report(event: Mapping[str, Any]) -> None:
+        if rank == 0:
+            channel.write(json.dumps(event) + "\n")
+
+    # Imported only now: what these print while they are imported must not reach the channel.
+    from tasks.train_distributed import distributed
+    from tasks.train_loop import run_rank
+
+    try:
+        # The launcher's own temporary file: nobody else can have written it.
+        job = pickle.loads(Path(sys.argv[1]).read_bytes())
+        with distributed(job.cores) as device:
+            run_rank(job, rank, device, report)
+    except McvrpError as error:
+        report({"event": "refused", "message": str(error)})
+        return error.exit_code
+    return 0
+
+
+def _end_with(parent: int) -> None:
+    """End this process when ``parent`` has: a rank may be waiting for the others when it happens."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Training tokens a second of a laptop-sized network: ranks against threads, fp32 against bf16, ZeRO stages.
+
+Run as `python -m tests.benchmarks.bench_training`; takes a minute or two. Nothing gates on it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+
+from model.problem import City
+from storage.metrics import read_metrics
+from storage.store import Store
+from tasks.train import NetworkSpec, PhaseSpec, TrainSpec, train_phase
+from tests.training import write_dataset
+
+SIZES = range(20, 25)
+CASES = [
+    {"ranks": 1, "precision": "fp32", "zero": 0},
+    {"ranks": 2, "precision": "fp32", "zero": 0},
+    {"ranks": 1, "precision": "bf16", "zero": 0},
+    {"ranks": 2, "precision": "fp32", "zero": 1},
+    {"ranks": 1, "precision": "fp32", "zero": 0, "micro_batch": 16},
+]
+
+
+def main() -> None:
+    """Print the median tokens a second of each case."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, city = Store.open(folder), City.uniform(100, 1)
+        write_dataset(store, city, SIZES, 300)
+        for case in CASES:
+            run = "-".join(str(value) for value in case.values())
+            spec = TrainSpec(
+                run=run,
+                dataset="tiny",
+                network=NetworkSpec(dim=64, heads=4, encoder_layers=3, decoder_layers=3, ff=256),
+                phases=(PhaseSpec(name="II", first=24, last=24, passes=5, lr=2e-3),),
+                batch=64,
+                **case,
+            )
+            train_phase(store, city, spec, "II")
+            rates = [row.tokens_per_second for row in read_metrics(store, run, "II")]
+            print(f"{case}: {statistics.median(rates):,.0f} tokens/s")
+
+
+if __name__ == "__main__":
+    main()

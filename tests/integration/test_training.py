@@ -1,0 +1,291 @@
+"""Training with real DeepSpeed: most tests as the single rank of a group, two with ranks of their own."""
+
+import math
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import McvrpError
+from model.features import CityTable
+from model.loss import losses
+from model.network import FmMcvrp, NetworkConfig
+from model.problem import City, philox_key
+from storage.checkpoints import latest_checkpoint, load_moments, load_weights
+from storage.metrics import read_metrics
+from storage.store import Store
+from tasks.train import train_phase
+from tasks.train_stream import SampleStream
+from tests.training import small_spec, write_dataset
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNT = 30
+NO_DROPOUT = small_spec().network.model_copy(update={"dropout": 0.0})
+LOSSES = ("step", "samples", "problem_loss", "problem_accuracy", "solution_loss", "solution_accuracy", "lr")
+
+
+@pytest.fixture(scope="module")
+def city():
+    return City.uniform(60, seed=3)
+
+
+@pytest.fixture
+def store(tmp_path, city):
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, city, range(20, 23), COUNT)
+    return store
+
+
+@pytest.fixture(scope="module")
+def device():
+    """Make this process the only rank of a group."""
+    from tasks.train_distributed import distributed
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": port}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**names, "MASTER_ADDR": "127.0.0.1"}.items():
+            patch.setenv(name, str(value))
+        with distributed(cores=1) as device:
+            yield device
+
+
+class Stopped(Exception):
+    """Stands for whatever ends a run early."""
+
+
+@pytest.fixture
+def here(device):
+    """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
+    from tasks.train_loop import run_rank
+
+    def launcher(stop_at=None):
+        def launch(job, progress):
+            def report(event):
+                if event["event"] == "step" and event["step"] == stop_at:
+                    raise Stopped
+
+            run_rank(job, 0, device, report)
+
+        return launch
+
+    return launcher
+
+
+def train_all(store, city, spec, launch):
+    return [train_phase(store, city, spec, phase.name, launch) for phase in spec.phases]
+
+
+def rows(store, run, phase="II", names=LOSSES):
+    return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, phase)])
+
+
+def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store, city, here):
+    """Stopped between checkpoints and run again: the same metrics, no row twice, same weights and moments."""
+    train_all(store, city, small_spec(run="whole"), here())
+    broken = small_spec(run="broken")
+    with pytest.raises(Stopped):
+        train_phase(store, city, broken, "I", here(stop_at=8))
+    assert train_phase(store, city, broken, "I", here()).began_at == 5
+    with pytest.raises(Stopped):
+        train_phase(store, city, broken, "II", here(stop_at=6))
+    train_phase(store, city, broken, "II", here())
+    for phase in ("I", "II"):
+        np.testing.assert_array_equal(rows(store, "broken", phase), rows(store, "whole", phase))
+        whole, again = (latest_checkpoint(store, run, phase) for run in ("whole", "broken"))
+        assert whole.files == again.files
+        assert whole.adam_step == again.adam_step == whole.steps
+
+
+def test_the_first_phase_leaves_the_decoder_alone(store, city, here):
+    """Phase I changes every encoder parameter and no decoder one, and keeps moments of the former only."""
+    spec = small_spec()
+    train_phase(store, city, spec, "I", here())
+    final = latest_checkpoint(store, "small", "I")
+    network = FmMcvrp(NetworkConfig(**final.origin.network))
+    trained = {id(p) for p in network.encoder_parameters()}
+    encoder = {name for name, p in network.named_parameters() if id(p) in trained}
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    start = {n: p.detach().numpy() for n, p in FmMcvrp(network.config).named_parameters()}
+    weights = load_weights(store, final)
+    assert {name for name in weights if not np.array_equal(weights[name], start[name])} == encoder
+    assert set(load_moments(store, final).exp_avg) == encoder
+    assert all(math.isnan(row.solution_loss) for row in read_metrics(store, "small", "I"))
+    losses = rows(store, "small", "I", ("problem_loss",))
+    assert losses[-3:].mean() < losses[:3].mean()
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_losses_and_gradients_are_those_of_the_whole_batch(store, city, here, zero):
+    """With one micro-batch or many, step 1 has the mean over all tokens, and every step the same gradient."""
+
+    phase = small_spec().phases[1].model_copy(update={"name": "only"})
+    for run, micro in (("whole", None), ("pieces", 3)):
+        spec = small_spec(run=run, network=NO_DROPOUT, phases=(phase,), micro_batch=micro, zero=zero)
+        train_phase(store, city, spec, "only", here())
+    state = latest_checkpoint(store, "whole", "only")
+    curriculum = spec.curriculum("only", (COUNT,) * 3, state.origin.fingerprint)
+    stream = SampleStream.load(store, "tiny", city, curriculum, rotation=True)
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    network = FmMcvrp(NetworkConfig(**state.origin.network))
+    found = losses(network, CityTable.of(city), stream.tensors(stream.global_batch(1), slice(0, 12)))
+    expected = [float((s.loss_sum / s.tokens).detach()) for s in (found.problem, found.solution)]
+    whole, pieces = (rows(store, run, "only", (*LOSSES, "gradient_norm")) for run in ("whole", "pieces"))
+    np.testing.assert_allclose(whole[0, [2, 4]], expected, rtol=1e-6)
+    np.testing.assert_allclose(pieces, whole, rtol=1e-5)
+
+
+def test_adam_sees_the_learning_rate_and_the_decay_of_the_specification(store, city, here):
+    """The weights after the first phase are those that a plain AdamW loop over the same batches gives."""
+
+    spec = small_spec(network=NO_DROPOUT, weight_decay=0.1, clip=0.2)
+    train_phase(store, city, spec, "I", here())
+    final = latest_checkpoint(store, "small", "I")
+    curriculum = spec.curriculum("I", (COUNT,) * 3, final.origin.fingerprint)
+    stream = SampleStream.load(store, "tiny", city, curriculum, rotation=False)
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    network, table = FmMcvrp(NetworkConfig(**final.origin.network)), CityTable.of(city)
+    parameters = network.encoder_parameters()
+    adam = torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1)
+    norms = []
+    for step in range(1, curriculum.steps + 1):
+        found = losses(network, table, stream.tensors(stream.global_batch(step), slice(0, 12)), False).problem
+        adam.zero_grad()
+        (found.loss_sum / found.tokens).backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, 0.2)))
+        adam.step()
+    for name, array in load_weights(store, final).items():
+        expected = network.get_parameter(name).detach().numpy()
+        if name.endswith("key_value.bias"):  # softmax is blind to a key's bias: its gradient is rounding
+            array, expected = array[len(array) // 2 :], expected[len(array) // 2 :]
+        np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(rows(store, "small", "I", ("gradient_norm",))[:, 0], norms, rtol=1e-3)
+
+
+@pytest.mark.parametrize("stages", [(1, 0), (0, 2), (2, 1)])
+def test_a_checkpoint_knows_no_zero_stage(store, city, here, stages):
+    """Begun in one ZeRO stage and finished in another, a phase has the losses of one stage alone."""
+    train_all(store, city, small_spec(run="plain"), here())
+    begun, finished = (small_spec(run="mixed", zero=zero) for zero in stages)
+    train_phase(store, city, begun, "I", here())
+    with pytest.raises(Stopped):
+        train_phase(store, city, begun, "II", here(stop_at=6))
+    train_phase(store, city, finished, "II", here())
+    names = (*LOSSES, "gradient_norm")
+    np.testing.assert_allclose(
+        rows(store, "mixed", names=names), rows(store, "plain", names=names), rtol=1e-4
+    )
+    assert latest_checkpoint(store, "mixed", "II").adam_step == 7
+
+
+def test_bf16_learns_and_keeps_fp32(store, city, here):
+    """Autocast changes the losses a little, the weights stay fp32."""
+    for run, precision in (("full", "fp32"), ("half", "bf16")):
+        train_phase(store, city, small_spec(run=run, precision=precision), "I", here())
+    full, half = (rows(store, run, "I", ("problem_loss",)) for run in ("full", "half"))
+    assert not np.array_equal(full, half)
+    np.testing.assert_allclose(full, half, rtol=0.02)
+    weights = load_weights(store, latest_checkpoint(store, "half", "I"))
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float32)}
+
+
+def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
+    """An absurd learning rate ends with the step, the last good checkpoint and a way out."""
+    phase = small_spec().phases[0].model_copy(update={"lr": 1e30})
+    spec = small_spec(phases=(phase,), checkpoint_every=1, log_every=5)
+    with pytest.raises(
+        McvrpError, match=r"no finite number at step \d+ \(last good checkpoint: .*lower lr than 1e"
+    ):
+        train_phase(store, city, spec, "I", here())
+    state = latest_checkpoint(store, "small", "I")
+    if state is not None:
+        assert all(np.isfinite(array).all() for array in load_weights(store, state).values())
+
+
+def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here):
+    """SIGKILL of the run leaves no process; one rank goes on from the checkpoint with the same losses."""
+    phases = (small_spec().phases[1].model_copy(update={"name": "only", "passes": 40}),)
+    spec = small_spec(run="killed", network=NO_DROPOUT, phases=phases, ranks=2, zero=1, checkpoint_every=20)
+    script = (
+        "from tests.integration.test_training import *; import sys, pickle;"
+        "store, city, spec = pickle.loads(bytes.fromhex(sys.argv[1]));"
+        "train_phase(store, city, spec, 'only')"
+    )
+    command = [sys.executable, "-c", script, pickle.dumps((store, city, spec)).hex()]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: latest_checkpoint(store, "killed", "only") is not None, process)
+        ranks = descendants(process.pid)
+        assert len(ranks) >= 3  # a launcher and two ranks
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    wait_for(lambda: not any(alive(pid) for pid in ranks))
+    stood = latest_checkpoint(store, "killed", "only")
+    assert 0 < stood.step < stood.steps
+    short = stood.step + 10
+    with pytest.raises(Stopped):
+        train_phase(store, city, spec.model_copy(update={"ranks": 1, "zero": 0}), "only", here(short))
+    whole = spec.model_copy(update={"run": "whole", "ranks": 1, "zero": 0, "checkpoint_every": 1})
+    with pytest.raises(Stopped):
+        train_phase(store, city, whole, "only", here(short))
+    names = (*LOSSES, "gradient_norm")
+    one, two = rows(store, "whole", "only", names), rows(store, "killed", "only", names)
+    assert len(two) == stood.step
+    np.testing.assert_allclose(two, one[: stood.step], rtol=1e-5)
+
+
+def test_what_a_rank_refuses_reaches_the_user(store, city, here):
+    """A checkpoint that turns out damaged when the ranks read it ends in the same sentence as anywhere."""
+    spec = small_spec(ranks=1)
+    with pytest.raises(Stopped):
+        train_phase(store, city, spec, "I", here(stop_at=7))
+    path = latest_checkpoint(store, "small", "I").folder + "/weights.safetensors"
+    store.put(path, store.get(path)[:-1] + b"\x7f")
+    with pytest.raises(McvrpError, match=r"step-00000005/weights.safetensors is damaged") as caught:
+        train_phase(store, city, spec, "I")
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+def wait_for(condition, process=None, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, "the run ended early"
+        time.sleep(0.1)
+
+
+def descendants(pid):
+    children = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, queue = [], [pid]
+    while queue:
+        young = children.get(queue.pop(), [])
+        found += young
+        queue += young
+    return found
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

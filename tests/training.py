@@ -1,0 +1,60 @@
+"""Small labelled datasets and small training runs for the tests of training; no solver needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from model.instances import InstanceStream
+from model.problem import City, Instance, Solution, canonical, cost
+from storage.labels import write_labels
+from storage.layout import label_shard
+from storage.schemas import SOLVED, Label
+from storage.store import Store
+from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
+
+
+def sweep(city: City, instance: Instance) -> Solution:
+    """Return routes that pick customers by their angle until the vehicle is full: feasible, not good."""
+    order = np.argsort(city.angles[instance.ids.astype(np.int64)])
+    routes: list[list[int]] = []
+    room = 0
+    for k in order:
+        demand = int(instance.demands[k])
+        if demand > room:
+            routes.append([])
+            room = instance.capacity
+        routes[-1].append(int(instance.ids[k]))
+        room -= demand
+    return canonical(city, Solution.of(routes))
+
+
+def write_dataset(store: Store, city: City, sizes: range, count: int, name: str = "tiny") -> None:
+    """Write ``count`` sweep solutions of each size, one shard a size."""
+    stream = InstanceStream(city, 1, "train")
+    for n in sizes:
+        labels = []
+        for i in range(count):
+            instance = stream(n, i)
+            solution = sweep(city, instance)
+            labels.append(
+                Label(i, instance, solution, cost(city, solution), SOLVED, "sweep", "1", 0, "none", 0.0)
+            )
+        write_labels(store, label_shard(name, n, 0), city, "tests", labels)
+
+
+def small_spec(**changes: object) -> TrainSpec:
+    """Return a run of two phases on sizes 20 to 22, a few dozen steps of a tiny network."""
+    values: dict[str, object] = {
+        "run": "small",
+        "dataset": "tiny",
+        "model": "small",
+        "network": NetworkSpec(dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.1),
+        "phases": (
+            PhaseSpec(name="I", first=20, last=22, trunc=24, trains="encoder", lr=0.01),
+            PhaseSpec(name="II", first=22, last=22, lr=0.005, warmup=4, tail=0.3, rotation=True),
+        ),
+        "batch": 12,
+        "checkpoint_every": 5,
+        "log_every": 1,
+    }
+    return TrainSpec(**values | changes)  # type: ignore[arg-type]

@@ -1,0 +1,72 @@
+"""FM-MCVRP behind the solver protocol: proved answers, prefixes, and the encoder's accuracy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from model.decoding import Greedy, Nucleus
+from model.features import CityTable, problem_features
+from model.instances import InstanceStream, Rules
+from model.network import FmMcvrp, NetworkConfig
+from model.problem import City, canonical, cost, infeasibility
+from tasks.solvers import Solver, fm_mcvrp
+from tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
+
+CITY = City.uniform(30, seed=1)
+STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
+INSTANCES = [STREAM(n, i) for i, n in enumerate((20, 20, 7, 21))]
+
+
+def network() -> FmMcvrp:
+    torch.manual_seed(0)
+    return FmMcvrp(NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)).eval()
+
+
+def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> None:
+    """One answer an instance, in order, whatever the sizes."""
+    solver: Solver = FmMcvrpSolver(network(), Nucleus(), rotations=True)
+    answers = list(solver.solve(CITY, INSTANCES, samples=5, seed=1))
+    for instance, answer in zip(INSTANCES, answers, strict=True):
+        assert answer.solution is not None
+        assert infeasibility(instance, answer.solution) is None
+        assert canonical(CITY, answer.solution) == answer.solution
+        assert answer.costs.shape == (5,)
+        assert cost(CITY, answer.solution) == pytest.approx(answer.costs.min(), abs=1e-9)
+        assert answer.seconds > 0
+
+
+def test_memory_bounds_the_batch_and_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With next to no memory, paths are decoded one by one, to the same costs."""
+    solver = FmMcvrpSolver(network(), Nucleus())
+    ample = [answer.costs for answer in solver.solve(CITY, INSTANCES, samples=3, seed=1)]
+    monkeypatch.setattr(fm_mcvrp, "_CPU_BYTES", 1)
+    assert solver._paths_at_once(20) == 1
+    scarce = [answer.costs for answer in solver.solve(CITY, INSTANCES, samples=3, seed=1)]
+    np.testing.assert_array_equal(ample, scarce)
+
+
+def test_names_in_tables_say_how_it_decoded() -> None:
+    """The label carries the decoder, the configuration p and rotation."""
+    assert FmMcvrpSolver(network(), Greedy()).label == "FM-MCVRP (GS)"
+    sampled = FmMcvrpSolver(network(), Nucleus(0.8), rotations=True, version="m 1")
+    assert sampled.label == "FM-MCVRP (NS)"
+    assert "p = 0.8" in sampled.configuration
+    assert "model m 1" in sampled.configuration
+
+
+def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instance by instance and token by token, also when scores come in pieces."""
+    model, table = network(), CityTable.of(CITY)
+    right = 0
+    for instance in INSTANCES:
+        ids = torch.from_numpy(instance.nodes)[None]
+        demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
+        features = problem_features(table, ids, demands, torch.tensor([float(instance.capacity)]))
+        named = model.output(model.encode(features))[0].argmax(-1).tolist()
+        right += sum(a == b for a, b in zip(named, instance.nodes.tolist(), strict=True))
+    expected = right / sum(instance.n + 1 for instance in INSTANCES)
+    assert problem_accuracy(model, CITY, INSTANCES) == pytest.approx(expected)
+    monkeypatch.setattr(fm_mcvrp, "_SCORES", 1)
+    assert problem_accuracy(model, CITY, INSTANCES) == pytest.approx(expected)

@@ -1,0 +1,77 @@
+"""Tests of the plan: the paper preset must give the paper's figures by arithmetic."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flows.plan import make_plan, plan_text, row_bytes
+from flows.preset import load_preset
+from flows.summary import plain
+
+
+def test_the_papers_labels_take_days_not_one_day() -> None:
+    """38.1 M instances of 5 s are 53 thousand core-hours: 5.7 days on 384 cores."""
+    label = make_plan(load_preset("paper"), "paper", cores=2).label
+    assert label.instances == 38_100_000
+    assert label.core_hours == pytest.approx(38.1e6 * 5 / 3600, rel=1e-3)
+    assert label.cluster_seconds / 86400 == pytest.approx(5.74, abs=0.01)
+
+
+def test_the_papers_phases_have_the_derived_steps() -> None:
+    """Samples and steps of Table 2's phases: 284 K, 194 K, 71 K and 149 K steps of 256 samples."""
+    phases = make_plan(load_preset("paper"), "paper", cores=2).phases
+    assert [phase.samples for phase in phases] == [72_771_000, 49_600_000, 18_100_000, 38_100_000]
+    assert [round(phase.steps / 1000) for phase in phases] == [284, 194, 71, 149]
+    assert [phase.paper_hours for phase in phases] == [52, 59, 26, 96]
+
+
+def test_the_papers_network_has_206_million_parameters() -> None:
+    """The plan says how large the model is, within 1 % of the paper's figure."""
+    assert make_plan(load_preset("paper"), "paper", cores=2).parameters == pytest.approx(206e6, rel=0.01)
+
+
+def test_tokens_are_counted_sample_by_sample() -> None:
+    """Tokens of a phase equal the sum over its samples, counted the slow way."""
+    spec = load_preset("smoke")
+    curriculum = spec.curriculum("I")
+    shown = [n for last in range(20, 23) for n in range(20, last + 1) for _ in range(16)]
+    assert len(shown) == curriculum.samples
+    phase = make_plan(spec, "smoke", cores=2).phases[0]
+    assert phase.trains == "encoder"
+    assert phase.tokens == sum(n + 1 for n in shown)
+
+
+def test_twice_the_cores_halve_the_work() -> None:
+    """Labelling scales with the cores, but for the start; core-hours do not change."""
+    spec = load_preset("paper")
+    two, four = make_plan(spec, "paper", cores=2), make_plan(spec, "paper", cores=4)
+    assert two.label.seconds == pytest.approx(2 * four.label.seconds, rel=1e-3)
+    assert two.label.core_hours == four.label.core_hours
+
+
+def test_fewer_workers_than_cores_bound_the_labelling() -> None:
+    """`label.workers` is what labelling may use, whatever the machine has."""
+    spec = load_preset("paper", ["label.workers=2"])
+    assert make_plan(spec, "paper", cores=64).label.cores == 2
+
+
+@pytest.mark.parametrize(("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)])
+def test_the_size_of_a_row_is_near_the_measured_one(customers: int, n: int, measured: float) -> None:
+    """The estimate is within 15 % of what files of sweep solutions took."""
+    assert row_bytes(customers, n) == pytest.approx(measured, rel=0.15)
+
+
+def test_the_text_says_what_the_paper_preset_must_say() -> None:
+    """A person reads instances, days, steps and parameters."""
+    text = plan_text(make_plan(load_preset("paper"), "paper", cores=2))
+    for said in ("38,100,000 instances", "5.7 days on 384 cores", "284,261", "148,828", "206,", "52 h (I)"):
+        assert said in text
+
+
+def test_a_plan_is_json() -> None:
+    """`mcvrp plan --json` gets the same figures as a document."""
+    document = json.loads(json.dumps(plain(make_plan(load_preset("laptop"), "laptop", cores=2))))
+    assert document["label"]["instances"] == 20_000
+    assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C"]

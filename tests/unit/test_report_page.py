@@ -1,0 +1,78 @@
+"""The report: one page that needs nothing else and carries no markup of its data."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from tasks.report_page import Figure, KeyFigure, Link, Page, StageLine, render
+from tasks.tables import Line, Range, Table
+
+EVIL = '<script>alert("x")</script> & "quotes" \'too\''
+_VOID = {"meta", "img"}
+
+
+def page(text: str) -> Page:
+    values = Range(1.0, 0.5, 1.5)
+    line = Line(20, text, 1, 3, 0, False, 1, values, values, 0.5, text, None)
+    return Page(
+        title=text,
+        lead=text,
+        key_figures=[KeyFigure(text, text, text)],
+        stages=[StageLine(text, text)],
+        tables=[Table(text, (line,), (text,))],
+        figures=[Figure("name", b"\x89PNG", text)],
+        configuration=text,
+        links=[Link("table.csv", text)],
+    )
+
+
+class Tags(HTMLParser):
+    """Collects tags and attributes, and checks that every tag is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(html: str) -> Tags:
+    tags = Tags()
+    tags.feed(html)
+    assert tags.open == []
+    return tags
+
+
+def test_text_cannot_become_markup() -> None:
+    """Whatever names, reasons and settings hold, the page has the tags of a harmless one."""
+    evil, plain = parsed(render(page(EVIL))), parsed(render(page("harmless")))
+    assert [tag for tag, _ in evil.seen] == [tag for tag, _ in plain.seen]
+    assert "script" not in {tag for tag, _ in evil.seen}
+
+
+def test_the_page_loads_nothing() -> None:
+    """Pictures are inside, style is inside, links are relative: it works from a folder and offline."""
+    html = render(page("harmless"))
+    tags = parsed(html)
+    assert all(
+        (attributes.get("src") or "data:").startswith("data:image/png;base64,")
+        for tag, attributes in tags.seen
+        if tag == "img"
+    )
+    assert [a["href"] for tag, a in tags.seen if tag == "a"] == ["table.csv"]
+    assert not re.search(r"https?://|url\(|@import|<link", html)
+
+
+def test_sections_without_content_are_left_out() -> None:
+    """A benchmark without model has no training section and no empty heading."""
+    html = render(Page("t", "l", [], [], [], [], "", []))
+    assert parsed(html)
+    assert "<h2>" not in html

@@ -1,0 +1,188 @@
+"""The store: bytes come back as they went in, appear whole or not at all, and bad places are named."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.errors import McvrpError
+from model.problem import City
+from storage import layout
+from storage.cities import load_city, save_city
+from storage.store import Store
+
+NAMES = st.text("abc", min_size=1, max_size=3)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(
+    st.dictionaries(st.lists(NAMES, min_size=1, max_size=3).map("/".join), st.binary(max_size=50), max_size=5)
+)
+def test_what_is_put_is_what_is_there(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
+) -> None:
+    """Files of any name come back, and a list names each file below a folder and nothing else."""
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    files = {f"{path}.bin": data for path, data in files.items()}
+    for path, data in files.items():
+        store.put(path, b"before")
+        store.put(path, data)
+    assert store.list("") == sorted(files)
+    for path, data in files.items():
+        assert store.get(path) == data
+        assert store.exists(path)
+        assert store.size(path) == len(data)
+    assert store.list("a") == sorted(path for path in files if path.startswith("a/"))
+
+
+def test_a_failed_put_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When writing fails half-way, the old bytes stay and no scrap is left."""
+    store = Store.open(tmp_path)
+    store.put("a/b", b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        store.put("a/b", b"new and longer")
+    assert store.get("a/b") == b"old"
+    assert os.listdir(tmp_path / "a") == ["b"]
+
+
+def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
+    """Who has the old file open reads the old bytes to their end: a put replaces, it does not overwrite."""
+    store = Store.open(tmp_path)
+    store.put("a", b"old bytes")
+    with store.open_input("a") as stream:
+        assert stream.read(3) == b"old"
+        store.put("a", b"NEW BYTES")
+        assert stream.read() == b" bytes"
+    assert store.get("a") == b"NEW BYTES"
+
+
+def test_a_file_being_written_is_not_listed(tmp_path: Path) -> None:
+    """A writer killed before the last rename leaves nothing that a reader sees."""
+    store = Store.open(tmp_path)
+    store.put("a/b", b"1")
+    (tmp_path / "a" / ".c.1234.tmp").write_bytes(b"half")
+    assert store.list("") == ["a/b"]
+
+
+def test_deleting_takes_files_folders_and_nothing(tmp_path: Path) -> None:
+    """Deleting what is not there is no error."""
+    store = Store.open(tmp_path)
+    store.put("a/b/c", b"1")
+    store.put("a/d", b"2")
+    store.delete("a/b")
+    assert store.list("") == ["a/d"]
+    store.delete("a/d")
+    store.delete("a/d")
+    assert store.list("a") == []
+    assert store.list("never") == []
+
+
+def test_json_comes_back(tmp_path: Path) -> None:
+    """A JSON document survives; something else in its place is named."""
+    store = Store.open(tmp_path)
+    store.put_json("x.json", {"b": [1, 2.5, None], "a": "é"})
+    assert store.get_json("x.json") == {"b": [1, 2.5, None], "a": "é"}
+    store.put("x.json", b"{")
+    with pytest.raises(McvrpError, match=r"x\.json is not JSON"):
+        store.get_json("x.json")
+
+
+def test_a_store_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process with another working folder finds the same store."""
+    monkeypatch.chdir(tmp_path)
+    store = Store.open("here")
+    store.put("a", b"1")
+    copy = pickle.loads(pickle.dumps(store))
+    monkeypatch.chdir("/")
+    assert copy.get("a") == b"1"
+    assert Store.open(f"file://{tmp_path}/here").get("a") == b"1"
+
+
+def test_absent_files_are_named(tmp_path: Path) -> None:
+    """Reading what is not there says what is not there."""
+    store = Store.open(tmp_path)
+    for read in (store.get, store.get_json, store.size):
+        with pytest.raises(McvrpError, match=r"no .*nowhere"):
+            read("nowhere")
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    """A store path that is a file is refused before any work, and the file stays."""
+    (tmp_path / "f").write_text("mine")
+    with pytest.raises(McvrpError, match="f is a file"):
+        Store.open(tmp_path / "f")
+    with pytest.raises(McvrpError, match="cannot write"):
+        Store.open(tmp_path / "f" / "below")
+    assert (tmp_path / "f").read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_refused() -> None:
+    """Even the superuser cannot write there; nobody else can either."""
+    with pytest.raises(McvrpError, match="cannot write to the store /proc/mcvrp"):
+        Store.open("/proc/mcvrp")
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "-x"])
+def test_names_that_could_leave_their_folder_are_refused(name: str) -> None:
+    """Names become folders of any store: no separators, no dots in front."""
+    with pytest.raises(McvrpError, match="is no name for a"):
+        layout.checked_name("dataset", name)
+
+
+def test_layout_is_what_readers_of_the_store_expect() -> None:
+    """Paths that other programs may rely on."""
+    assert layout.label_shard("laptop", 20, 0) == "labels/laptop/n=020/part-00000.parquet"
+    assert layout.label_shard("paper", 1000, 12) == "labels/paper/n=1000/part-00012.parquet"
+    assert layout.checkpoint_dir("r", "II-A", 500) == "training/r/II-A/step-00000500"
+    assert layout.model_dir("m", 1) == "models/m/0001"
+    assert layout.shard_number("labels/d/n=020/part-00012.parquet") == 12
+    assert layout.shard_number("labels/d/n=020/other.parquet") is None
+    assert layout.staged_rows(layout.staged_chunk("d", 20, 5, 17)) == (5, 17)
+
+
+XY = City.uniform(6, 1)
+
+
+@pytest.mark.parametrize(
+    "city",
+    [
+        XY,
+        City(7 * XY.xy + 3, None, (3.0, 3.0), 7.0, "m"),
+        City(XY.xy, XY.costs(np.arange(7))),
+        City(XY.xy, XY.costs(np.arange(7)) + np.tri(7, k=-1)),
+    ],
+    ids=["uniform", "framed", "symmetric matrix", "matrix"],
+)
+def test_a_city_comes_back(tmp_path: Path, city: City) -> None:
+    """Coordinates, frame, unit and costs survive to the last bit: the id is the same."""
+    store = Store.open(tmp_path)
+    save_city(store, "c", city)
+    back = load_city(store, "c")
+    assert back.city_id == city.city_id
+    assert (back.origin, back.scale, back.unit) == (city.origin, city.scale, city.unit)
+
+
+def test_a_city_that_is_not_there_or_not_itself_is_named(tmp_path: Path) -> None:
+    """Absent, damaged and swapped cities each get a sentence."""
+    store = Store.open(tmp_path)
+    with pytest.raises(McvrpError, match=r"no city 'c' in .*: run mcvrp city create"):
+        load_city(store, "c")
+    save_city(store, "c", City.uniform(5, 1))
+    save_city(store, "other", City.uniform(5, 2))
+    store.put(layout.city_path("c"), store.get(layout.city_path("other")))
+    with pytest.raises(McvrpError, match="its card names"):
+        load_city(store, "c")
+    store.put(layout.city_path("c"), b"PAR1 no more")
+    with pytest.raises(McvrpError, match="does not hold a city"):
+        load_city(store, "c")
