@@ -276,7 +276,7 @@ def _decode(
     if not block.missing:
         return
     strategy = Greedy() if block.method == "fm-gs" else Nucleus(spec.p)
-    name = f"{card.name} {card.version}"
+    name = f"{card.name} version {card.version}"
     solver = FmMcvrpSolver(model, strategy, rotations=card.rotation_trained, version=name)
     first = block.missing[0]
     warm_up = [InstanceStream(city, spec.seed, "test", spec.rules)(first.n, first.start)]

@@ -18,6 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from model.problem import DEPOT, City, Instance, Solution, cost
@@ -30,7 +31,7 @@ _GREY = "#666666"
 _DPI = 150
 _FONT = 12
 _REST = "Addresses without an order"
-_HEADROOM = 1.4  # the axis over its highest bar, for the legend
+_HEADROOM = 1.25  # the axis over its highest bar, for the legend
 
 Method = tuple[str, int]  # its label and its number of samples
 
@@ -50,13 +51,13 @@ def distance_distributions(results: pd.DataFrame, base: Method, other: Method, u
     """
     pairs = {n: paired(results, n, base, other) for n in sorted(results["n"].unique().tolist())}
     pairs = {n: pair for n, pair in pairs.items() if len(pair[0])}
-    figure, axes = _panels(max(len(pairs), 1), columns=3, width=4.3, height=3.4)
+    figure, axes = _panels(max(len(pairs), 1), columns=3, width=3.7, height=3.4)
     for axis, (n, costs) in zip(axes, pairs.items(), strict=False):
         both = np.concatenate(costs)
         count = min(30, max(8, round(math.sqrt(len(both)))))
         bins = np.histogram_bin_edges(both, bins=count).tolist()
-        for values, name, colour, dash in zip(costs, (base, other), (BLUE, ORANGE), ("-", "--"), strict=True):
-            label = f"{method_name(name)}, mean {values.mean():.2f}"
+        for values, colour, dash in zip(costs, (BLUE, ORANGE), ("-", "--"), strict=True):
+            label = f"mean {values.mean():.2f}"
             axis.hist(values, bins, histtype="stepfilled", color=colour, alpha=0.25)
             axis.hist(values, bins, histtype="step", color=colour, linewidth=1.6)
             axis.axvline(
@@ -66,9 +67,12 @@ def distance_distributions(results: pd.DataFrame, base: Method, other: Method, u
         axis.set_xlabel(f"Total distance{_in(unit)}")
         axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.set_ylim(top=axis.get_ylim()[1] * _HEADROOM)
-        axis.legend(loc="upper left", frameon=False, fontsize=_FONT - 2.5)
+        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=_FONT - 1)
     for axis in axes[:: min(3, len(axes))]:
         axis.set_ylabel("Instances")
+    lines = [Line2D([], [], color=c, linestyle=d, linewidth=2.2) for c, d in ((BLUE, "-"), (ORANGE, "--"))]
+    names = [method_name(base), method_name(other)]
+    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False, fontsize=_FONT)
     return _png(figure)
 
 

@@ -16,7 +16,7 @@ from model.errors import McvrpError
 from model.instances import InstanceStream, Rules, Split
 from model.problem import City, cost, philox_key
 from storage import layout
-from storage.labels import LabelFile, read_table, write_labels, write_table
+from storage.labels import LabelFile, read_footer, read_table, write_labels, write_table
 from storage.schemas import SOLVED, Label
 from storage.store import Store
 from tasks.solvers import Solver, checked_budget
@@ -152,6 +152,11 @@ def merge_shard(
     """
     began = time.perf_counter()
     path = layout.label_shard(recipe.dataset, n, k)
+    if store.exists(path):  # perhaps by this very task, whose worker died before it could say so
+        there = read_footer(store, path)
+        if there.row_start == start and there.row_stop >= stop:
+            _remove(store, sources, path)
+            return Receipt(path, stop - start, time.perf_counter() - began, 0.0)
     pieces: list[pa.Table] = []
     reached = start
     for source in sorted(sources, key=lambda source: (source.footer.row_start, -source.footer.row_stop)):
@@ -165,7 +170,11 @@ def merge_shard(
             f"rows {reached} to {stop} of n={n} went missing before {path} was merged: run again"
         )
     write_table(store, path, city, recipe.spec_hash, n, pa.concat_tables(pieces))
-    for source in sources:
-        if source.path != path:
-            store.delete(source.path)
+    _remove(store, sources, path)
     return Receipt(path, stop - start, time.perf_counter() - began, 0.0)
+
+
+def _remove(store: Store, sources: Sequence[LabelFile], shard: str) -> None:
+    for source in sources:
+        if source.path != shard:
+            store.delete(source.path)

@@ -32,10 +32,14 @@ def run_local(job: RankJob, progress: Progress) -> None:
     Raises
     ------
     McvrpError
-        If a rank refused to go on, with what it said.
+        If there are fewer cores than ranks, or a rank refused to go on; with what it said.
     IncompleteError
         If a rank failed or was killed; names the last checkpoint and the log.
     """
+    if job.ranks > job.cores:
+        raise McvrpError(
+            f"train.ranks = {job.ranks}, this machine has {job.cores} cores: ask for {job.cores} or fewer"
+        )
     with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
         job_file = Path(folder, "job.pickle")
         job_file.write_bytes(pickle.dumps(job))

@@ -19,13 +19,13 @@ from model.errors import IncompleteError, McvrpError
 from model.instances import InstanceStream
 from model.problem import City, canonical, infeasibility
 from storage import layout
-from storage.labels import load_table, read_table, shards, write_labels
+from storage.labels import load_table, read_files, read_table, shards, write_labels
 from storage.manifest import fingerprint
 from storage.schemas import table_labels
 from storage.store import Store
 from tasks import label_plan
 from tasks.city import CitySpec, make_city
-from tasks.label_chunk import label_rows, solver_seed
+from tasks.label_chunk import label_rows, merge_shard, solver_seed
 from tasks.labels import LabelSpec, label_missing
 from tasks.ray_cluster import ray_session
 from tasks.solvers.hgs import HGS
@@ -150,6 +150,19 @@ def test_staged_rows_are_used(store: Store) -> None:
     assert store.list(layout.staging_dir("d")) == []
     label_missing(store, CITY, spec(dataset="fresh", largest=20, count=6))
     assert fingerprint(store, "d") == fingerprint(store, "fresh")
+
+
+def test_a_merge_may_be_done_twice(store: Store) -> None:
+    """A worker that died between publishing and saying so is asked again: nothing breaks."""
+    recipe = spec().recipe(CITY)
+    staged = [label_rows(store, CITY, recipe, 20, a, b).path for a, b in ((0, 2), (2, 6))]
+    sources = read_files(store, staged)
+    merge_shard(store, CITY, recipe, 20, 0, 0, 6, sources)
+    before = checksums(store)
+    merge_shard(store, CITY, recipe, 20, 0, 0, 6, sources)
+    assert checksums(store) == before
+    with pytest.raises(McvrpError, match="rows 6 to 10 of n=20 went missing"):
+        merge_shard(store, CITY, recipe, 20, 1, 6, 10, [])
 
 
 def test_rows_staged_for_later_are_kept(store: Store) -> None:

@@ -212,6 +212,7 @@ def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
         assert all(np.isfinite(array).all() for array in load_weights(store, state).values())
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
 def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here):
     """SIGKILL of the run leaves no process; one rank goes on from the checkpoint with the same losses."""
     phases = (small_spec().phases[1].model_copy(update={"name": "only", "passes": 40}),)
@@ -243,6 +244,18 @@ def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here):
     one, two = rows(store, "whole", "only", names), rows(store, "killed", "only", names)
     assert len(two) == stood.step
     np.testing.assert_allclose(two, one[: stood.step], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_ray_workers_train_what_one_rank_trains(store, city, here):
+    """Ray Train starts the same ranks: the losses of two workers are those of a single rank."""
+    from tasks.train_cluster import run_cluster
+
+    phase = small_spec().phases[1].model_copy(update={"name": "only"})
+    spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1)
+    train_phase(store, city, spec, "only", here())
+    train_phase(store, city, spec.model_copy(update={"run": "ray", "ranks": 2}), "only", run_cluster)
+    np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
 
 
 def test_what_a_rank_refuses_reaches_the_user(store, city, here):

@@ -51,7 +51,7 @@ def test_distances_have_a_panel_a_size(sizes: tuple[int, ...], count: int) -> No
     height, width = pixels(png).shape[:2]
     assert drawn(png) > 0.01
     assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
-    assert width == pytest.approx(min(len(sizes), 3) * 4.3 * 150, abs=2)
+    assert width == pytest.approx(min(len(sizes), 3) * 3.7 * 150, abs=2)
 
 
 def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from storage.metrics import StepMetrics, read_metrics, write_metrics
 from storage.models import load_model, model_card, versions
 from storage.store import Store
 from tasks.train import PhaseSpec, TrainSpec, _default_ranks, publish, train, train_phase
-from tasks.train_launch import follow_event
+from tasks.train_launch import follow_event, run_local
 from tests.training import small_spec, write_dataset
 
 
@@ -158,6 +159,16 @@ def test_a_batch_that_cannot_be_shared_is_refused(store, city):
         train_phase(store, city, small_spec(ranks=5), "I", forbidden)
     with pytest.raises(McvrpError, match="2 ranks of micro_batch 4: give a multiple of 8"):
         train_phase(store, city, small_spec(ranks=2, micro_batch=4), "I", forbidden)
+
+
+def test_more_ranks_than_cores_are_refused(store, city):
+    """A machine with fewer cores than ranks says so before any rank starts."""
+
+    def one_core(job, progress):
+        run_local(replace(job, cores=1), progress)
+
+    with pytest.raises(McvrpError, match="ranks = 2, this machine has 1 cores"):
+        train_phase(store, city, small_spec(ranks=2), "I", one_core)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""Starting the ranks of a phase on a Ray cluster, by Ray Train; every node has to reach the store."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import tempfile
+import threading
+from typing import Any
+
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+from ray.util.queue import Empty, Queue
+
+from model.errors import IncompleteError, McvrpError
+from storage.checkpoints import latest_checkpoint
+from tasks.progress import Progress
+from tasks.ray_cluster import ray_session
+from tasks.train_job import RankJob
+from tasks.train_launch import follow_event
+
+_POLL_SECONDS = 0.5
+
+
+def run_cluster(job: RankJob, progress: Progress) -> None:
+    """Train the phase of ``job`` with ``job.ranks`` Ray workers, on GPUs where the cluster has some.
+
+    Raises
+    ------
+    McvrpError
+        If a rank refused to go on, or the cluster has fewer cores than ranks.
+    IncompleteError
+        If a rank failed or its node was lost; names the last checkpoint.
+    """
+    with ray_session(job.ranks), tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
+        gpus = ray.cluster_resources().get("GPU", 0) >= job.ranks
+        reports = Queue(actor_options={"num_cpus": 0})
+        trainer = TorchTrainer(
+            _worker,
+            train_loop_config={"job": job, "reports": reports},
+            scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
+            run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
+        )
+        follower = _Follower(reports, progress)
+        try:
+            trainer.fit()
+        except Exception as error:  # whatever a worker met, wrapped by Ray Train
+            refusal = follower.stop()
+            if refusal:
+                raise McvrpError(refusal) from error
+            saved = latest_checkpoint(job.store, job.spec.run, job.phase)
+            reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), "no reason")
+            raise IncompleteError(
+                f"training of phase {job.phase} ended early ({reason.strip()}); "
+                f"run again to go on from {f'step {saved.step:,}' if saved else 'the start of the phase'}"
+            ) from error
+        finally:
+            follower.stop()
+            reports.shutdown(force=True)
+
+
+def _worker(config: dict[str, Any]) -> None:
+    from tasks.train_distributed import distributed
+    from tasks.train_loop import run_rank
+
+    job, rank = config["job"], int(os.environ["RANK"])
+
+    def report(event: Any) -> None:
+        if rank == 0 or event["event"] == "refused":
+            config["reports"].put(dict(event))
+
+    try:
+        with distributed(cores=int(os.environ["LOCAL_WORLD_SIZE"])) as device:  # one core a rank
+            run_rank(job, rank, device, report)
+    except McvrpError as error:
+        report({"event": "refused", "message": str(error)})
+        raise
+
+
+class _Follower:
+    """Shows the reports of rank 0 in a thread of its own, as Ray Train keeps the caller's."""
+
+    def __init__(self, reports: Queue, progress: Progress) -> None:
+        self._reports, self._progress = reports, progress
+        self._refusal: str | None = None
+        self._over = threading.Event()
+        listeners = contextvars.copy_context()  # of the caller's progress
+        self._thread = threading.Thread(target=listeners.run, args=(self._follow,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> str | None:
+        """Show what is left and return the message of a refusal, if there was one."""
+        self._over.set()
+        self._thread.join()
+        return self._refusal
+
+    def _follow(self) -> None:
+        while True:
+            over = self._over.is_set()
+            try:
+                event = self._reports.get(timeout=_POLL_SECONDS)
+            except Empty:
+                if over:
+                    return
+                continue
+            self._refusal = follow_event(event, self._progress) or self._refusal

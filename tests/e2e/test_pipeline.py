@@ -1,0 +1,194 @@
+"""Tests of the whole: `mcvrp run` from nothing to a report, again with nothing to do, and interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from flows.preset import load_preset
+from model.problem import infeasibility
+from storage.checkpoints import latest_checkpoint, load_weights
+from storage.cities import load_city
+from storage.labels import load_table, read_table, shards
+from storage.models import load_model
+from storage.schemas import table_labels
+from storage.store import Store
+from tests.command import Workplace
+
+SPEC = load_preset("smoke")
+STAGES = ("cities", "labels", "training", "models")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """A workplace in which the smoke preset has run from nothing."""
+    place = Workplace.new(tmp_path_factory.mktemp("pipeline"))
+    done = place.mcvrp("run", "--preset", "smoke")
+    assert done.returncode == 0, done.stderr
+    (place.folder / "stdout").write_text(done.stdout)
+    (place.folder / "stderr").write_text(done.stderr)
+    return place
+
+
+@pytest.fixture(scope="module")
+def store(place: Workplace) -> Store:
+    return Store.open(place.store)
+
+
+def digests(place: Workplace) -> dict[str, str]:
+    """Return what every file of the stages before the benchmark holds."""
+    files = (path for stage in STAGES for path in (place.store / stage).rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_every_label_serves_its_instance(store: Store) -> None:
+    """The dataset has the rows that the preset asks for, each a feasible answer to its own instance."""
+    city = load_city(store, "smoke")
+    for n in SPEC.label.sizes:
+        assert len(load_table(store, "smoke", n)) == SPEC.label.count
+        for shard in shards(store, "smoke", n):
+            for label in table_labels(read_table(store, shard.path), city.city_id):
+                assert label.instance.n == n
+                assert infeasibility(label.instance, label.solution) is None
+
+
+def test_every_phase_has_a_finished_checkpoint_that_the_next_began_with(store: Store) -> None:
+    """Phases end at their last step, and hand their weights on."""
+    parent = ""
+    for phase in SPEC.train.phases:
+        state = latest_checkpoint(store, "smoke", phase.name)
+        assert state is not None
+        assert state.complete
+        assert state.step == SPEC.curriculum(phase.name).steps
+        assert state.origin.parent == parent
+        assert load_weights(store, state)
+        parent = state.weights_sha256
+
+
+def test_the_model_is_of_the_city_and_of_the_presets_size(store: Store) -> None:
+    """The published model can be loaded and knows where it comes from."""
+    model, card = load_model(store, "smoke")
+    assert card.city_id == load_city(store, "smoke").city_id
+    assert (card.run, card.dataset) == ("smoke", "smoke")
+    assert sum(p.numel() for p in model.parameters()) > 0
+    assert not model.training
+
+
+def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
+    """Every method has a row in every table; the console shows table, times and where the report is."""
+    folder = place.store / "benchmarks" / "smoke"
+    methods = ("HGS", "PyVRP", "LKH-3", "FM-MCVRP (GS)", "FM-MCVRP (NS, s = 4)")
+    console = (place.folder / "stdout").read_text()
+    for text in ((folder / "table.md").read_text(), (folder / "report.html").read_text(), console):
+        assert all(method in text for method in methods)
+    assert str(folder / "report.html") in console
+    for stage in ("city", "label", "train I ", "train II-A", "train II-B", "train II-C", "benchmark"):
+        assert f"\n{stage}" in console
+    assert (folder / "results.parquet").is_file()
+    assert (folder / "table.csv").is_file()
+    assert (folder / "table.tex").is_file()
+
+
+def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) -> None:
+    """What libraries have to say stays out of the terminal; each long stage tells where it stands."""
+    lines = (place.folder / "stderr").read_text().splitlines()
+    ours = ("starting a Prefect server", "Prefect: http", "labels smoke", "train I", "benchmark, ")
+    assert [line for line in lines if not line.startswith(ours)] == []
+    assert any(line.startswith("labels smoke: 120/120") for line in lines)
+
+
+def test_every_stage_is_on_record(place: Workplace) -> None:
+    """Prefect has each flow and each task of the run, all completed, and no server is left."""
+    flows = [name.split(",")[0] for name, state in place.recorded("flow_run") if state == "COMPLETED"]
+    assert {name.split()[0] for name in flows} == {"pipeline", "city", "label", "train", "benchmark"}
+    states = Counter(state for _, state in place.recorded("task_run").elements())
+    assert set(states) == {"COMPLETED"}
+    tasks = {name for name, _ in place.recorded("task_run")}
+    assert {"make city smoke", "solve n=20–22", "publish model smoke", "compare smoke"} <= tasks
+    assert {"train I", "train II-A", "train II-B", "train II-C", "write report smoke"} <= tasks
+    assert place.processes() == []
+
+
+def test_a_second_run_does_nothing_new(place: Workplace) -> None:
+    """City, labels, checkpoints and model stay byte for byte, and the summary says that nothing was made."""
+    before = digests(place)
+    done = place.mcvrp("run", "--preset", "smoke", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["label"]["new"] == 0
+    assert all(phase["began_at"] == phase["steps"] for phase in summary["train"]["phases"])
+    assert "instances (100 %)" not in done.stderr  # no method solved anything again
+    assert digests(place) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "said"),
+    [
+        # a file where a shard should be that is none: cut off in the middle
+        ("label", {}, "part-00000.parquet"),
+        ("train --set train.network.dim=16", {}, "dim"),
+        ("train --set city.name=other", {}, "no city 'other'"),
+        ("label --set label.count=41", {"RAY_ADDRESS": "127.0.0.1:9"}, "RAY_ADDRESS=127.0.0.1:9"),
+        ("label --set label.seed=5", {}, "seed"),
+    ],
+)
+def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
+    place: Workplace, arguments: str, changes: dict[str, str], said: str
+) -> None:
+    """A damaged shard, another network, a cluster that is not there, another dataset: a sentence, code 2."""
+    shard = place.store / "labels" / "smoke" / "n=020" / "part-00000.parquet"
+    whole = shard.read_bytes()
+    if arguments == "label":
+        shard.write_bytes(whole[: len(whole) // 2])
+    before = digests(place)
+    try:
+        done = place.mcvrp(*arguments.split(), "--preset", "smoke", **changes)
+        assert done.returncode == 2, done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("mcvrp: ")
+        assert said in last
+        assert "Traceback" not in done.stderr
+        assert digests(place) == before
+    finally:
+        shard.write_bytes(whole)
+
+
+def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> None:
+    """SIGINT while labels are made: code 130 within 5 s, no process left, and what was done stays done."""
+    place = Workplace.new(tmp_path)
+    more = ("--preset", "smoke", "--set", "label.count=700", "--set", "label.iterations=60")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "run", *more],
+        env=place.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    staging = place.store / "labels" / "smoke" / "_staging"
+    deadline = time.monotonic() + 120
+    while not list(staging.rglob("rows-*.parquet")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=5) == 130
+    assert process.stderr is not None
+    lines = process.stderr.read().splitlines()
+    process.stderr.close()
+    assert lines[-1] == "interrupted: what is finished is kept, the same command continues from there"
+    while place.processes():  # killed, but perhaps not yet gone
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    city = place.mcvrp("label", *more, "--json")
+    assert city.returncode == 0, city.stderr
+    summary = json.loads(city.stdout)
+    assert summary["rows"] == 2100
+    assert 0 < summary["new"] < 2100
+    assert not staging.exists()
