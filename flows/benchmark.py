@@ -9,7 +9,8 @@ from flows.stages import clock, flow_options, open_store, resuming_task_options,
 from flows.summary import BenchmarkResult, benchmark_figures
 from storage.cities import load_city
 from storage.store import Store
-from tasks.benchmark import BenchmarkSpec, run_benchmark
+from tasks.benchmark import run_benchmark
+from tasks.benchmark_spec import BenchmarkSpec
 from tasks.benchmark_summary import BenchmarkSummary
 from tasks.report import write_report
 

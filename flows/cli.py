@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -112,7 +113,7 @@ def run(arguments: Sequence[str]) -> int:
         say(CONTINUE)
         return INTERRUPTED
     except BrokenPipeError:  # `mcvrp plan | head`
-        sys.stdout = None  # type: ignore[assignment]  # nothing is left to flush
+        sys.stdout = None  # nothing is left to flush
         return 0
     except BaseException as error:
         if type(error).__name__ == "TerminationSignal":  # Prefect's word for SIGTERM
@@ -147,7 +148,10 @@ def say(text: str) -> None:
 def main() -> int:
     """Run the command line of this process; the console entry."""
     with stopping_in_time(say):
-        return run(sys.argv[1:])
+        code = run(sys.argv[1:])
+    if code == INTERRUPTED:  # libraries would take their time to say goodbye
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

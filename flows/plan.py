@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,7 +219,7 @@ def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
     benchmark = spec.benchmark
     limit = benchmark.time_limit(method)
     if method == "lkh3":
-        as_label = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
+        as_label: dict[str, object] = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
     elif limit is not None:
         as_label = {"solver": method, "time_limit": limit}
     else:
@@ -228,7 +229,7 @@ def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
     return runs * seconds_an_instance(LabelSpec.model_validate({**size, **as_label}), n)
 
 
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[k]) for row in [titles, *rows]) for k in range(len(titles))]
     lines = []
     for row in [titles, *rows]:

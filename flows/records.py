@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -30,7 +30,7 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[UUID, Record] = {}
 
-    def __iter__(self) -> Iterable[Record]:
+    def __iter__(self) -> Iterator[Record]:
         return iter(self._records.values())
 
     def __len__(self) -> int:
@@ -62,11 +62,10 @@ class Records:
             return [record.id for record in self._records.values() if record.kind == kind]
 
         with get_client(sync_client=True) as client:
-            runs = [
-                *client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=ids("flow")))),
-                *client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=ids("task")))),
-            ]
-        stored = {run.id: run.state.type.value for run in runs if run.state is not None}
+            flows = client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=ids("flow"))))
+            tasks = client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=ids("task"))))
+        stored = {run.id: run.state.type.value for run in flows if run.state}
+        stored |= {run.id: run.state.type.value for run in tasks if run.state}
         return [record for record in self._records.values() if stored.get(record.id) != record.state]
 
     def verify(self, seconds: float = DRAIN_SECONDS) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from flows import settings
-from flows.records import Hook, flow_hooks, task_hooks
+from flows.records import flow_hooks, task_hooks
 from model.errors import IncompleteError
 from storage.store import Store
 
@@ -18,9 +18,9 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 
 
-def flow_options() -> dict[str, list[Hook]]:
+def flow_options() -> dict[str, Any]:
     """Return what every flow is declared with."""
-    return flow_hooks()
+    return {**flow_hooks()}
 
 
 def task_options() -> dict[str, Any]:

@@ -132,22 +132,25 @@ def aligned(figures: Figures) -> str:
 
 
 def aligned_table(markdown: str) -> str:
-    """Return ``markdown`` with the cells of its tables padded, so that it reads well as plain text."""
+    """Return ``markdown`` with the cells of its table below each other, as a terminal shows it best."""
     lines = markdown.splitlines()
-    rows = {k: [cell.strip() for cell in line.strip("|").split("|")] for k, line in enumerate(lines) if "|" in line}
-    rows = {k: cells for k, cells in rows.items() if lines[k].startswith("|")}
-    columns = max((len(cells) for cells in rows.values()), default=0)
-    padded = [[*cells, *[""] * (columns - len(cells))] for cells in rows.values()]
-    ruler = next((cells for cells in padded if set("".join(cells)) <= set("-:")), [""] * columns)
-    widths = [max(len(cells[j]) for cells in padded if cells is not ruler) for j in range(columns)]
+    places = [k for k, line in enumerate(lines) if line.startswith("|")]
+    if len(places) < 2:
+        return markdown
+    header, ruler, *rows = ([cell.strip() for cell in lines[k].strip("|").split("|")] for k in places)
+    if any(len(row) != len(header) for row in (ruler, *rows)):
+        return markdown  # a bar within a cell: leave it
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
-    def pad(cell: str, j: int) -> str:
-        return cell.rjust(widths[j]) if ruler[j].endswith(":") else cell.ljust(widths[j])
+    def line(cells: Sequence[str]) -> str:
+        aligned = (
+            cell.rjust(width) if rule.endswith(":") else cell.ljust(width)
+            for cell, width, rule in zip(cells, widths, ruler, strict=True)
+        )
+        return "  ".join(aligned).rstrip()
 
-    for k, cells in zip(rows, padded, strict=True):
-        words = ["-" * width for width in widths] if cells is ruler else [pad(c, j) for j, c in enumerate(cells)]
-        lines[k] = "  ".join(words).rstrip()
-    return "\n".join(lines)
+    table = [line(header), "  ".join("-" * width for width in widths), *map(line, rows)]
+    return "\n".join([*lines[: places[0]], *table, *lines[places[-1] + 1 :]])
 
 
 def pipeline_text(pipeline: PipelineSummary) -> str:

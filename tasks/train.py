@@ -206,10 +206,10 @@ def _cores() -> int:
 
 
 def _default_ranks(spec: TrainSpec, cores: int) -> int:
-    """Return one rank a GPU; without any, one a core that has enough to do.
+    """Return one rank a GPU; without any, one for two cores where each has enough to do.
 
-    A rank with one thread never waits for a thread that another program has pushed off its
-    core: on a busy machine that is several times faster than one rank with many threads.
+    Two threads share the work of a small network well. More wait for each other, and ranks
+    that wait for each other on a busy machine are slower than threads.
     """
     if Path("/proc/driver/nvidia").exists():  # else do not ask torch, whose import takes seconds
         import torch
@@ -217,5 +217,5 @@ def _default_ranks(spec: TrainSpec, cores: int) -> int:
         if torch.cuda.is_available():
             return torch.cuda.device_count()
     piece = spec.micro_batch or 1
-    shares = [r for r in range(1, cores + 1) if spec.batch % (r * piece) == 0]
+    shares = [r for r in range(1, cores // 2 + 1) if spec.batch % (r * piece) == 0]
     return max((r for r in shares if spec.batch // r >= _SHARE), default=1)

@@ -54,6 +54,9 @@ def run_local(job: RankJob, progress: Progress) -> None:
             try:
                 refusal = _follow(process, progress)
                 code = process.wait()
+            except KeyboardInterrupt:
+                Path(log).unlink(missing_ok=True)  # the ranks did nothing wrong
+                raise
             finally:
                 stop_group(process)
     if code == 0:

@@ -89,7 +89,7 @@ class TrainSpec(_Spec):
     precision
         "bf16" runs the network in bfloat16 by autocast; weights, gradients and moments stay fp32.
     ranks
-        Processes that share a step; None takes one a GPU, or else as many as cores and batch allow.
+        Processes that share a step; None takes one a GPU, or else one for two cores.
     micro_batch
         Samples that a rank takes at once; None takes its whole share of the batch.
     zero

@@ -213,7 +213,7 @@ def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
-def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here):
+def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here, tmp_path):
     """SIGKILL of the run leaves no process; one rank goes on from the checkpoint with the same losses."""
     phases = (small_spec().phases[1].model_copy(update={"name": "only", "passes": 40}),)
     spec = small_spec(run="killed", network=NO_DROPOUT, phases=phases, ranks=2, zero=1, checkpoint_every=20)
@@ -223,7 +223,9 @@ def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here):
         "train_phase(store, city, spec, 'only')"
     )
     command = [sys.executable, "-c", script, pickle.dumps((store, city, spec)).hex()]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
     try:
         wait_for(lambda: latest_checkpoint(store, "killed", "only") is not None, process)
         ranks = descendants(process.pid)

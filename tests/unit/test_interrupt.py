@@ -16,10 +16,14 @@ from flows.interrupt import descendants
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
-from flows.interrupt import stopping_in_time
 from flows.cli import say
-signal_proof = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; "
-child = signal_proof + "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); time.sleep(600)"
+from flows.interrupt import stopping_in_time
+
+sleeper = "import time; time.sleep(600)"
+child = "import signal, subprocess, sys, time\\n"
+child += "for number in (2, 15): signal.signal(number, signal.SIG_IGN)\\n"
+child += f"subprocess.Popen([sys.executable, '-c', {{sleeper!r}}], start_new_session=True)\\n"
+child += "time.sleep(600)"
 try:
     with stopping_in_time(say):
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)

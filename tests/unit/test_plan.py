@@ -57,7 +57,9 @@ def test_fewer_workers_than_cores_bound_the_labelling() -> None:
     assert make_plan(spec, "paper", cores=64).label.cores == 2
 
 
-@pytest.mark.parametrize(("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)])
+@pytest.mark.parametrize(
+    ("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)]
+)
 def test_the_size_of_a_row_is_near_the_measured_one(customers: int, n: int, measured: float) -> None:
     """The estimate is within 15 % of what files of sweep solutions took."""
     assert row_bytes(customers, n) == pytest.approx(measured, rel=0.15)

@@ -1,0 +1,50 @@
+"""Tests of what a stage says when it is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.summary import aligned, aligned_table, label_figures, plain
+from tasks.labels import LabelSummary
+
+
+def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
+    """Columns stand below each other, numbers to the right, and the text around stays as it is."""
+    markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
+    assert (
+        aligned_table(markdown) == "**T**\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
+    )
+
+
+def test_text_without_a_table_stays_as_it_is() -> None:
+    """Nothing to align, nothing changed."""
+    assert aligned_table("no table\n\n- a note") == "no table\n\n- a note"
+
+
+def test_figures_are_aligned() -> None:
+    """Values begin in one column."""
+    assert aligned({"a": "1", "long": "2"}) == "a     1\nlong  2"
+
+
+@dataclass(frozen=True)
+class Inner:
+    values: tuple[float, ...]
+    array: object
+
+
+def test_plain_is_json_whatever_is_inside() -> None:
+    """Dataclasses, arrays, NumPy's numbers and infinities become what JSON knows."""
+    document = {20: Inner((1.0, float("inf")), np.arange(2)), "n": np.int64(3)}
+    assert json.loads(json.dumps(plain(document))) == {
+        "20": {"values": [1.0, None], "array": [0, 1]},
+        "n": 3,
+    }
+
+
+def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
+    """Speed is new labels over solver time, and absent where nothing was solved."""
+    assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
+    assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
