@@ -13,8 +13,11 @@ from flows.preset import load_preset
 from flows.spec import PipelineSpec
 from flows.summary import aligned, plain
 from model.errors import McvrpError
+from model.problem import City
+from storage.cities import load_city
 from storage.store import Store
-from tasks.ray_cluster import local_cores
+from tasks.city import planned_city
+from tasks.ray_cluster import local_cores, require_answer
 
 T = TypeVar("T")
 
@@ -45,6 +48,9 @@ def _run(options: argparse.Namespace) -> Outcome:
     from flows.summary import pipeline_text
 
     spec, store = _checked(options)
+    city = planned_city(store, spec.city)
+    _check_labels(store, city, spec)
+    _check_training(store, city, spec)
 
     def work() -> Any:
         from flows.pipeline import pipeline
@@ -79,7 +85,8 @@ def _city(options: argparse.Namespace) -> Outcome:
 def _label(options: argparse.Namespace) -> Outcome:
     from flows.summary import label_figures
 
-    spec, store = _checked(options, needs_city=True)
+    spec, store = _checked(options)
+    _check_labels(store, load_city(store, spec.city.name), spec)
 
     def work() -> Any:
         from flows.label import label
@@ -95,7 +102,8 @@ def _train(options: argparse.Namespace) -> Outcome:
 
     if options.phase is not None:
         load_preset(options.preset, options.overrides).train.phase(options.phase)
-    spec, store = _checked(options, needs_city=True)
+    spec, store = _checked(options)
+    _check_training(store, load_city(store, spec.city.name), spec)
 
     def work() -> Any:
         from flows.train import train, train_phase_alone
@@ -112,12 +120,17 @@ def _train(options: argparse.Namespace) -> Outcome:
 def _benchmark(options: argparse.Namespace) -> Outcome:
     from flows.summary import aligned_table, benchmark_figures
 
-    spec, store = _checked(options, needs_city=True)
+    spec, store = _checked(options)
+    city = load_city(store, spec.city.name)
+    model = spec.train.model if spec.benchmark.neural else None
+    if model is not None:
+        from storage.models import model_card
+
+        model_card(store, model).require_city(city)
 
     def work() -> Any:
         from flows.benchmark import benchmark
 
-        model = spec.train.model if spec.benchmark.neural else None
         return benchmark(spec.city.name, spec.benchmark, model, store.uri)
 
     done = _on_record(work)
@@ -143,7 +156,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
 }
 
 
-def _checked(options: argparse.Namespace, *, needs_city: bool = False) -> tuple[PipelineSpec, Store]:
+def _checked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
     """Return spec and store, having looked for all that can be wrong before a server is started."""
     spec = load_preset(options.preset, options.overrides)
     store = Store.open(settings.store_uri(options.store))
@@ -153,11 +166,21 @@ def _checked(options: argparse.Namespace, *, needs_city: bool = False) -> tuple[
                 raise McvrpError(
                     f"{field}.workers = {workers}, this machine has {local_cores()} cores: ask for no more"
                 )
-    if needs_city:
-        from storage.cities import load_city
-
-        load_city(store, spec.city.name)
     return spec, store
+
+
+def _check_labels(store: Store, city: City, spec: PipelineSpec) -> None:
+    from tasks.labels import labels_missing
+
+    address = settings.ray_address()
+    if labels_missing(store, city, spec.label) and address:
+        require_answer(address)
+
+
+def _check_training(store: Store, city: City, spec: PipelineSpec) -> None:
+    from tasks.train import check_training
+
+    check_training(store, city, spec.train)
 
 
 def _on_record(work: Callable[[], T]) -> T:

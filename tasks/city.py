@@ -21,8 +21,8 @@ class CitySpec(BaseModel):
     seed: int = Field(1, ge=0, description="Names the city: another seed places other customers")
 
 
-def make_city(store: Store, spec: CitySpec) -> City:
-    """Return the city that ``spec`` describes, written to ``store`` unless it is there.
+def planned_city(store: Store, spec: CitySpec) -> City:
+    """Return the city that ``spec`` describes; nothing is written.
 
     Raises
     ------
@@ -38,6 +38,15 @@ def make_city(store: Store, spec: CitySpec) -> City:
                 f"{there.city_id}; asked for {city.customers}, seed {spec.seed}, id {city.city_id}): "
                 "give this one another name"
             )
-        return there
-    save_city(store, spec.name, city)
+    return city
+
+
+def make_city(store: Store, spec: CitySpec) -> City:
+    """Return the city that ``spec`` describes, written to ``store`` unless it is there.
+
+    Raises as `planned_city` does.
+    """
+    city = planned_city(store, spec)
+    if not has_city(store, spec.name):
+        save_city(store, spec.name, city)
     return city

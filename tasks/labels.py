@@ -24,7 +24,7 @@ from tasks.label_spec import LabelSpec, seconds_an_instance
 from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
 
-__all__ = ["LabelSpec", "LabelSummary", "label_missing", "seconds_an_instance"]
+__all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
 _WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
 _WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
@@ -69,8 +69,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """
     began = time.monotonic()
     recipe = spec.recipe(city)
-    _check(store, city, spec, recipe)
-    jobs = survey(store, spec, recipe, city)
+    jobs = _jobs(store, city, spec, recipe)
     rows = spec.count * len(spec.sizes)
     missing = sum(job.missing for job in jobs)
     labelled, solving, workers = 0, 0.0, 0
@@ -93,6 +92,16 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
             f"dataset {spec.dataset!r} lacks {lacking:,} of {rows:,} labels; first: {failures[0]}"
         )
     return LabelSummary(spec.dataset, rows, labelled, time.monotonic() - began, solving, workers)
+
+
+def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
+    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`."""
+    return sum(job.missing for job in _jobs(store, city, spec, spec.recipe(city)))
+
+
+def _jobs(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> list[ShardJob]:
+    _check(store, city, spec, recipe)
+    return survey(store, spec, recipe, city)
 
 
 def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:

@@ -79,6 +79,7 @@ class Progress:
     _start: float = field(default_factory=time.monotonic, init=False)
     _initial: int = field(default=0, init=False)
     _said: float = field(default=0.0, init=False)
+    _lined: int = field(default=-1, init=False)
     _bar: RichProgress | None = field(default=None, init=False)
 
     def __enter__(self) -> Progress:
@@ -103,7 +104,7 @@ class Progress:
         if self._bar:
             self._show()
             self._bar.stop()
-        elif self.done > self._initial:
+        elif self.done > self._initial and self.done != self._lined:
             self._line()
         self._tell()
 
@@ -125,6 +126,10 @@ class Progress:
             self._line()
         self._tell()
 
+    def begin(self) -> None:
+        """Start the clock now: what went before was preparation, and no part of the rate."""
+        self._start = time.monotonic()
+
     def report(self) -> Report:
         """Return where the work stands."""
         seconds = time.monotonic() - self._start
@@ -141,6 +146,7 @@ class Progress:
         self._bar.update(self._bar.task_ids[0], completed=self.done, rest=f"{rest}  {self.note}".strip())
 
     def _line(self) -> None:
+        self._lined = self.done
         sys.stderr.write(f"{self.report()}\n")
         sys.stderr.flush()
 

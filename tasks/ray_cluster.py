@@ -85,18 +85,32 @@ def _enough(asked: int | None, there: int, where: str) -> int:
     return asked or there
 
 
-def _connect(address: str, verbose: bool) -> None:
+def require_answer(address: str) -> None:
+    """Check that something answers at ``address``, and speaks Ray where that can be asked.
+
+    Raises
+    ------
+    McvrpError
+        If not.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    silent = McvrpError(
-        f"no Ray cluster answers at RAY_ADDRESS={address}: start it, or unset RAY_ADDRESS to use this machine"
-    )
     if port.isdigit():
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
         except OSError as error:
-            raise silent from error
+            raise _silent(address) from error
         if not address.startswith("ray://") and not _speaks_ray(address):
-            raise silent
+            raise _silent(address)
+
+
+def _silent(address: str) -> McvrpError:
+    return McvrpError(
+        f"no Ray cluster answers at RAY_ADDRESS={address}: start it, or unset RAY_ADDRESS to use this machine"
+    )
+
+
+def _connect(address: str, verbose: bool) -> None:
+    require_answer(address)
     try:
         ray.init(
             address=address,
@@ -104,7 +118,7 @@ def _connect(address: str, verbose: bool) -> None:
             logging_level=logging.INFO if verbose else logging.ERROR,
         )
     except Exception as error:  # Ray raises whatever its client library happened to meet
-        raise silent from error
+        raise _silent(address) from error
 
 
 def _speaks_ray(address: str) -> bool:

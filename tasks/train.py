@@ -24,7 +24,7 @@ from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
 
 __all__ = ["NetworkSpec", "PhaseSpec", "PhaseSummary", "TrainSpec", "TrainSummary", "train", "train_phase"]
 
-_SHARE = 16  # samples of a step below which another rank costs more than it brings
+_SHARE = 32  # samples of a rank, at least, where ranks are not given
 Launcher = Callable[[RankJob, Progress], None]
 
 
@@ -113,17 +113,37 @@ def train_phase(
     )
 
 
+def check_training(store: Store, city: City, spec: TrainSpec) -> None:
+    """Check what can be checked before there are labels: ranks, and checkpoints of earlier runs.
+
+    Raises
+    ------
+    McvrpError
+        If the batch cannot be shared, or a checkpoint was made with something else.
+    """
+    cores = _cores()
+    ranks = spec.ranks or _default_ranks(spec, cores)
+    if ranks > cores and not _gpus():
+        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
+    _check_shares(spec, ranks)
+    for phase in spec.phases:
+        standing = latest_checkpoint(store, spec.run, phase.name)
+        if standing:
+            there = standing.origin
+            _check_origin(store, standing, _origin(city, spec, phase.name, there.fingerprint, there.parent))
+
+
+def _origin(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
+    network = {"classes": city.customers + 1, **spec.network.model_dump()}
+    return Origin(city.city_id, data, network, spec.recipe(name), parent)
+
+
 def _start(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
     """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
     before = spec.before(name)
     parent = _finished(store, spec, before.name, f"phase {name!r}") if before else None
-    origin = Origin(
-        city_id=city.city_id,
-        fingerprint=fingerprint(store, spec.dataset),
-        network={"classes": city.customers + 1, **spec.network.model_dump()},
-        recipe=spec.recipe(name),
-        parent=parent.weights_sha256 if parent else "",
-    )
+    data = fingerprint(store, spec.dataset)
+    origin = _origin(city, spec, name, data, parent.weights_sha256 if parent else "")
     if parent:
         theirs = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
@@ -205,17 +225,22 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _gpus() -> int:
+    if not Path("/proc/driver/nvidia").exists():  # do not ask torch, whose import takes seconds
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
 def _default_ranks(spec: TrainSpec, cores: int) -> int:
-    """Return one rank a GPU; without any, one for two cores where each has enough to do.
+    """Return one rank a GPU; without any, one a core where each has enough to do.
 
-    Two threads share the work of a small network well. More wait for each other, and ranks
-    that wait for each other on a busy machine are slower than threads.
+    On idle cores two ranks of one thread train a small network 1.7 times as fast as one rank
+    of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
     """
-    if Path("/proc/driver/nvidia").exists():  # else do not ask torch, whose import takes seconds
-        import torch
-
-        if torch.cuda.is_available():
-            return torch.cuda.device_count()
+    if gpus := _gpus():
+        return gpus
     piece = spec.micro_batch or 1
-    shares = [r for r in range(1, cores // 2 + 1) if spec.batch % (r * piece) == 0]
+    shares = [r for r in range(1, cores + 1) if spec.batch % (r * piece) == 0]
     return max((r for r in shares if spec.batch // r >= _SHARE), default=1)

@@ -74,6 +74,8 @@ def run_local(job: RankJob, progress: Progress) -> None:
 
 def follow_event(event: dict[str, Any], progress: Progress) -> str | None:
     """Show one report of rank 0; return the message when it is a refusal."""
+    if event["event"] == "started":
+        progress.begin()
     if event["event"] == "step":
         losses = [event["problem_loss"], event["solution_loss"]]
         shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)

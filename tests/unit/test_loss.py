@@ -22,9 +22,7 @@ def model() -> FmMcvrp:
     return FmMcvrp(config).eval()
 
 
-def test_loss_equals_a_softmax_over_all_classes_with_mask_m(
-    model: FmMcvrp, city: City, pairs: Pairs
-) -> None:
+def test_loss_equals_a_softmax_over_all_classes_with_mask_m(model: FmMcvrp, city: City, pairs: Pairs) -> None:
     """Scoring only the instance's nodes equals E W_o and G W_o + M over the whole city (Eq. F, H)."""
     table = CityTable.of(city)
     result = losses(model, table, batch_of(pairs))

@@ -172,11 +172,11 @@ def test_more_ranks_than_cores_are_refused(store, city):
 
 
 @pytest.mark.parametrize(
-    ("batch", "cores", "ranks"), [(64, 2, 1), (64, 4, 2), (64, 16, 4), (16, 8, 1), (256, 12, 4), (30, 1, 1)]
+    ("batch", "cores", "ranks"), [(64, 2, 2), (64, 4, 2), (256, 4, 4), (16, 8, 1), (256, 12, 8), (30, 1, 1)]
 )
 def test_ranks_by_default_share_the_batch(monkeypatch, batch, cores, ranks):
-    """Without a GPU there is a rank for two cores, as long as each has 16 samples of a whole batch."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    """Without a GPU there is a rank a core, as long as each has 32 samples of a whole batch."""
+    monkeypatch.setattr("tasks.train._gpus", lambda: 0)
     assert _default_ranks(small_spec(batch=batch), cores) == ranks
 
 
