@@ -161,10 +161,14 @@ def _checked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
     spec = load_preset(options.preset, options.overrides)
     store = Store.open(settings.store_uri(options.store))
     if not settings.ray_address():
-        for field, workers in (("label", spec.label.workers), ("benchmark", spec.benchmark.workers)):
-            if workers is not None and workers > local_cores():
+        asked = {"label.workers": spec.label.workers, "benchmark.workers": spec.benchmark.workers}
+        if spec.train.launcher == "ray":
+            asked["train.ranks"] = spec.train.ranks
+        for field, count in asked.items():
+            if count is not None and count > local_cores():
                 raise McvrpError(
-                    f"{field}.workers = {workers}, this machine has {local_cores()} cores: ask for no more"
+                    f"{field} = {count}, this machine has {local_cores()} cores: ask for no more, "
+                    "or name a Ray cluster in RAY_ADDRESS"
                 )
     return spec, store
 

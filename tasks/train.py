@@ -49,7 +49,7 @@ class TrainSummary:
     model: ModelCard
 
 
-def train(store: Store, city: City, spec: TrainSpec, launch: Launcher = run_local) -> TrainSummary:
+def train(store: Store, city: City, spec: TrainSpec, launch: Launcher | None = None) -> TrainSummary:
     """Train all phases of ``spec`` that are not finished, and publish the model.
 
     Raises as `train_phase` does.
@@ -72,14 +72,14 @@ def publish(store: Store, spec: TrainSpec) -> ModelCard:
 
 
 def train_phase(
-    store: Store, city: City, spec: TrainSpec, name: str, launch: Launcher = run_local
+    store: Store, city: City, spec: TrainSpec, name: str, launch: Launcher | None = None
 ) -> PhaseSummary:
     """Train the phase ``name`` from its last checkpoint, or from the end of the phase before it.
 
     Parameters
     ----------
     launch
-        How ranks are started: on this machine, or `tasks.train_cluster.run_cluster`.
+        How ranks are started; None does as ``spec.launcher`` says.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def train_phase(
     if not (standing and standing.complete):
         job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores)
         with Progress(f"train {phase.name}", curriculum.steps, "steps", done=began_at) as progress:
-            launch(job, progress)
+            (launch or _launcher(spec))(job, progress)
             progress.update(curriculum.steps)
         standing = _finished(store, spec, name, f"phase {name!r}")
     return PhaseSummary(
@@ -123,7 +123,7 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     """
     cores = _cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
-    if ranks > cores and not _gpus():
+    if spec.launcher == "local" and ranks > cores and not _gpus():
         raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
     _check_shares(spec, ranks)
     for phase in spec.phases:
@@ -223,6 +223,14 @@ def _ranges(numbers: list[int]) -> str:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _launcher(spec: TrainSpec) -> Launcher:
+    if spec.launcher == "local":
+        return run_local
+    from tasks.train_cluster import run_cluster  # Ray takes seconds to import
+
+    return run_cluster
 
 
 def _gpus() -> int:

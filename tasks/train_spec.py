@@ -89,7 +89,9 @@ class TrainSpec(_Spec):
     precision
         "bf16" runs the network in bfloat16 by autocast; weights, gradients and moments stay fp32.
     ranks
-        Processes that share a step; None takes one a GPU, or else one for two cores.
+        Processes that share a step; None takes one a GPU, or else one a core with enough to do.
+    launcher
+        "local" starts the ranks on this machine, "ray" on the Ray cluster.
     micro_batch
         Samples that a rank takes at once; None takes its whole share of the batch.
     zero
@@ -113,6 +115,7 @@ class TrainSpec(_Spec):
     clip: float = Field(1.0, gt=0)
 
     ranks: int | None = Field(None, ge=1)
+    launcher: Literal["local", "ray"] = "local"
     micro_batch: int | None = Field(None, ge=1)
     zero: Literal[0, 1, 2] = 0
     checkpoint_every: int = Field(1000, ge=1)

@@ -251,12 +251,11 @@ def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here, tmp_path):
 @pytest.mark.slow
 def test_two_ray_workers_train_what_one_rank_trains(store, city, here):
     """Ray Train starts the same ranks: the losses of two workers are those of a single rank."""
-    from tasks.train_cluster import run_cluster
-
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
     spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1)
     train_phase(store, city, spec, "only", here())
-    train_phase(store, city, spec.model_copy(update={"run": "ray", "ranks": 2}), "only", run_cluster)
+    on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
+    train_phase(store, city, spec.model_copy(update=on_ray), "only")
     np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
 
 
