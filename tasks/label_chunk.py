@@ -38,6 +38,7 @@ class Recipe:
     rules: Rules
     solver: SolverName
     fleet: Literal["default"] | int
+    population: int | None
     time_limit: float | None
     iterations: int | None
 
@@ -47,7 +48,9 @@ class Recipe:
         if self.solver == "lkh3":
             return "1 run" if self.iterations is None else f"1 run, {self.iterations} trials"
         words = checked_budget(self.time_limit, self.iterations)
-        return words if self.fleet == "default" else f"{words}, fleet {self.fleet}"
+        if self.fleet != "default":
+            words += f", fleet {self.fleet}"
+        return words if self.population is None else f"{words}, population {self.population}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def make_solver(recipe: Recipe) -> Solver:
     if recipe.solver == "hgs":
         from tasks.solvers.hgs import HGS
 
-        return HGS(recipe.time_limit, recipe.iterations, recipe.fleet)
+        return HGS(recipe.time_limit, recipe.iterations, recipe.fleet, recipe.population)
     if recipe.solver == "pyvrp":
         from tasks.solvers.pyvrp import PyVRP
 

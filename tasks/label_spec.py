@@ -15,6 +15,7 @@ from storage.schemas import LABEL_SCHEMA_VERSION
 from tasks.label_chunk import Recipe, SolverName
 
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
+HGS_POPULATION = 25  # HGS-CVRP's own smallest population
 
 
 class LabelSpec(BaseModel):
@@ -30,6 +31,7 @@ class LabelSpec(BaseModel):
     split: Split = Field("train", description="train or test: the two share no instance")
     solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
     fleet: Literal["default"] | int = Field("default", description="Most vehicles of hgs; the paper: 10000")
+    population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
     time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
     iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
     demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
@@ -55,6 +57,8 @@ class LabelSpec(BaseModel):
             raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
         if self.fleet != "default" and (self.solver != "hgs" or self.fleet < 1):
             raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet, of at least one vehicle")
+        if self.population is not None and self.solver != "hgs":
+            raise ValueError(f"population = {self.population}: only hgs has one")
         if not 1 <= self.demand[0] <= self.demand[1] < 2**16:
             raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
         if self.capacity and not self.demand[1] <= self.capacity[0] <= self.capacity[1] < 2**32:
@@ -90,6 +94,7 @@ class LabelSpec(BaseModel):
             rules=self.rules,
             solver=self.solver,
             fleet=self.fleet,
+            population=self.population,
             time_limit=self.time_limit,
             iterations=self.iterations,
         )
@@ -99,11 +104,12 @@ def seconds_an_instance(spec: LabelSpec, n: int) -> float:
     """Return about how long one core takes for an instance of ``n`` customers, write-up included.
 
     With iterations without improvement this is a fit to HGS-CVRP on one core of 2020s hardware: an
-    iteration costs 1 ms at n = 100, and the first population is worth about 100 of them.
+    iteration costs 1 ms at n = 100, and so does each of the first population's 4 mu members.
     """
     overhead = 3e-4 + 2e-6 * n
     if spec.time_limit is not None:
         return spec.time_limit + overhead
     if spec.solver == "lkh3":
         return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
-    return ((spec.iterations or 0) + 100) * 1e-3 * (n / 100) ** 1.7 + overhead
+    first = 4 * (spec.population or HGS_POPULATION)
+    return ((spec.iterations or 0) + first) * 1e-3 * (n / 100) ** 1.7 + overhead

@@ -30,11 +30,15 @@ class HGS:
     fleet
         Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3; the
         authors' public helper for the paper sets 10,000, which costs solution quality.
+    population
+        Smallest population (Vidal's mu, 25 by default). A run first improves four times as many
+        random solutions: at n = 20 that is most of its time, and far fewer will do.
     """
 
     time_limit: float | None = None
     iterations: int | None = None
     fleet: Literal["default"] | int = "default"
+    population: int | None = None
     label: str = field(default="HGS", init=False)
     device: str = field(default="1 CPU core", init=False)
     version: str = field(default=f"hybgensea {version('hybgensea')}", init=False)
@@ -49,7 +53,8 @@ class HGS:
         """Budget and fleet in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}"
+        population = "" if self.population is None else f", population {self.population}"
+        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{population}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -68,6 +73,7 @@ class HGS:
             "seed": seed,
             "nbIter": self.iterations or _NO_LIMIT,
             "timeLimit": self.time_limit or 0.0,
+            **({} if self.population is None else {"mu": self.population}),
         }
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
         try:

@@ -39,7 +39,11 @@ def lkh() -> Solver:
     return LKH3()
 
 
-SOLVERS = [hgs, pyvrp, pytest.param(lkh, marks=pytest.mark.lkh)]
+def small_hgs() -> Solver:
+    return HGS(iterations=50, population=5)
+
+
+SOLVERS = [hgs, small_hgs, pyvrp, pytest.param(lkh, marks=pytest.mark.lkh)]
 
 
 def instances(n: int, count: int, city: City = CITY, rules: Rules = Rules()) -> list[Instance]:  # noqa: B008

@@ -38,6 +38,8 @@ def spec(**changes: object) -> LabelSpec:
         ({"solver": "vroom"}, "solver"),
         ({"solver": "pyvrp", "fleet": 10}, "only hgs takes a fleet"),
         ({"fleet": 0}, "at least one vehicle"),
+        ({"solver": "pyvrp", "population": 5}, "only hgs has one"),
+        ({"population": 1}, "population"),
         ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 has no time_limit"),
         ({"demand": (0, 9)}, "demand"),
         ({"demand": (5, 4)}, "demand"),
