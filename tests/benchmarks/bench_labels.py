@@ -21,7 +21,7 @@ from tasks.label_chunk import solver_seed
 from tasks.labels import LabelSpec, label_missing
 from tasks.ray_cluster import local_cores, ray_session
 
-N, ITERATIONS = 20, 30
+N, ITERATIONS, POPULATION = 20, 20, 5  # the laptop preset's
 CITY = City.uniform(100, seed=1)
 
 
@@ -46,6 +46,7 @@ def bare(rows: range) -> float:
             extract_all_feasible=False,
             seed=seed,
             nbIter=ITERATIONS,
+            mu=POPULATION,
             timeLimit=0.0,
         )
     return time.perf_counter() - began
@@ -58,14 +59,15 @@ def main() -> None:
     with ProcessPoolExecutor(cores) as pool:
         parts = [range(count * k // cores, count * (k + 1) // cores) for k in range(cores)]
         alone = count / sum(pool.map(bare, parts))
-    spec = LabelSpec(dataset="d", smallest=N, largest=N, count=count, iterations=ITERATIONS)
+    budget = {"iterations": ITERATIONS, "population": POPULATION}
+    spec = LabelSpec(dataset="d", smallest=N, largest=N, count=count, **budget)
     with tempfile.TemporaryDirectory() as folder, ray_session():
         warm = spec.model_copy(update={"dataset": "warm", "count": 10 * cores})
         label_missing(Store.open(folder), CITY, warm)
         summary = label_missing(Store.open(folder), CITY, spec)
     staged = summary.new / summary.seconds / cores
     inside = summary.new / summary.solving
-    print(f"HGS alone:     {alone:6.1f} labels/s a core (n = {N}, {ITERATIONS} iterations)")
+    print(f"HGS alone:     {alone:6.1f} labels/s a core (n = {N}, {budget})")
     print(f"whole stage:   {staged:6.1f} labels/s a core, {staged / alone:.2f} of the solver alone")
     print(f"solver inside: {inside:6.1f} labels/s a core, stage / solver inside {staged / inside:.2f}")
 
