@@ -44,6 +44,7 @@ format: $(STAMP)
 
 bench-hgs: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_hgs_costs
+	$(BIN)/python -m tests.benchmarks.bench_hgs_budget
 
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
