@@ -244,7 +244,7 @@ def _gpus() -> int:
 def _default_ranks(spec: TrainSpec, cores: int) -> int:
     """Return one rank a GPU; without any, one a core where each has enough to do.
 
-    On idle cores two ranks of one thread train a small network 1.7 times as fast as one rank
+    On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
     of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
     """
     if gpus := _gpus():

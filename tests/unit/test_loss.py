@@ -51,9 +51,9 @@ def test_loss_equals_a_softmax_over_all_classes_with_mask_m(model: FmMcvrp, city
                 mask[0] = 0.0
             log_h = (model.output(decoded[0, step]).double() + mask).log_softmax(-1)
             solution_sum -= log_h[answer.path[step + 1]].item()
-    assert float(result.problem.loss_sum) == pytest.approx(problem_sum, rel=1e-5)
+    assert result.problem.loss_sum.item() == pytest.approx(problem_sum, rel=1e-5)
     assert result.solution is not None
-    assert float(result.solution.loss_sum) == pytest.approx(solution_sum, rel=1e-5)
+    assert result.solution.loss_sum.item() == pytest.approx(solution_sum, rel=1e-5)
     assert int(result.problem.tokens) == sum(i.n + 1 for i, _ in pairs)
     assert int(result.solution.tokens) == sum(len(s.path) - 1 for _, s in pairs)
 
