@@ -150,7 +150,8 @@ def aligned_table(markdown: str) -> str:
         return "  ".join(aligned).rstrip()
 
     table = [line(header), "  ".join("-" * width for width in widths), *map(line, rows)]
-    return "\n".join([*lines[: places[0]], *table, *lines[places[-1] + 1 :]])
+    caption = [above.replace("**", "") for above in lines[: places[0]]]  # a terminal has no bold
+    return "\n".join([*caption, *table, *lines[places[-1] + 1 :]])
 
 
 def pipeline_text(pipeline: PipelineSummary) -> str:

