@@ -17,7 +17,7 @@ from model.problem import City
 from storage.cities import load_city
 from storage.store import Store
 from tasks.city import planned_city
-from tasks.ray_cluster import local_cores, require_answer
+from tasks.hardware import local_cores
 
 T = TypeVar("T")
 
@@ -174,7 +174,8 @@ def _checked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
 
 
 def _check_labels(store: Store, city: City, spec: PipelineSpec) -> None:
-    from tasks.labels import labels_missing
+    from tasks.labels import labels_missing  # here: Ray takes seconds to import
+    from tasks.ray_cluster import require_answer
 
     address = settings.ray_address()
     if labels_missing(store, city, spec.label) and address:

@@ -14,9 +14,9 @@ from model.curriculum import Curriculum
 from model.network import NetworkConfig
 from model.problem import CAPACITY_TABLE
 from tasks.benchmark_spec import NEURAL, MethodName
+from tasks.hardware import local_cores
 from tasks.labels import LabelSpec, seconds_an_instance
 from tasks.progress import duration
-from tasks.ray_cluster import local_cores
 
 CLUSTER_CORES = 384  # the processes that the paper labelled with
 HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)

@@ -35,8 +35,19 @@ class Rules:
     capacity: tuple[int, int] | None = None
 
     def capacity_range(self, n: int) -> tuple[int, int]:
-        """Return the smallest and the largest capacity for ``n`` customers."""
-        return self.capacity or capacity_range(n)
+        """Return the smallest and the largest capacity for ``n`` customers.
+
+        Raises
+        ------
+        McvrpError
+            If ``n`` has no capacity rule, or a customer may want more than a vehicle may hold.
+        """
+        low, high = self.capacity or capacity_range(n)
+        if low < self.demand[1]:
+            raise McvrpError(
+                f"a vehicle may hold {low} at n={n}, a customer may want {self.demand[1]}: give capacity"
+            )
+        return low, high
 
 
 @dataclass(frozen=True)

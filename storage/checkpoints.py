@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,7 @@ def save_checkpoint(
         data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
         store.put(f"{state.folder}/{name}", data)
         written[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    state = CheckpointState(**{f.name: getattr(state, f.name) for f in fields(state)} | {"files": written})
+    state = replace(state, files=written)
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
     _prune(store, state)
     return state

@@ -1,4 +1,4 @@
-"""This machine in words, for the footnotes of tables."""
+"""This machine: how many cores there are for us, and what to call it in the footnotes of tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import platform
 from functools import cache
 
 
+def local_cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @cache
 def hardware() -> str:
     """Return the cores that this process may use and the processor's name."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = local_cores()
     return f"{cores} core{'s' if cores > 1 else ''} of {_processor()}"
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import ray
 
 from model.errors import McvrpError
+from tasks.hardware import local_cores
 
 _ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
@@ -26,11 +27,6 @@ _QUIET = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-
-
-def local_cores() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

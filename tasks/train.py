@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from storage.layout import phase_dir
 from storage.manifest import fingerprint
 from storage.models import ModelCard, export_model
 from storage.store import Store
+from tasks.hardware import local_cores
 from tasks.progress import Progress
 from tasks.train_job import RankJob
-from tasks.train_launch import run_local
+from tasks.train_launch import require_cores, run_local
 from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
 
 __all__ = ["NetworkSpec", "PhaseSpec", "PhaseSummary", "TrainSpec", "TrainSummary", "train", "train_phase"]
@@ -90,7 +90,7 @@ def train_phase(
         If training ended early; running again goes on from the last checkpoint.
     """
     phase = spec.phase(name)
-    cores = _cores()
+    cores = local_cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
     _check_shares(spec, ranks)
     counts = _label_counts(store, city, spec, name)
@@ -121,10 +121,10 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     McvrpError
         If the batch cannot be shared, or a checkpoint was made with something else.
     """
-    cores = _cores()
+    cores = local_cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
-    if spec.launcher == "local" and ranks > cores and not _gpus():
-        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
+    if spec.launcher == "local":
+        require_cores(ranks, cores)
     _check_shares(spec, ranks)
     for phase in spec.phases:
         standing = latest_checkpoint(store, spec.run, phase.name)
@@ -219,10 +219,6 @@ def _ranges(numbers: list[int]) -> str:
         else:
             parts.append([number])
     return ", ".join("-".join(map(str, part)) for part in parts)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _launcher(spec: TrainSpec) -> Launcher:

@@ -12,7 +12,7 @@ from storage.store import Store
 from tasks.train_spec import TrainSpec
 
 # A report is a flat document with "event": "started" (step, steps), "step" (a row of
-# metrics), "saved" (step), "refused" (message: an error that a user can mend) or "failed".
+# metrics), "saved" (step) or "refused" (message: an error that a user can mend).
 Report = Callable[[Mapping[str, Any]], None]
 
 

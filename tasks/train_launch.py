@@ -36,10 +36,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
     IncompleteError
         If a rank failed or was killed; names the last checkpoint and the log.
     """
-    if job.ranks > job.cores:
-        raise McvrpError(
-            f"train.ranks = {job.ranks}, this machine has {job.cores} cores: ask for {job.cores} or fewer"
-        )
+    require_cores(job.ranks, job.cores)
     with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
         job_file = Path(folder, "job.pickle")
         job_file.write_bytes(pickle.dumps(job))
@@ -70,6 +67,12 @@ def run_local(job: RankJob, progress: Progress) -> None:
         f"training of phase {job.phase} ended early ({_last_error(Path(log), code)}); the log is {log}; "
         f"run again to go on from {f'step {saved.step:,}' if saved else 'the start of the phase'}"
     )
+
+
+def require_cores(ranks: int, cores: int) -> None:
+    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
+    if ranks > cores:
+        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
 
 
 def follow_event(event: dict[str, Any], progress: Progress) -> str | None:

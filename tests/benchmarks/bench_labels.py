@@ -17,9 +17,10 @@ import numpy as np
 from model.instances import InstanceStream
 from model.problem import City
 from storage.store import Store
+from tasks.hardware import local_cores
 from tasks.label_chunk import solver_seed
 from tasks.labels import LabelSpec, label_missing
-from tasks.ray_cluster import local_cores, ray_session
+from tasks.ray_cluster import ray_session
 
 N, ITERATIONS, POPULATION = 20, 20, 5  # the laptop preset's
 CITY = City.uniform(100, seed=1)

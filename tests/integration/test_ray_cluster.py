@@ -11,7 +11,8 @@ import pytest
 import ray
 
 from model.errors import McvrpError
-from tasks.ray_cluster import local_cores, ray_session
+from tasks.hardware import local_cores
+from tasks.ray_cluster import ray_session
 
 
 def test_a_session_begins_and_ends() -> None:
