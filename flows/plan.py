@@ -15,7 +15,7 @@ from model.network import NetworkConfig
 from model.problem import CAPACITY_TABLE
 from tasks.benchmark_spec import NEURAL, MethodName
 from tasks.hardware import local_cores
-from tasks.labels import LabelSpec, seconds_an_instance
+from tasks.label_spec import LabelSpec, seconds_an_instance
 from tasks.progress import duration
 
 CLUSTER_CORES = 384  # the processes that the paper labelled with

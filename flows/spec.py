@@ -11,7 +11,7 @@ from model.curriculum import Curriculum
 from model.errors import McvrpError
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
-from tasks.labels import LabelSpec
+from tasks.label_spec import LabelSpec
 from tasks.train_spec import TrainSpec
 
 
