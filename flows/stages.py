@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from flows import settings
 from flows.records import flow_hooks, task_hooks
 from model.errors import IncompleteError
-from storage.store import Store
+from storage.store import Store, StoreUnavailable
 
 RETRIES = 1
 RETRY_SECONDS = 2.0
@@ -42,7 +42,7 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     """Whether a task ended early through no fault of its input: a lost worker, a network that failed."""
     try:
         state.result()
-    except (IncompleteError, OSError):
+    except (IncompleteError, StoreUnavailable, OSError):
         return True
     except Exception:
         return False

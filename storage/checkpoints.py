@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from model.errors import McvrpError
 from storage import layout
-from storage.store import Store
+from storage.store import Store, StoreError
 
 CHECKPOINT_FORMAT = 1
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -164,6 +164,8 @@ def _read_state(store: Store, path: str) -> CheckpointState | None:
         state = CheckpointState(**values)
         sizes = [store.size(f"{state.folder}/{name}") for name in (WEIGHTS, OPTIMIZER)]
         named = [state.files[name]["bytes"] for name in (WEIGHTS, OPTIMIZER)]
+    except StoreError:  # no answer is not the answer that there is none
+        raise
     except (McvrpError, KeyError, TypeError):
         return None
     mine = state.format == CHECKPOINT_FORMAT and path == f"{state.folder}/{STATE}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 
 from model.errors import McvrpError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NAME_PATTERN = rf"^{_NAME.pattern}$"
+_SIZE = re.compile(r"n=(\d{3,})")
 _SHARD = re.compile(r"part-(\d{5,})\.parquet")
 _STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
@@ -61,6 +63,12 @@ def label_shard(dataset: str, n: int, k: int) -> str:
     return f"{size_dir(dataset, n)}/part-{k:05d}.parquet"
 
 
+def size_of(folder: str) -> int | None:
+    """Return n of the folder ``folder``, or None when its name is no size's."""
+    match = _SIZE.fullmatch(folder.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
+
+
 def shard_number(path: str) -> int | None:
     """Return k of the shard at ``path``, or None when its name is no shard's."""
     match = _SHARD.fullmatch(path.rsplit("/", 1)[-1])
@@ -94,8 +102,44 @@ def label_spec(dataset: str) -> str:
 
 
 def manifest(dataset: str) -> str:
-    """What the dataset is: derived from its shards."""
+    """What the dataset is, in figures: derived from its shards."""
     return f"{label_dir(dataset)}/manifest.json"
+
+
+def shard_list(dataset: str) -> str:
+    """The dataset's shards with their checksums, a row a shard: derived from them."""
+    return f"{label_dir(dataset)}/shards.parquet"
+
+
+def driver_lease(dataset: str) -> str:
+    """Who is labelling the dataset just now."""
+    return f"{label_dir(dataset)}/lease.json"
+
+
+def quarantine(dataset: str) -> str:
+    """The instances that no solver has solved so far, each with its reason."""
+    return f"{label_dir(dataset)}/quarantine.json"
+
+
+def verdict(dataset: str) -> str:
+    """What the last verification found wrong."""
+    return f"{label_dir(dataset)}/verdict.json"
+
+
+def condemned(dataset: str, path: str) -> str:
+    """Where the shard or chunk at ``path`` goes when it is taken out: another place each time."""
+    folder, name = path.rsplit("/", 2)[-2:]
+    return f"{label_dir(dataset)}/_condemned/{folder}/{name}.{secrets.token_hex(4)}"
+
+
+def card(dataset: str) -> str:
+    """The dataset's description for people."""
+    return f"{label_dir(dataset)}/README.md"
+
+
+def label_statistics(dataset: str) -> str:
+    """The dataset's statistics, a row a size."""
+    return f"{label_dir(dataset)}/statistics.parquet"
 
 
 # Training, models, benchmarks

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
-import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
 
 from model.errors import McvrpError
+from storage.local_files import LocalFiles
+from storage.store_errors import StoreError as StoreError
+from storage.store_errors import StoreUnavailable as StoreUnavailable
 
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
 
@@ -23,46 +27,54 @@ _HIDDEN = "."  # names that begin with it are files being written, or none of ou
 class Store:
     """A place for files with relative posix names such as "labels/laptop/n=020/part-00000.parquet".
 
-    Holds its address only, so it travels to other processes; use `Store.open` to make one.
+    Holds its address only, so it travels to other processes; use `Store.open` to make one. Each
+    method raises StoreError when the store refuses, and StoreUnavailable when it gives no answer
+    and may do so later; what a write that got no answer has done is not known.
     """
 
     uri: str
 
     @classmethod
-    def open(cls, uri: str | os.PathLike[str]) -> Store:
+    def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
         """Return the store at ``uri``, a local path or an ``s3://bucket/prefix`` address.
+
+        Endpoint, region and credentials of an object store come from the standard environment and
+        profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...).
+
+        Parameters
+        ----------
+        writable
+            Whether the store is going to be written; it is then tried now.
 
         Raises
         ------
-        McvrpError
-            If the path is a file, or nothing can be written there.
+        StoreError
+            If the path is a file, or nothing can be read or written there.
         """
         text = os.fspath(uri)
         if "://" in text and not text.startswith("file://"):
-            store = cls(text.rstrip("/"))
+            kind, place = text.split("://", 1)
+            store = cls(f"{kind}://{place.rstrip('/')}")
         else:
-            folder = Path(text.removeprefix("file://")).expanduser().absolute()
-            if folder.exists() and not folder.is_dir():
-                raise McvrpError(f"the store {folder} is a file: give a folder or an s3:// address")
-            store = cls(str(folder))
-        probe = f"{_HIDDEN}probe-{secrets.token_hex(4)}"
-        try:
-            store.put(probe, b"")
-            store.delete(probe)
-        except (OSError, pa.ArrowException) as error:
-            raise McvrpError(
-                f"cannot write to the store {store.uri} ({_reason(error)}): give a place that can be written"
-            ) from error
+            store = cls(str(Path(text.removeprefix("file://")).expanduser().absolute()))
+        _connect.cache_clear()  # the environment may say something else today
+        action = "cannot write to the store" if writable else "cannot read the store"
+        with _translated(_files(store.uri, probing=True), f"{action} {store.uri}") as files:
+            files.probe(writable=writable)
         return store
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``: whole or not at all, over what was there."""
-        filesystem, root = _connect(self.uri)
-        if isinstance(filesystem, fs.LocalFileSystem):
-            _put_local(Path(root, path), data)
-        else:  # complete bytes, so that what appears is what was meant
-            with filesystem.open_output_stream(f"{root}/{path}") as stream:
-                stream.write(data)
+        with self._to("write", path) as files:
+            files.write(path, data)
+
+    def put_new(self, path: str, data: bytes) -> bool:
+        """Write ``data`` at ``path``, whole, if there is nothing; return whether it was written.
+
+        Of several who try at once, one succeeds.
+        """
+        with self._to("write", path) as files:
+            return files.write_new(path, data)
 
     def get(self, path: str) -> bytes:
         """Return the bytes at ``path``.
@@ -72,8 +84,30 @@ class Store:
         McvrpError
             If there is no such file.
         """
-        with self.open_input(path) as stream:
-            return stream.read()
+        with self._to("read", path) as files:
+            return files.read(path)
+
+    def get_tagged(self, path: str) -> tuple[bytes, str]:
+        """Return the bytes at ``path`` and a tag of them, for `swap`; McvrpError if there is no such file."""
+        with self._to("read", path) as files:
+            return files.read_tagged(path)
+
+    def swap(self, path: str, data: bytes, tag: str) -> bool:
+        """Write ``data`` at ``path``, whole, if what is there has ``tag``; return whether it was written.
+
+        Of several who try at once with one tag, one succeeds; who mixes this with `put` may lose
+        an update in a local folder.
+        """
+        with self._to("write", path) as files:
+            return files.swap(path, data, tag)
+
+    def move(self, path: str, to: str) -> None:
+        """Give the file at ``path`` the name ``to``, over what was there; McvrpError if there is none.
+
+        An object store copies, whole, and then deletes: who is stopped between has both.
+        """
+        with self._to("move", path) as files:
+            files.move(path, to)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open ``path`` for reading at any position; the caller closes it.
@@ -83,42 +117,36 @@ class Store:
         McvrpError
             If there is no such file.
         """
-        filesystem, root = _connect(self.uri)
-        try:
-            return filesystem.open_input_file(f"{root}/{path}")
-        except FileNotFoundError as error:
-            raise McvrpError(f"there is no {self.url(path)}") from error
+        action = f"cannot read {self.url(path)}"
+        with self._to("read", path) as files:
+            return pa.PythonFile(_Reader(files.open(path), files, action), mode="r")
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file or folder at ``path``."""
-        filesystem, root = _connect(self.uri)
-        return filesystem.get_file_info(f"{root}/{path}").type != fs.FileType.NotFound
+        return self._info(path).type != fs.FileType.NotFound
 
     def size(self, path: str) -> int:
         """Return the number of bytes at ``path``; McvrpError if there is no such file."""
-        filesystem, root = _connect(self.uri)
-        info = filesystem.get_file_info(f"{root}/{path}")
+        info = self._info(path)
         if info.type != fs.FileType.File:
             raise McvrpError(f"there is no file {self.url(path)}")
         return int(info.size)
 
+    def folders(self, prefix: str) -> list[str]:
+        """Return the names of the folders directly below ``prefix``, sorted; [] when there are none."""
+        _, infos = self._infos(prefix, recursive=False)
+        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+
     def list(self, prefix: str) -> list[str]:
         """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
-        filesystem, root = _connect(self.uri)
-        selector = fs.FileSelector(f"{root}/{prefix}".rstrip("/"), allow_not_found=True, recursive=True)
-        infos = filesystem.get_file_info(selector)
+        root, infos = self._infos(prefix, recursive=True)
         paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
         return sorted(p for p in paths if not any(part.startswith(_HIDDEN) for part in p.split("/")))
 
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``; nothing happens when there is none."""
-        filesystem, root = _connect(self.uri)
-        kind = filesystem.get_file_info(f"{root}/{path}").type
-        with contextlib.suppress(FileNotFoundError):  # somebody else was faster
-            if kind == fs.FileType.Directory:
-                filesystem.delete_dir(f"{root}/{path}")
-            elif kind != fs.FileType.NotFound:
-                filesystem.delete_file(f"{root}/{path}")
+        with self._to("delete", path) as files:
+            files.delete(path)
 
     def put_json(self, path: str, value: object) -> None:
         """Write ``value`` as a JSON document for people and programs."""
@@ -136,36 +164,89 @@ class Store:
         """Return the full address of ``path``, for people."""
         return f"{self.uri}/{path}" if path else self.uri
 
+    def _to(self, verb: str, path: str) -> contextlib.AbstractContextManager[_Files]:
+        absent = f"there is no {self.url(path)}" if verb in ("read", "move") else None
+        return _translated(_connect(self.uri, os.getpid()), f"cannot {verb} {self.url(path)}", absent)
+
+    def _info(self, path: str) -> fs.FileInfo:
+        with self._to("look at", path) as files:
+            return files.filesystem.get_file_info(f"{files.root}/{path}")
+
+    def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
+        with self._to("list", prefix) as files:
+            where = f"{files.root}/{prefix}".rstrip("/")
+            selector = fs.FileSelector(where, allow_not_found=True, recursive=recursive)
+            return files.root, files.filesystem.get_file_info(selector)
+
+
+class _Files(Protocol):
+    """What a kind of store does: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def filesystem(self) -> fs.FileSystem: ...
+    @property
+    def errors(self) -> tuple[type[Exception], ...]: ...
+    def probe(self, *, writable: bool) -> None: ...
+    def open(self, path: str) -> pa.NativeFile: ...
+    def read(self, path: str) -> bytes: ...
+    def read_tagged(self, path: str) -> tuple[bytes, str]: ...
+    def write(self, path: str, data: bytes) -> None: ...
+    def write_new(self, path: str, data: bytes) -> bool: ...
+    def swap(self, path: str, data: bytes, tag: str) -> bool: ...
+    def move(self, path: str, to: str) -> None: ...
+    def delete(self, path: str) -> None: ...
+    def refusal(self, action: str, error: BaseException) -> StoreError: ...
+
+
+class _Reader(io.RawIOBase):
+    """A stream that tells an unreachable store from a damaged file, to whoever reads through pyarrow."""
+
+    def __init__(self, stream: pa.NativeFile, files: _Files, action: str) -> None:
+        self._stream, self._files, self._action = stream, files, action
+
+    def read(self, size: int = -1) -> bytes:
+        with _translated(self._files, self._action):
+            return self._stream.read(None if size < 0 else size)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        return int(self._stream.seek(position, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
 
 @lru_cache(maxsize=8)
-def _connect(uri: str) -> tuple[fs.FileSystem, str]:
+def _connect(uri: str, process: int) -> _Files:  # a connection does not survive a fork
+    return _files(uri)
+
+
+def _files(uri: str, *, probing: bool = False) -> _Files:
     if "://" not in uri:
-        return fs.LocalFileSystem(), uri
+        return LocalFiles(uri)
+    if not uri.startswith("s3://"):
+        raise StoreError(f"{uri} is no store: give a folder or an s3:// address")
+    from storage import s3_objects  # here: boto3 takes a moment to import, a local folder needs none
+
+    return s3_objects.connect(uri, s3_objects.PROBING if probing else s3_objects.WORKING)
+
+
+@contextlib.contextmanager
+def _translated(files: _Files, action: str, absent: str | None = None) -> Iterator[_Files]:
     try:
-        filesystem, root = fs.FileSystem.from_uri(uri)
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise McvrpError(f"cannot reach the store {uri} ({_reason(error)})") from error
-    return filesystem, root.rstrip("/")
-
-
-def _put_local(target: Path, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f"{_HIDDEN}{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with aside.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(aside, target)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY)  # the new name must survive a power cut too
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _reason(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error).splitlines()[0]
+        yield files
+    except files.errors as error:
+        if absent and isinstance(error, FileNotFoundError):
+            raise McvrpError(absent) from error
+        raise files.refusal(action, error) from error

@@ -26,6 +26,7 @@ def start_group(
     cwd: str | os.PathLike[str] | None = None,
     stdout: int | IO[str] | None = None,
     stderr: int | IO[str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
     """Start ``command`` in a process group of its own; Ctrl-C in the terminal does not reach it.
 
@@ -40,6 +41,7 @@ def start_group(
         stdout=stdout,
         stderr=stderr,
         text=True,
+        pass_fds=pass_fds,
         start_new_session=True,
         preexec_fn=_die_with_parent,
     )

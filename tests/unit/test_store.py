@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from model.errors import McvrpError
 from model.problem import City
 from storage import layout
 from storage.cities import load_city, save_city
-from storage.store import Store
+from storage.store import Store, StoreError, StoreUnavailable
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 
@@ -50,7 +52,7 @@ def test_a_failed_put_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StoreError, match=r"cannot write .*a/b \(No space left on device\): make room"):
         store.put("a/b", b"new and longer")
     assert store.get("a/b") == b"old"
     assert os.listdir(tmp_path / "a") == ["b"]
@@ -73,6 +75,64 @@ def test_a_file_being_written_is_not_listed(tmp_path: Path) -> None:
     store.put("a/b", b"1")
     (tmp_path / "a" / ".c.1234.tmp").write_bytes(b"half")
     assert store.list("") == ["a/b"]
+
+
+def test_what_killed_writers_have_left_is_swept(tmp_path: Path) -> None:
+    """Scraps older than an hour go at a process's first write beside them; a younger one may be in use."""
+    store = Store.open(tmp_path)
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name, age in ((".old.12ab.tmp", 4000), (".young.12ab.tmp", 60), (".old", 4000)):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    store.put("a/b", b"1")
+    assert sorted(os.listdir(folder)) == [".old", ".young.12ab.tmp", "b"]
+
+
+def test_nothing_is_left_of_a_write_that_was_not_wanted(tmp_path: Path) -> None:
+    """Whoever comes too late leaves no scrap."""
+    store = Store.open(tmp_path)
+    assert store.put_new("a/b", b"1")
+    assert not store.put_new("a/b", b"2")
+    assert not store.swap("a/b", b"3", "no tag")
+    assert os.listdir(tmp_path / "a") == ["b"]
+    assert store.get("a/b") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [
+        (errno.ENOSPC, StoreError, "make room"),
+        (errno.EROFS, StoreError, "can be written"),
+        (errno.EACCES, StoreError, "ask for permission"),
+        (errno.EIO, StoreUnavailable, "check the disk or the mount"),
+        (errno.ESTALE, StoreUnavailable, "check the disk or the mount"),
+    ],
+)
+def test_what_the_disk_says_is_final_or_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, said: str
+) -> None:
+    """One sentence with the place and the mend, which crosses to another process as it is."""
+    store = Store.open(tmp_path)
+
+    def fails(source: object, target: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(StoreError, match=rf"cannot write {tmp_path}/a/b \(.*\): .*{said}") as caught:
+        store.put("a/b", b"1")
+    assert type(caught.value) is kind
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), copy.args) == (kind, caught.value.args)
+    assert os.listdir(tmp_path / "a") == []
+
+
+def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
+    """A store that is not there is named, not made; one that is there stays as it is."""
+    with pytest.raises(StoreError, match=r"there is no store .*absent"):
+        Store.open(tmp_path / "absent", writable=False)
+    assert Store.open(tmp_path, writable=False).list("") == []
+    assert os.listdir(tmp_path) == []
 
 
 def test_deleting_takes_files_folders_and_nothing(tmp_path: Path) -> None:
