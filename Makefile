@@ -11,13 +11,13 @@ comma := ,
 EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-training clean help
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-training clean help
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-full   the slow ones too"
 	@echo "make check       lint, types, layers              make format      format the code"
-	@echo "make bench-...   hgs, labels, training: measure; results go into BENCHMARKS.md by hand"
+	@echo "make bench-...   hgs, labels, budgets, driver, training: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -44,10 +44,17 @@ format: $(STAMP)
 
 bench-hgs: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_hgs_costs
-	$(BIN)/python -m tests.benchmarks.bench_hgs_budget
 
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
+
+# Hours; what it has measured it keeps in budgets.jsonl.
+bench-budgets: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl "flat 5 s" converged thrifty paper "PyVRP 5 s"
+	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl
+
+bench-driver: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_label_driver
 
 bench-training: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_training

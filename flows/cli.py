@@ -28,7 +28,6 @@ _STAGES = {
     "benchmark": "fill in the tables",
 }
 _LATER = {
-    "verify": "prove a dataset from its bytes",
     "solve": "route a day's orders",
     "nightly": "ingest, fine-tune, compare, promote",
     "ui": "Prefect server and deployments",
@@ -79,7 +78,16 @@ def parser() -> argparse.ArgumentParser:
         "file", nargs="?"
     )
     inspect = commands.add_parser("inspect", help="describe what is in the store", parents=[common])
-    inspect.add_argument("path", nargs="?", default="", help="a file or folder of the store (default: all)")
+    inspect.add_argument(
+        "path", nargs="?", default="", help="a dataset, or a file or folder of the store (default: all)"
+    )
+    inspect.add_argument(
+        "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
+    )
+    inspect.add_argument("--out", metavar="FILE.png", help="where to draw it")
+    text = "prove a dataset from its bytes"
+    verify = commands.add_parser("verify", help=text, description=text, parents=[common])
+    verify.add_argument("dataset", nargs="?", help="its name (default: the preset's)")
     for name, text in _LATER.items():
         later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
         later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
@@ -98,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
         document = json.dumps(outcome.document, indent=2, ensure_ascii=False) if options.json else None
         sys.stdout.write(f"{document or outcome.text.rstrip()}\n")
         sys.stdout.flush()
-        return 0
+        return outcome.code
     except McvrpError as error:
         if verbose:
             traceback.print_exc()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from flows import settings
@@ -12,7 +13,7 @@ from flows.cli import say
 from flows.preset import load_preset
 from flows.spec import PipelineSpec
 from flows.summary import aligned, plain
-from model.errors import McvrpError
+from model.errors import IncompleteError, McvrpError
 from model.problem import City
 from storage.cities import load_city
 from storage.store import Store
@@ -24,10 +25,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command found out: ``document`` for --json, ``text`` for a person."""
+    """What a command found out: ``document`` for --json, ``text`` for a person, ``code`` to exit with."""
 
     document: Any
     text: str
+    code: int = 0
 
 
 def execute(options: argparse.Namespace) -> Outcome:
@@ -139,10 +141,30 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
 
 
 def _inspect(options: argparse.Namespace) -> Outcome:
-    from flows.inspection import inspect
+    from flows.inspection import draw, inspect
 
-    found = inspect(Store.open(settings.store_uri(options.store)), options.path)
+    store = Store.open(settings.store_uri(options.store), writable=False)
+    if options.draw:
+        (n, i), out = options.draw, Path(options.out) if options.out else None
+        found = draw(store, options.path, n, i, out)
+    elif options.out:
+        raise McvrpError("--out says where to draw: give --draw N I with it")
+    else:
+        found = inspect(store, options.path)
     return Outcome(found.document, found.text)
+
+
+def _verify(options: argparse.Namespace) -> Outcome:
+    from flows.verify import verdict_document, verdict_text, verified
+
+    store = Store.open(settings.store_uri(options.store), writable=False)
+    dataset, workers = options.dataset, None
+    if dataset is None or options.overrides:
+        spec = load_preset(options.preset, options.overrides).label
+        dataset, workers = dataset or spec.dataset, spec.workers
+    verdict, seconds = verified(store, dataset.removeprefix("labels/").strip("/"), workers)
+    code = 0 if verdict.good else IncompleteError.exit_code
+    return Outcome(verdict_document(verdict, seconds), verdict_text(verdict, seconds), code)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
@@ -153,6 +175,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "train": _train,
     "benchmark": _benchmark,
     "inspect": _inspect,
+    "verify": _verify,
 }
 
 

@@ -1,17 +1,21 @@
-"""What lies in the store: a listing, and for one file what is in it."""
+"""What lies in the store: a listing, for one file what is in it, for a dataset its card and its routes."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from flows.summary import aligned, aligned_table, plain
 from model.errors import McvrpError
+from storage import layout
 from storage.store import Store
 
 _LISTED = 200  # files; more are counted
+_TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Found:
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file or the folder ``path`` of ``store``.
+    """Describe the file, the dataset (by its name or labels/NAME) or the folder ``path`` of ``store``.
 
     Raises
     ------
@@ -33,6 +37,8 @@ def inspect(store: Store, path: str) -> Found:
     path = path.strip("/")
     if path and _is_file(store, path):
         return _file(store, path)
+    if dataset := dataset_of(store, path):
+        return _dataset(store, dataset)
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
@@ -41,6 +47,74 @@ def inspect(store: Store, path: str) -> Found:
     if len(files) > _LISTED:
         lines.append(f"... and {len(files) - _LISTED:,} more files")
     return Found({"store": store.uri, "files": len(files), "bytes": sizes}, "\n".join(lines))
+
+
+def dataset_of(store: Store, path: str) -> str | None:
+    """Return the dataset that ``path`` names as NAME or labels/NAME, None when it names none."""
+    name = path.strip("/").removeprefix("labels/")
+    if "/" in name or not name:
+        return None
+    try:
+        there = store.exists(layout.label_spec(name)) or store.exists(layout.manifest(name))
+    except McvrpError:  # no name for a dataset
+        return None
+    return name if there else None
+
+
+def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
+    """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into a PNG file.
+
+    Parameters
+    ----------
+    out
+        The file, by default one here that says what it shows.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such dataset or instance, or the file cannot be written.
+    """
+    from storage.cities import find_city
+    from storage.label_lookup import load_label
+    from tasks.figures import Panel, solutions
+
+    dataset = dataset_of(store, path)
+    if dataset is None:
+        raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')} to draw from")
+    label = load_label(store, dataset, n, i)
+    city = find_city(store, label.instance.city_id)
+    target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
+    title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
+    try:
+        target.write_bytes(solutions(city, label.instance, [Panel(title, label.solution)]))
+    except OSError as error:
+        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
+    text = (
+        f"{target}: instance (n={n}, i={i}) of {dataset!r}, capacity {label.instance.capacity}, "
+        f"{len(label.solution.routes)} routes, cost {label.cost:.6g}, by {label.solver} ({label.budget}) "
+        f"in {label.runtime:.3g} s"
+    )
+    return Found({"file": str(target), **plain(label)}, text)
+
+
+def _dataset(store: Store, dataset: str) -> Found:
+    from storage.statistics import read_statistics
+    from storage.verdict import read_verdict
+
+    manifest = layout.manifest(dataset)
+    document = {
+        "manifest": store.get_json(manifest) if store.exists(manifest) else None,
+        "sizes": plain(read_statistics(store, dataset)),
+        "verdict": plain(read_verdict(store, dataset)),
+    }
+    card = layout.card(dataset)
+    if not store.exists(card):
+        size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in _TOTALS}
+        text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
+        return Found(document, f"{text}\n{aligned(size)}".strip())
+    blocks = store.get(card).decode(errors="replace").strip().split("\n\n")
+    text = "\n\n".join(aligned_table(block) for block in blocks)
+    return Found(document, f"{text}\n\n{store.url(card)}, with its pictures beside it")
 
 
 def _is_file(store: Store, path: str) -> bool:

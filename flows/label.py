@@ -5,20 +5,21 @@ from __future__ import annotations
 from prefect import flow, task
 
 from flows.artifacts import show_figures, showing_progress
-from flows.stages import flow_options, open_store, resuming_task_options
+from flows.card import card_markdown
+from flows.stages import flow_options, open_store, task_options
 from flows.summary import label_figures
 from storage.cities import load_city
 from storage.store import Store
 from tasks.labels import LabelSpec, LabelSummary, label_missing
 
 
-@task(name="solve", task_run_name="solve n={spec.smallest}–{spec.largest}", **resuming_task_options())
+@task(name="solve", task_run_name="solve n={spec.smallest}–{spec.largest}", **task_options())
 def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
     """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
     with showing_progress("label"):
         summary = label_missing(store, load_city(store, city), spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
-    show_figures("label", title, label_figures(summary))
+    show_figures("label", title, label_figures(summary), card_markdown(store, spec.dataset))
     return summary
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tasks.benchmark_spec import NEURAL, MethodName
 from tasks.hardware import local_cores
 from tasks.label_spec import LabelSpec, seconds_an_instance
 from tasks.progress import duration
+from tasks.solvers.budgets import BudgetName
 
 CLUSTER_CORES = 384  # the processes that the paper labelled with
 HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
@@ -33,7 +35,10 @@ BYTES_A_PARAMETER = 12  # fp32 weights and two moments
 
 @dataclass(frozen=True)
 class LabelPlan:
-    """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes."""
+    """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes.
+
+    ``by_budget`` has the core-hours of HGS's named budgets, where the spec has a time limit.
+    """
 
     instances: int
     core_hours: float
@@ -42,6 +47,7 @@ class LabelPlan:
     cluster_cores: int
     cluster_seconds: float
     bytes: float
+    by_budget: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,10 @@ def plan_text(plan: Plan) -> str:
         "labels": f"{label.instances:,} instances, {_hours(label.core_hours)} core-hours",
         "": f"{duration(label.seconds)} on {label.cores} cores, "
         f"{duration(label.cluster_seconds)} on {label.cluster_cores} cores",
+        **{
+            f"  {name}": f"{_hours(hours)} core-hours (--set label.budget={name})"
+            for name, hours in label.by_budget.items()
+        },
         "network": f"{plan.parameters:,} parameters",
         "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
         f"heuristics, about {duration(benchmark.seconds)} {cores}",
@@ -132,18 +142,23 @@ def plan_text(plan: Plan) -> str:
 
 def _label(spec: PipelineSpec, cores: int) -> LabelPlan:
     label = spec.label
-    seconds = sum(label.count * seconds_an_instance(label, n) for n in label.sizes)
+    core_hours = _core_hours(label)
     used = min(cores, label.workers or cores)
-    size = sum(label.count * row_bytes(spec.city.customers, n) for n in label.sizes)
+    named = get_args(BudgetName) if label.solver == "hgs" and label.time_limit else ()
     return LabelPlan(
         instances=label.count * len(label.sizes),
-        core_hours=seconds / 3600,
+        core_hours=core_hours,
         cores=used,
-        seconds=START_SECONDS + seconds / used,
+        seconds=START_SECONDS + 3600 * core_hours / used,
         cluster_cores=CLUSTER_CORES,
-        cluster_seconds=seconds / CLUSTER_CORES,
-        bytes=size,
+        cluster_seconds=3600 * core_hours / CLUSTER_CORES,
+        bytes=sum(label.count * row_bytes(spec.city.customers, n) for n in label.sizes),
+        by_budget={name: _core_hours(label.model_copy(update={"budget": name})) for name in named},
     )
+
+
+def _core_hours(label: LabelSpec) -> float:
+    return sum(label.count * seconds_an_instance(label, n) for n in label.sizes) / 3600
 
 
 def row_bytes(customers: int, n: int) -> float:

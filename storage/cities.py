@@ -73,6 +73,22 @@ def load_city(store: Store, name: str) -> City:
     return city
 
 
+def find_city(store: Store, city_id: str) -> City:
+    """Return the city with the content hash ``city_id``, whatever its name.
+
+    Raises
+    ------
+    McvrpError
+        If there is none.
+    """
+    for path in store.list("cities"):
+        if path.endswith("/city.json") and f'"{city_id}"'.encode() in store.get(path):
+            return load_city(store, path.split("/")[1])
+    raise McvrpError(
+        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create), or copy it"
+    )
+
+
 def _parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +17,20 @@ from numpy.typing import NDArray
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
-from storage.schemas import SCHEMA, Columns, Footer, Label, content_hash, label_table, prove
+from storage.label_columns import Columns, content_hash, makers_hash
+from storage.schemas import SCHEMA, Footer, Label, label_table, prove
 from storage.store import Store
 
+ROW_GROUP = 4096  # rows that are read or lost together
 _READERS = 8  # threads that read footers: each waits for the store, not for the processor
+_BATCH = 8  # footers that a thread reads in a row
+_TAIL = 2**16  # bytes: most footers are shorter
+_MAGIC = b"PAR1"
+_TEXT_COLUMNS = ["source", "solver", "version", "budget", "cpu"]
+
+
+class DamagedFile(McvrpError):
+    """A file of labels is truncated or spoilt; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -68,103 +80,194 @@ def write_labels(store: Store, path: str, city: City, spec_hash: str, labels: Se
     return write_table(store, path, city, spec_hash, labels[0].instance.n, label_table(labels))
 
 
-def write_table(store: Store, path: str, city: City, spec_hash: str, n: int, table: pa.Table) -> LabelFile:
-    """Write ``table``, consecutive rows of size ``n``, at ``path``, once each is proved right.
+def write_table(
+    store: Store,
+    path: str,
+    city: City,
+    spec_hash: str,
+    n: int,
+    table: pa.Table,
+    absent: Sequence[int] = (),
+) -> LabelFile:
+    """Write ``table``, rows of size ``n`` that with ``absent`` are consecutive, at ``path``.
 
     Raises
     ------
     McvrpError
         If a row does not serve its instance, costs something else, or the rows have gaps.
     """
-    columns = Columns.of(table, n)
-    start = int(columns.index[0])
-    if not np.array_equal(columns.index, np.arange(start, start + len(columns.index))):
-        raise McvrpError(f"the rows for {store.url(path)} are not consecutive")
-    prove(city, n, columns)
-    footer = Footer(spec_hash, city.city_id, n, start, start + len(columns.index), content_hash(columns))
-    buffer = io.BytesIO()
-    schema = SCHEMA.with_metadata(footer.metadata())
-    pq.write_table(table.cast(schema), buffer, compression="zstd", use_dictionary=_TEXT_COLUMNS)
-    store.put(path, buffer.getvalue())
+    data, footer = label_file(city, spec_hash, n, table, absent)
+    store.put(path, data)
     return LabelFile(path, footer)
 
 
-_TEXT_COLUMNS = ["source", "solver", "version", "budget"]
+def label_file(
+    city: City, spec_hash: str, n: int, table: pa.Table, absent: Sequence[int] = ()
+) -> tuple[bytes, Footer]:
+    """Return the file with the rows of `write_table`, proved from its own bytes, and its footer."""
+    columns = Columns.of(table, n)
+    missing = np.asarray(sorted(absent), dtype=np.int64)
+    rows = np.sort(np.concatenate([columns.index, missing]))
+    if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(columns.index) <= 0).any():
+        raise McvrpError(
+            f"the rows of n={n} that were to be written are not consecutive: this is a fault of the program"
+        )
+    prove(city, n, columns)
+    first, last = int(rows[0]), int(rows[-1])
+    content, makers = content_hash(columns), makers_hash(table)
+    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, tuple(missing.tolist()), makers)
+    buffer = io.BytesIO()
+    table = table.cast(SCHEMA)
+    pq.write_table(
+        table.replace_schema_metadata(footer.metadata()),
+        buffer,
+        compression="zstd",
+        use_dictionary=_TEXT_COLUMNS,
+        row_group_size=ROW_GROUP,
+        write_page_checksum=True,
+    )
+    data = buffer.getvalue()
+    if parse_footer(data, "the new file") != footer or not parse_table(data, "the new file").equals(table):
+        raise McvrpError(
+            f"rows {first} to {last} of n={n} came back otherwise from the file made of them: "
+            "check this machine's memory"
+        )
+    return data, footer
 
 
 def read_footer(store: Store, path: str) -> Footer:
-    """Return the footer of the label file at ``path``.
+    """Return the footer of the label file at ``path``; only the end of the file is read.
 
     Raises
     ------
+    DamagedFile
+        If it is truncated.
     McvrpError
-        If it is truncated, or not a file of labels.
+        If it is not a file of labels.
     """
     with store.open_input(path) as stream:
-        try:
-            schema = pq.ParquetFile(stream).schema_arrow
-            footer = Footer.of(schema.metadata)
-        except (pa.ArrowException, OSError) as error:
-            raise McvrpError(
-                f"{store.url(path)} is no whole Parquet file ({_first_line(error)}): "
-                "remove it and label again"
-            ) from error
-        except (KeyError, ValueError) as error:
-            raise McvrpError(
-                f"{store.url(path)} is a Parquet file but not one of labels ({_first_line(error)}): "
-                "move it away"
-            ) from error
-    if not schema.remove_metadata().equals(SCHEMA):
-        raise McvrpError(f"{store.url(path)} has not the columns of a label file: move it away")
+        size = stream.size()
+        tail = stream.read_at(min(size, _TAIL), max(size - _TAIL, 0))
+        length = int.from_bytes(tail[-8:-4], "little") + 8 + len(_MAGIC)
+        if tail[-4:] == _MAGIC and _TAIL < length <= size:
+            tail = stream.read_at(length, size - length)
+    return parse_footer(tail, store.url(path))
+
+
+def parse_footer(tail: bytes, where: str) -> Footer:
+    """Return the footer in ``tail``, the end of a file of labels, whose address ``where`` is for people."""
+    try:
+        schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFile(
+            f"{where} is no whole Parquet file ({_first_line(error)}): remove it and label again"
+        ) from error
+    try:
+        footer = Footer.of(schema.metadata)
+    except (KeyError, ValueError) as error:
+        raise McvrpError(
+            f"{where} is a Parquet file but not one of labels ({_first_line(error)}): move it away"
+        ) from error
+    if footer is None or not schema.remove_metadata().equals(SCHEMA):
+        raise DamagedFile(f"{where} has a spoilt footer: remove it and label again")
     return footer
 
 
 def read_table(store: Store, path: str) -> pa.Table:
-    """Return the rows of the label file at ``path``; McvrpError if it is damaged."""
-    footer = read_footer(store, path)
+    """Return the rows of the label file at ``path``; DamagedFile if a page's checksum is not right."""
+    return parse_table(store.get(path), store.url(path))
+
+
+def parse_table(data: bytes, where: str) -> pa.Table:
+    """Return the rows of the file of labels whose bytes are ``data``; errors as in `read_table`."""
+    footer = parse_footer(data, where)
     try:
-        with store.open_input(path) as stream:
-            table = pq.read_table(stream)
+        table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is damaged ({_first_line(error)}): remove it and label again"
-        ) from error
+        raise DamagedFile(f"{where} is damaged ({_first_line(error)}): remove it and label again") from error
     if table.num_rows != footer.rows:
-        raise McvrpError(
-            f"{store.url(path)} has {table.num_rows} rows, its footer says {footer.rows}: "
-            "remove it and label again"
+        raise DamagedFile(
+            f"{where} has {table.num_rows} rows, its footer says {footer.rows}: remove it and label again"
         )
     return table
 
 
-def read_files(store: Store, paths: Iterable[str]) -> list[LabelFile]:
-    """Return the footers of the label files at ``paths``, in order, several read at once."""
-    with ThreadPoolExecutor(_READERS) as readers:
-        futures = [(path, readers.submit(read_footer, store, path)) for path in paths]
-        return [LabelFile(path, future.result()) for path, future in futures]
-
-
-def shards(store: Store, dataset: str, n: int | None = None) -> list[LabelFile]:
-    """Return the shards of ``dataset``, of size ``n`` or of all, by size and row.
+def read_files(store: Store, paths: Iterable[str], *, skip_damaged: bool = False) -> Iterator[LabelFile]:
+    """Yield the footers of the label files at ``paths``, in order, a few of them read ahead.
 
     Raises
     ------
     McvrpError
-        If a file where a shard should be is truncated, foreign, or says that it is another.
+        As `read_footer`; with ``skip_damaged`` a DamagedFile is left out instead.
     """
-    folder = layout.label_dir(dataset) if n is None else layout.size_dir(dataset, n)
-    staging = layout.staging_dir(dataset) + "/"
-    paths = [p for p in store.list(folder) if p.endswith(".parquet") and not p.startswith(staging)]
-    files = read_files(store, paths)
+    with ThreadPoolExecutor(_READERS) as readers:
+        ahead: deque[Future[list[LabelFile | DamagedFile]]] = deque()
+        waiting = iter(paths)
+        while batch := list(islice(waiting, _BATCH)):
+            ahead.append(readers.submit(_read_batch, store, batch))
+            if len(ahead) > _READERS:
+                yield from _whole(ahead.popleft().result(), skip_damaged)
+        while ahead:
+            yield from _whole(ahead.popleft().result(), skip_damaged)
+
+
+def _read_batch(store: Store, paths: Sequence[str]) -> list[LabelFile | DamagedFile]:
+    found: list[LabelFile | DamagedFile] = []
+    for path in paths:
+        try:
+            found.append(LabelFile(path, read_footer(store, path)))
+        except DamagedFile as error:
+            found.append(error)
+    return found
+
+
+def _whole(files: Sequence[LabelFile | DamagedFile], skip_damaged: bool) -> Iterator[LabelFile]:
     for file in files:
-        k = layout.shard_number(file.path)
-        if k is None or file.path != layout.label_shard(dataset, file.footer.n, k):
-            raise McvrpError(f"{store.url(file.path)} is no shard's name for n={file.footer.n}: move it away")
-    return sorted(files, key=lambda file: (file.footer.n, file.footer.row_start))
+        if isinstance(file, LabelFile):
+            yield file
+        elif not skip_damaged:
+            raise file
+
+
+def sizes(store: Store, dataset: str) -> list[int]:
+    """Return the sizes of ``dataset`` that have a folder, ascending."""
+    found = (layout.size_of(name) for name in store.folders(layout.label_dir(dataset)))
+    return sorted(n for n in found if n is not None)
+
+
+def shards(
+    store: Store, dataset: str, n: int | None = None, *, skip_damaged: bool = False
+) -> Iterator[LabelFile]:
+    """Yield the shards of ``dataset``, of size ``n`` or of all, by size and row.
+
+    Raises
+    ------
+    McvrpError
+        If a file where a shard should be is truncated (``skip_damaged`` leaves such out), foreign,
+        or says that it is another.
+    """
+    for size in sizes(store, dataset) if n is None else [n]:
+        found = {}
+        for path in store.list(layout.size_dir(dataset, size)):
+            if path.endswith(".parquet"):
+                k = layout.shard_number(path)
+                if k is None or path != layout.label_shard(dataset, size, k):
+                    raise McvrpError(f"{store.url(path)} is no shard's name for n={size}: move it away")
+                found[k] = path
+        for file in read_files(store, (found[k] for k in sorted(found)), skip_damaged=skip_damaged):
+            if file.footer.n != size:
+                raise McvrpError(
+                    f"{store.url(file.path)} has labels of n={file.footer.n}, this place is for n={size}: "
+                    "move it away"
+                )
+            yield file
 
 
 def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelTable:
     """Return the labels of size ``n``, the first ``limit`` of them or all.
+
+    Rows that a shard declares absent are left out: a label's row counts the labels before it.
 
     Raises
     ------
@@ -172,18 +275,17 @@ def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> 
         If rows are missing; names them.
     """
     tables: list[pa.Table] = []
-    stop = 0
+    there = stop = 0
     for shard in shards(store, dataset, n):
-        if limit is not None and stop >= limit:
-            break
-        if shard.footer.row_start != stop:
+        if (limit is not None and there >= limit) or shard.footer.row_start != stop:
             break
         tables.append(read_table(store, shard.path))
+        there += shard.footer.rows
         stop = shard.footer.row_stop
-    wanted = stop if limit is None else limit
-    if stop < wanted or not tables:
+    wanted = there if limit is None else limit
+    if there < wanted or not there:
         raise McvrpError(
-            f"dataset {dataset!r} in {store.url()} has {stop} of the {max(wanted, 1)} labels of n={n}: "
+            f"dataset {dataset!r} in {store.url()} has {there} of the {max(wanted, 1)} labels of n={n}: "
             "run mcvrp label"
         )
     columns = Columns.of(pa.concat_tables(tables).slice(0, wanted), n)

@@ -1,29 +1,84 @@
-"""The manifest of a dataset: what its shards hold, derived from them and from nothing else."""
+"""The manifest of a dataset: what its shards hold, derived from them and from nothing else.
+
+Totals are a JSON document for people, the shards with their checksums a Parquet file: there may be
+very many, and none of what reads or writes them holds more than those of one size.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model.errors import McvrpError
 from storage import layout
-from storage.labels import LabelFile, shards
-from storage.schemas import add_contents
+from storage.label_columns import add_contents
+from storage.labels import LabelFile, shards, sizes
 from storage.store import Store
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("n", pa.uint32(), nullable=False),
+        pa.field("row_start", pa.uint32(), nullable=False),
+        pa.field("row_stop", pa.uint32(), nullable=False),
+        pa.field("rows", pa.uint32(), nullable=False),
+        pa.field("bytes", pa.uint64(), nullable=False),
+        pa.field("sha256", pa.string(), nullable=False),
+        pa.field("content", pa.string(), nullable=False),
+        pa.field("makers", pa.string(), nullable=False),
+    ]
+)
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard as the manifest lists it: its rows, bytes and checksums."""
+    """One shard as the manifest lists it: its rows, bytes and checksums.
+
+    ``rows`` are those of ``row_start`` to ``row_stop`` (excluded) that have a label.
+    """
 
     path: str
     n: int
     row_start: int
     row_stop: int
+    rows: int
     bytes: int
     sha256: str
     content: str
+    makers: str
+
+
+def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardEntry]:
+    """Yield the shards that the manifest of ``dataset`` lists, of size ``n`` or of all, by size and row.
+
+    Raises
+    ------
+    McvrpError
+        If there is no list, or it is damaged: `rebuild_manifest` makes it anew.
+    """
+    path = layout.shard_list(dataset)
+    data = store.get(path)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        if not file.schema_arrow.equals(_SCHEMA):
+            raise ValueError("other columns")
+        for k in range(file.num_row_groups):
+            group = file.metadata.row_group(k)
+            if n is None or (group.num_rows and group.column(1).statistics.min == n):  # a group a size
+                for row in file.read_row_group(k).to_pylist():
+                    yield ShardEntry(**row)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise McvrpError(
+            f"{store.url(path)} is no list of shards ({str(error).splitlines()[0]}): "
+            "run mcvrp label, which makes it anew"
+        ) from error
 
 
 def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None:
@@ -32,23 +87,42 @@ def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None
     Parameters
     ----------
     trust
-        Take the checksum of a shard from the manifest that is there, when rows, size and content
-        hash are still the same, and read only the others.
+        Take the checksum of a shard from the manifest that is there, when rows, size and hashes are
+        still the same, and read only the others.
     """
-    files = shards(store, dataset)
-    known = _known(store, dataset) if trust else {}
-    entries = [_entry(store, file, known.get(file.path)) for file in files]
+    digest = _Fingerprint()
+    totals: list[dict[str, int]] = []
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, _SCHEMA, compression="zstd") as writer:
+        for n in sizes(store, dataset):
+            known = _known(store, dataset, n) if trust else {}
+            files = list(shards(store, dataset, n))
+            if not files:
+                continue
+            listed = [_entry(store, file, known.get(file.path)) for file in files]
+            columns = {name: [getattr(entry, name) for entry in listed] for name in _SCHEMA.names}
+            writer.write_table(pa.table(columns, schema=_SCHEMA), row_group_size=len(listed))
+            digest.add(n, files)
+            totals.append(
+                {
+                    "n": n,
+                    "rows": sum(entry.rows for entry in listed),
+                    "absent": sum(len(file.footer.absent) for file in files),
+                    "bytes": sum(entry.bytes for entry in listed),
+                    "shards": len(listed),
+                }
+            )
+    store.put(layout.shard_list(dataset), buffer.getvalue())
     spec = layout.label_spec(dataset)
     store.put_json(
         layout.manifest(dataset),
         {
             "manifest_version": MANIFEST_VERSION,
             "dataset": dataset,
-            "fingerprint": _fingerprint(files),
-            "rows": sum(entry.row_stop - entry.row_start for entry in entries),
-            "bytes": sum(entry.bytes for entry in entries),
+            "fingerprint": digest.value,
+            **{key: sum(size[key] for size in totals) for key in ("rows", "absent", "bytes", "shards")},
+            "sizes": totals,
             "spec": store.get_json(spec) if store.exists(spec) else None,
-            "shards": [asdict(entry) for entry in entries],
         },
     )
 
@@ -59,34 +133,43 @@ def fingerprint(store: Store, dataset: str) -> str:
     It depends on the rows alone: neither on how they are split into shards, nor on who solved
     them and how long that took. Only footers are read.
     """
-    return _fingerprint(shards(store, dataset))
+    digest = _Fingerprint()
+    for n in sizes(store, dataset):
+        if files := list(shards(store, dataset, n)):
+            digest.add(n, files)
+    return digest.value
 
 
-def _fingerprint(files: list[LabelFile]) -> str:
-    digest = hashlib.sha256(b"mcvrp-labels-1")
-    for n in sorted({file.footer.n for file in files}):
-        footers = [file.footer for file in files if file.footer.n == n]
-        cities = ",".join(sorted({footer.city_id for footer in footers}))
-        content = add_contents([footer.content for footer in footers])
-        digest.update(f"{n} {sum(f.rows for f in footers)} {cities} {content}\n".encode())
-    return digest.hexdigest()[:32]
+class _Fingerprint:
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256(b"mcvrp-labels-1")
+
+    def add(self, n: int, files: list[LabelFile]) -> None:
+        cities = ",".join(sorted({file.footer.city_id for file in files}))
+        content = add_contents([file.footer.content for file in files])
+        rows = sum(file.footer.rows for file in files)
+        self._digest.update(f"{n} {rows} {cities} {content}\n".encode())
+
+    @property
+    def value(self) -> str:
+        return self._digest.hexdigest()[:32]
 
 
 def _entry(store: Store, file: LabelFile, known: ShardEntry | None) -> ShardEntry:
     footer, size = file.footer, store.size(file.path)
-    rows = (footer.n, footer.row_start, footer.row_stop)
-    if known and (known.n, known.row_start, known.row_stop) == rows:  # noqa: SIM102
-        if (known.bytes, known.content) == (size, footer.content):
+    rows = (footer.n, footer.row_start, footer.row_stop, footer.rows)
+    if known and (known.n, known.row_start, known.row_stop, known.rows) == rows:  # noqa: SIM102
+        if (known.bytes, known.content, known.makers) == (size, footer.content, footer.makers):
             return known
     sha256 = hashlib.sha256(store.get(file.path)).hexdigest()
-    return ShardEntry(file.path, *rows, size, sha256, footer.content)
+    return ShardEntry(file.path, *rows, size, sha256, footer.content, footer.makers)
 
 
-def _known(store: Store, dataset: str) -> dict[str, ShardEntry]:
-    path = layout.manifest(dataset)
+def _known(store: Store, dataset: str, n: int) -> dict[str, ShardEntry]:
+    path = layout.shard_list(dataset)
     if not store.exists(path):
         return {}
     try:
-        return {entry["path"]: ShardEntry(**entry) for entry in store.get_json(path)["shards"]}
+        return {entry.path: entry for entry in entries(store, dataset, n)}
     except Exception:  # derived data: whatever is wrong with it, it is made anew
         return {}

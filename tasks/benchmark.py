@@ -25,6 +25,7 @@ from storage.store import Store
 from tasks.benchmark_part import Part, solve_part
 from tasks.benchmark_spec import LABELS, NEURAL, BenchmarkSpec, MethodName
 from tasks.benchmark_summary import BenchmarkSummary, summarise
+from tasks.benchmark_unseen import require_unseen
 from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
 from tasks.solvers import Solver
@@ -55,8 +56,8 @@ def run_benchmark(
     Raises
     ------
     McvrpError
-        If the city is too small, no capacity rule covers a size, the model is missing or
-        another city's, or a stored part is damaged; nothing has been solved then.
+        If the city is too small, no capacity rule covers a size, the model is missing, another
+        city's or trained on a test instance, or a stored part is damaged; nothing has been solved then.
     IncompleteError
         If workers were lost on the way; everything else is stored.
     """
@@ -94,6 +95,7 @@ def _check(
         raise McvrpError("the methods fm-gs and fm-ns need a model: name one, or leave them out")
     card = model_card(store, model_name, version)
     card.require_city(city)
+    require_unseen(store, city, spec, card.dataset)
     return card
 
 

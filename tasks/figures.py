@@ -28,8 +28,8 @@ BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ROUTE_COLOURS = (BLUE, "#E69F00", GREEN, PINK, "#56B4E9", ORANGE, "#000000", "#8A7A00")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
 _GREY = "#666666"
-_DPI = 150
-_FONT = 12
+DPI = 150
+FONT = 12
 _REST = "Addresses without an order"
 _HEADROOM = 1.25  # the axis over its highest bar, for the legend
 
@@ -51,7 +51,7 @@ def distance_distributions(results: pd.DataFrame, base: Method, other: Method, u
     """
     pairs = {n: paired(results, n, base, other) for n in sorted(results["n"].unique().tolist())}
     pairs = {n: pair for n, pair in pairs.items() if len(pair[0])}
-    figure, axes = _panels(max(len(pairs), 1), columns=3, width=3.7, height=3.4)
+    figure, axes = panel_grid(max(len(pairs), 1), columns=3, width=3.7, height=3.4)
     for axis, (n, costs) in zip(axes, pairs.items(), strict=False):
         both = np.concatenate(costs)
         count = min(30, max(8, round(math.sqrt(len(both)))))
@@ -64,16 +64,16 @@ def distance_distributions(results: pd.DataFrame, base: Method, other: Method, u
                 values.mean(), 0, 1 / _HEADROOM, color=colour, linestyle=dash, linewidth=2.2, label=label
             )
         axis.set_title(f"{n} customers, {len(costs[0]):,} instances")
-        axis.set_xlabel(f"Total distance{_in(unit)}")
+        axis.set_xlabel(f"Total distance{in_unit(unit)}")
         axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.set_ylim(top=axis.get_ylim()[1] * _HEADROOM)
-        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=_FONT - 1)
+        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=FONT - 1)
     for axis in axes[:: min(3, len(axes))]:
         axis.set_ylabel("Instances")
     lines = [Line2D([], [], color=c, linestyle=d, linewidth=2.2) for c, d in ((BLUE, "-"), (ORANGE, "--"))]
     names = [method_name(base), method_name(other)]
-    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False, fontsize=_FONT)
-    return _png(figure)
+    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT)
+    return png(figure)
 
 
 def gap_boxes(results: pd.DataFrame, base: Method, others: Sequence[Method]) -> bytes:
@@ -86,9 +86,9 @@ def gap_boxes(results: pd.DataFrame, base: Method, others: Sequence[Method]) -> 
         theirs, reference = paired(results, None, other, base)
         if len(theirs):
             named[method_name(other)] = gaps(theirs, reference)
-    figure = Figure(figsize=(8.6, 1.5 + 0.55 * max(len(named), 1)), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(8.6, 1.5 + 0.55 * max(len(named), 1)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
-    _style(axis)
+    style(axis)
     axis.axvline(0, color=_GREY, linewidth=1)
     axis.boxplot(
         list(named.values()),
@@ -107,15 +107,15 @@ def gap_boxes(results: pd.DataFrame, base: Method, others: Sequence[Method]) -> 
     )
     for row, values in enumerate(named.values(), start=1):
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
-        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=_FONT - 1, **place)
+        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=FONT - 1, **place)
     axis.set_ylim(len(named) + 0.6, 0.4)  # the first method on top
     axis.set_xlabel(f"Gap to {method_name(base)} (%)")
-    return _png(figure)
+    return png(figure)
 
 
 def solutions(city: City, instance: Instance, panels: Sequence[Panel]) -> bytes:
     """Return solutions of one instance side by side as PNG; gaps are to the first panel's cost."""
-    figure, axes = _panels(len(panels), columns=len(panels), width=5.0, height=6.0)
+    figure, axes = panel_grid(len(panels), columns=len(panels), width=5.0, height=6.0)
     reference = cost(city, panels[0].solution)
     for axis, panel in zip(axes, panels, strict=True):
         total = cost(city, panel.solution)
@@ -124,7 +124,7 @@ def solutions(city: City, instance: Instance, panels: Sequence[Panel]) -> bytes:
         axis.set_title(f"{panel.title}\ndistance {total:.3f}{gap}, {routes} routes")
         _draw_routes(axis, city, instance, panel.solution)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return _png(figure)
+    return png(figure)
 
 
 def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> bytes:
@@ -137,7 +137,7 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> bytes:
         phase), problem_loss, solution_loss, problem_accuracy, solution_accuracy (shares of
         1); what a phase does not train is NaN.
     """
-    figure = Figure(figsize=(9, 6.4), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(9, 6.4), dpi=DPI, layout="constrained")
     loss, accuracy = figure.subplots(2, 1, sharex=True)
     starts = _phase_starts(phases)
     streams = (
@@ -145,7 +145,7 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> bytes:
         ("solution", "Solution tokens (decoder)", ORANGE),
     )
     for axis, quantity in ((loss, "loss"), (accuracy, "accuracy")):
-        _style(axis)
+        style(axis)
         for stream, label, colour in streams:
             curves = [frame[f"{stream}_{quantity}"].to_numpy(np.float64) for _, frame in phases]
             steps = [s + f["step"].to_numpy(np.float64) for (_, f), s in zip(phases, starts, strict=False)]
@@ -163,7 +163,7 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> bytes:
                 "va": "bottom",
                 "color": _GREY,
             }
-            loss.annotate(name, ((start + stop) / 2, 1.01), fontsize=_FONT, **place)
+            loss.annotate(name, ((start + stop) / 2, 1.01), fontsize=FONT, **place)
     loss.set_yscale("log")
     loss.set_ylabel("Loss per token (nats)")
     accuracy.set_ylabel("Accuracy (%)")
@@ -171,8 +171,8 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> bytes:
     accuracy.set_ylim(0, 1.03)
     accuracy.set_xlabel("Training step")
     handles, labels = accuracy.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=_FONT - 1)
-    return _png(figure)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
+    return png(figure)
 
 
 def method_name(method: Method) -> str:
@@ -202,35 +202,39 @@ def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution)
     axis.plot(*xy[DEPOT], linestyle="none", zorder=4, label="Depot", **depot)
     axis.set_aspect("equal")
     axis.grid(False)
-    axis.set_xlabel(f"x{_in(city.unit)}")
-    axis.set_ylabel(f"y{_in(city.unit)}")
+    axis.set_xlabel(f"x{in_unit(city.unit)}")
+    axis.set_ylabel(f"y{in_unit(city.unit)}")
 
 
-def _in(unit: str) -> str:
+def in_unit(unit: str) -> str:
+    """Return the unit as it follows an axis label; "" for a city without one."""
     return "" if unit in ("", "unit") else f" ({unit})"
 
 
-def _panels(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of ``count`` styled axes, each ``width`` by ``height`` inches, and the axes."""
     columns = min(count, columns)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(width * columns, height * rows), dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), dpi=DPI, layout="constrained")
     axes = [figure.add_subplot(rows, columns, k + 1) for k in range(count)]
     for axis in axes:
-        _style(axis)
+        style(axis)
     return figure, axes
 
 
-def _style(axis: Axes) -> None:
+def style(axis: Axes) -> None:
+    """Give ``axis`` the looks that all pictures share."""
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     axis.grid(True, color="#E4E4E4", linewidth=0.8)
     axis.set_axisbelow(True)
-    axis.tick_params(labelsize=_FONT - 1)
+    axis.tick_params(labelsize=FONT - 1)
     for text in (axis.xaxis.label, axis.yaxis.label, axis.title):
-        text.set_fontsize(_FONT)
+        text.set_fontsize(FONT)
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """Return ``figure`` as PNG, the same bytes for the same figure."""
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})

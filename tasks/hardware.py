@@ -17,10 +17,12 @@ def local_cores() -> int:
 def hardware() -> str:
     """Return the cores that this process may use and the processor's name."""
     cores = local_cores()
-    return f"{cores} core{'s' if cores > 1 else ''} of {_processor()}"
+    return f"{cores} core{'s' if cores > 1 else ''} of {processor()}"
 
 
-def _processor() -> str:
+@cache
+def processor() -> str:
+    """Return the processor's name."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as stream:  # Linux
         for line in stream:
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""What one Ray worker does for a dataset: label a run of rows, or merge staged runs into a shard.
+"""What one Ray worker does for a dataset: label the rows of a unit, and stage or publish them.
 
 No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 """
@@ -6,22 +6,25 @@ No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import pyarrow as pa
-
-from model.errors import McvrpError
 from model.instances import InstanceStream, Rules, Split
 from model.problem import City, cost, philox_key
 from storage import layout
-from storage.labels import LabelFile, read_footer, read_table, write_labels, write_table
-from storage.schemas import SOLVED, Label
+from storage.labels import LabelFile, read_footer, write_table
+from storage.schemas import SOLVED, Label, label_table
 from storage.store import Store
-from tasks.solvers import Solver, checked_budget
+from tasks.hardware import processor
+from tasks.label_publish import Piece, publish
+from tasks.solvers import Solver
+from tasks.solvers.budgets import Budget, BudgetName, budget_for
 
-_ATTEMPTS = 3  # seeds to try before an instance counts as failed
+ATTEMPTS = 3  # runs of the solver before an instance is quarantined
+LONGEST_INSTANCE = 60.0  # seconds that even the easiest instance may take
+UNIT_GRACE = 300.0  # seconds that even the shortest unit may take
+_PATIENCE = 20.0  # times its estimate that anything may take
 _SEED_BITS = 30  # what every solver takes
 
 SolverName = Literal["hgs", "pyvrp", "lkh3"]
@@ -38,44 +41,34 @@ class Recipe:
     rules: Rules
     solver: SolverName
     fleet: Literal["default"] | int
-    population: int | None
-    time_limit: float | None
-    iterations: int | None
+    budget: BudgetName | Budget
 
-    @property
-    def budget(self) -> str:
-        """What a solver may spend on an instance, in words."""
+    def budget_of(self, n: int) -> Budget:
+        """Return what a solver may spend on an instance of ``n`` customers."""
+        return self.budget if isinstance(self.budget, Budget) else budget_for(self.budget, n)
+
+    def budget_words(self, n: int) -> str:
+        """Return the budget of ``n`` customers in one line, as a label carries it."""
+        budget = self.budget_of(n)
         if self.solver == "lkh3":
-            return "1 run" if self.iterations is None else f"1 run, {self.iterations} trials"
-        words = checked_budget(self.time_limit, self.iterations)
-        if self.fleet != "default":
-            words += f", fleet {self.fleet}"
-        return words if self.population is None else f"{words}, population {self.population}"
+            return "1 run" if budget.iterations is None else f"1 run, {budget.iterations} trials"
+        return budget.words if self.fleet == "default" else f"{budget.words}, fleet {self.fleet}"
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """What a worker did: ``rows`` labels at ``path``, ``solving`` of its seconds inside the solver."""
-
-    path: str
-    rows: int
-    seconds: float
-    solving: float
-
-
-def make_solver(recipe: Recipe) -> Solver:
-    """Return the solver that ``recipe`` names; SolverMissing when it is not installed."""
+def make_solver(recipe: Recipe, n: int) -> Solver:
+    """Return the solver that ``recipe`` names for ``n`` customers; SolverMissing when not installed."""
+    budget = recipe.budget_of(n)
     if recipe.solver == "hgs":
         from tasks.solvers.hgs import HGS
 
-        return HGS(recipe.time_limit, recipe.iterations, recipe.fleet, recipe.population)
+        return HGS(**budget.options(), fleet=recipe.fleet)
     if recipe.solver == "pyvrp":
         from tasks.solvers.pyvrp import PyVRP
 
-        return PyVRP(recipe.time_limit, recipe.iterations)
+        return PyVRP(budget.time_limit, budget.iterations)
     from tasks.solvers.lkh3 import LKH3
 
-    return LKH3(recipe.iterations)
+    return LKH3(budget.iterations)
 
 
 def solver_seed(seed: int, n: int, i: int) -> int:
@@ -83,101 +76,162 @@ def solver_seed(seed: int, n: int, i: int) -> int:
     return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
 
 
-def label_rows(store: Store, city: City, recipe: Recipe, n: int, start: int, stop: int) -> Receipt:
-    """Label rows ``start`` to ``stop`` (excluded) of size ``n`` and stage them as one file.
+@dataclass(frozen=True)
+class Unit:
+    """Rows ``start`` to ``stop`` (excluded) of size ``n``, for one worker.
 
-    When an instance has no answer, the rows before it are staged all the same.
+    Parameters
+    ----------
+    shard_rows
+        Labels a shard where the rows are whole shards, which the worker publishes; None where
+        they are a part of one, to be staged.
+    careful
+        Solve in a process apart, so that a crash or a hang costs one instance only.
+    seconds
+        About how long they take.
+    """
+
+    n: int
+    start: int
+    stop: int
+    shard_rows: int | None = None
+    careful: bool = False
+    seconds: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """The number of instances."""
+        return self.stop - self.start
+
+    @property
+    def instance_seconds(self) -> float:
+        """How long one instance may take before its solver counts as hanging."""
+        return max(LONGEST_INSTANCE, _PATIENCE * self.seconds / self.rows)
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which something must be wrong."""
+        if self.careful:
+            return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
+        return UNIT_GRACE + _PATIENCE * self.seconds
+
+    def shards(self, shard_rows: int) -> Iterator[tuple[int, int, int]]:
+        """Yield number, first row and last row (excluded) of each of its shards."""
+        for start in range(self.start, self.stop, shard_rows):
+            yield start // shard_rows, start, min(start + shard_rows, self.stop)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An instance (n, ``i``) that no attempt has solved; ``seed`` is the last that was tried."""
+
+    i: int
+    reason: str
+    solver: str
+    version: str
+    seed: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a worker did: how many labels, which instances it could not solve, where it staged them.
+
+    ``solving`` of its ``seconds`` were inside the solver.
+    """
+
+    rows: int
+    failures: tuple[Failure, ...]
+    seconds: float
+    solving: float
+    chunk: LabelFile | None = None
+
+
+Outcome = Label | Failure
+
+
+def label_unit(store: Store, city: City, recipe: Recipe, unit: Unit) -> Receipt:
+    """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
 
     Raises
     ------
     McvrpError
-        Naming the instance that no seed solved.
+        If the store does not take them, or a label is wrong.
     """
     began = time.perf_counter()
-    solver = make_solver(recipe)
+    if unit.careful:
+        from tasks.label_careful import careful_solving
+
+        with careful_solving(city, recipe, unit) as solve:
+            return _label(store, city, recipe, unit, solve, began)
+    return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)
+
+
+def plain_solving(city: City, recipe: Recipe, n: int) -> Callable[[int], Outcome]:
+    """Return the function that labels instance (n, i) for i, in this process."""
+    attempt = attempting(city, recipe, n)
+
+    def solve(i: int) -> Outcome:
+        first = solver_seed(recipe.seed, n, i)
+        for seed in range(first, first + ATTEMPTS):
+            outcome = attempt(i, seed)
+            if isinstance(outcome, Label):
+                break
+        return outcome
+
+    return solve
+
+
+def attempting(city: City, recipe: Recipe, n: int) -> Callable[[int, int], Outcome]:
+    """Return the function that tries to label instance (n, i) with a seed of the solver, for both."""
+    solver = make_solver(recipe, n)
     stream = InstanceStream(city, recipe.seed, recipe.split, recipe.rules)
-    labels: list[Label] = []
-    failure: McvrpError | None = None
-    for i in range(start, stop):
-        try:
-            labels.append(_label(solver, city, stream, recipe, n, i))
-        except McvrpError as error:
-            failure = error
-            break
-    path = layout.staged_chunk(recipe.dataset, n, start, start + len(labels))
-    if labels:
-        write_labels(store, path, city, recipe.spec_hash, labels)
-    if failure:
-        raise failure
-    solving = sum(label.runtime for label in labels)
-    return Receipt(path, len(labels), time.perf_counter() - began, solving)
+    name, version, budget, cpu = solver.label, solver.version, recipe.budget_words(n), processor()
 
-
-def _label(solver: Solver, city: City, stream: InstanceStream, recipe: Recipe, n: int, i: int) -> Label:
-    instance = stream(n, i)
-    reason: str | None = None
-    for attempt in range(_ATTEMPTS):
-        seed = solver_seed(recipe.seed, n, i) + attempt
+    def attempt(i: int, seed: int) -> Outcome:
+        instance = stream(n, i)
         answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
-        reason = answer.failure
-        if answer.solution is not None:  # feasible: `best_of` has checked, `write_table` will again
-            return Label(
-                index=i,
-                instance=instance,
-                solution=answer.solution,
-                cost=cost(city, answer.solution),
-                source=SOLVED,
-                solver=solver.label,
-                version=solver.version,
-                seed=seed,
-                budget=recipe.budget,
-                runtime=answer.seconds,
-            )
-    raise McvrpError(
-        f"{solver.label} has no answer to instance (n={n}, i={i}) from {_ATTEMPTS} seeds: {reason}"
-    )
-
-
-def merge_shard(
-    store: Store,
-    city: City,
-    recipe: Recipe,
-    n: int,
-    k: int,
-    start: int,
-    stop: int,
-    sources: Sequence[LabelFile],
-) -> Receipt:
-    """Publish shard ``k`` of size ``n`` with rows ``start`` to ``stop`` out of ``sources``.
-
-    The sources are staged files and the smaller shard that is there; they may overlap. Staged ones
-    are removed once the shard is there.
-    """
-    began = time.perf_counter()
-    path = layout.label_shard(recipe.dataset, n, k)
-    if store.exists(path):  # perhaps by this very task, whose worker died before it could say so
-        there = read_footer(store, path)
-        if there.row_start == start and there.row_stop >= stop:
-            _remove(store, sources, path)
-            return Receipt(path, stop - start, time.perf_counter() - began, 0.0)
-    pieces: list[pa.Table] = []
-    reached = start
-    for source in sorted(sources, key=lambda source: (source.footer.row_start, -source.footer.row_stop)):
-        last = min(source.footer.row_stop, stop)
-        if source.footer.row_start <= reached < last:
-            skip = reached - source.footer.row_start
-            pieces.append(read_table(store, source.path).slice(skip, last - reached))
-            reached = last
-    if reached < stop:
-        raise McvrpError(
-            f"rows {reached} to {stop} of n={n} went missing before {path} was merged: run again"
+        if answer.solution is None:
+            tried = seed - solver_seed(recipe.seed, n, i) + 1
+            return Failure(i, answer.failure or "no answer", name, version, seed, tried)
+        price = cost(city, answer.solution)
+        return Label(
+            i, instance, answer.solution, price, SOLVED, name, version, seed, budget, answer.seconds, cpu
         )
-    write_table(store, path, city, recipe.spec_hash, n, pa.concat_tables(pieces))
-    _remove(store, sources, path)
-    return Receipt(path, stop - start, time.perf_counter() - began, 0.0)
+
+    return attempt
 
 
-def _remove(store: Store, sources: Sequence[LabelFile], shard: str) -> None:
-    for source in sources:
-        if source.path != shard:
-            store.delete(source.path)
+def _label(
+    store: Store, city: City, recipe: Recipe, unit: Unit, solve: Callable[[int], Outcome], began: float
+) -> Receipt:
+    made, solving = 0, 0.0
+    failures: list[Failure] = []
+    chunk: LabelFile | None = None
+    parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
+    for k, start, stop in parts:
+        shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
+        if shard and (there := _published(store, shard, stop)):  # by this unit, whose worker was lost
+            made += there
+            continue
+        outcomes = [solve(i) for i in range(start, stop)]
+        labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        piece = Piece(label_table(labels), tuple(failure.i for failure in failed))
+        if shard:
+            publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
+        else:
+            path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
+            chunk = write_table(store, path, city, recipe.spec_hash, unit.n, piece.table, piece.absent)
+        made += len(labels)
+        failures += failed
+        solving += sum(label.runtime for label in labels)
+    return Receipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
+
+
+def _published(store: Store, shard: str, stop: int) -> int:
+    """Return how many rows the shard has if it is whole up to row ``stop``, else 0."""
+    if not store.exists(shard):
+        return 0
+    footer = read_footer(store, shard)
+    return footer.rows if footer.row_stop >= stop and not footer.absent else 0

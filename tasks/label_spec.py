@@ -13,9 +13,9 @@ from model.problem import City
 from storage.layout import NAME_PATTERN
 from storage.schemas import LABEL_SCHEMA_VERSION
 from tasks.label_chunk import Recipe, SolverName
+from tasks.solvers.budgets import Budget, BudgetName, budget_for
 
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
-HGS_POPULATION = 25  # HGS-CVRP's own smallest population
 
 
 class LabelSpec(BaseModel):
@@ -31,9 +31,11 @@ class LabelSpec(BaseModel):
     split: Split = Field("train", description="train or test: the two share no instance")
     solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
     fleet: Literal["default"] | int = Field("default", description="Most vehicles of hgs; the paper: 10000")
-    population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
+    budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
     time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
     iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
+    population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
+    granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
     demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
     capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
     shard_rows: int = Field(25_000, ge=1, description="Labels a file")
@@ -44,8 +46,8 @@ class LabelSpec(BaseModel):
     def _default_budget(cls, values: Any) -> Any:
         if not isinstance(values, dict) or values.get("solver") == "lkh3":
             return values
-        given = [values.get("time_limit"), values.get("iterations")]
-        return {**values, "time_limit": DEFAULT_TIME_LIMIT} if given == [None, None] else values
+        given = [values.get(field) for field in ("budget", "time_limit", "iterations")]
+        return values if given != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -57,8 +59,14 @@ class LabelSpec(BaseModel):
             raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
         if self.fleet != "default" and (self.solver != "hgs" or self.fleet < 1):
             raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet, of at least one vehicle")
-        if self.population is not None and self.solver != "hgs":
-            raise ValueError(f"population = {self.population}: only hgs has one")
+        for field in ("budget", "population", "granular"):
+            if (value := getattr(self, field)) is not None and self.solver != "hgs":
+                raise ValueError(f"{field} = {value}: only hgs has one")
+        if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
+            raise ValueError(
+                f"budget = {self.budget} stands for time_limit, iterations, population, granular: "
+                "leave them out, or budget"
+            )
         if not 1 <= self.demand[0] <= self.demand[1] < 2**16:
             raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
         if self.capacity and not self.demand[1] <= self.capacity[0] <= self.capacity[1] < 2**32:
@@ -77,6 +85,11 @@ class LabelSpec(BaseModel):
         """How demands and capacities are drawn."""
         return Rules(self.demand, self.capacity)
 
+    @property
+    def hgs_budget(self) -> BudgetName | Budget:
+        """The name of the budget, or what the fields say."""
+        return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
+
     def identity(self, city: City) -> dict[str, object]:
         """Return the fields that a dataset cannot change: sizes and count may grow, workers may vary."""
         chosen = self.model_dump(mode="json", exclude={"dataset", "smallest", "largest", "count", "workers"})
@@ -94,22 +107,14 @@ class LabelSpec(BaseModel):
             rules=self.rules,
             solver=self.solver,
             fleet=self.fleet,
-            population=self.population,
-            time_limit=self.time_limit,
-            iterations=self.iterations,
+            budget=self.hgs_budget,
         )
 
 
 def seconds_an_instance(spec: LabelSpec, n: int) -> float:
-    """Return about how long one core takes for an instance of ``n`` customers, write-up included.
-
-    With iterations without improvement this is a fit to HGS-CVRP on one core of 2020s hardware: an
-    iteration costs 1 ms at n = 100, and so does each of the first population's 4 mu members.
-    """
+    """Return about how long one core takes for an instance of ``n`` customers, write-up included."""
     overhead = 3e-4 + 2e-6 * n
-    if spec.time_limit is not None:
-        return spec.time_limit + overhead
     if spec.solver == "lkh3":
         return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
-    first = 4 * (spec.population or HGS_POPULATION)
-    return ((spec.iterations or 0) + first) * 1e-3 * (n / 100) ** 1.7 + overhead
+    budget = spec.hgs_budget
+    return (budget if isinstance(budget, Budget) else budget_for(budget, n)).seconds(n) + overhead

@@ -1,33 +1,32 @@
 """The stage that labels: every instance of a dataset that has no label yet is solved, on all cores.
 
-Each unit of work stages a file of rows; when a shard's rows are all staged they are merged and
-published as one. Run again, it does what is missing.
+Each unit of work publishes whole shards, or stages a file of rows; when a shard's rows are all
+staged they are merged and published as one. Run again, it does what is missing.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from dataclasses import dataclass, field
-
-import ray
+from dataclasses import dataclass
 
 from model.errors import IncompleteError, McvrpError
 from model.problem import City
 from storage import layout
-from storage.labels import read_files
+from storage.lease import holding
 from storage.manifest import rebuild_manifest
 from storage.store import Store
-from tasks.label_chunk import Receipt, Recipe, label_rows, make_solver, merge_shard
-from tasks.label_plan import ShardJob, cut_into_units, survey, sweep
+from tasks.label_card import write_card
+from tasks.label_chunk import Recipe, make_solver
+from tasks.label_driver import Driver
+from tasks.label_heal import heal, spec_damaged, still_condemned
+from tasks.label_plan import Missing, count_missing, sweep
+from tasks.label_quarantine import Quarantine
 from tasks.label_spec import LabelSpec, seconds_an_instance
-from tasks.progress import Progress
+from tasks.patience import Patience
+from tasks.progress import Progress, say
 from tasks.ray_cluster import ray_session
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
-
-_WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
-_WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,10 @@ class LabelSummary:
         Seconds that the solvers of all workers took together.
     workers
         Instances solved at a time.
+    retried, failures
+        Units of work that were done again, and how many of them because their worker was lost.
+    quarantined
+        Instances of the dataset, asked for by this spec or not, that no solver has solved so far.
     """
 
     dataset: str
@@ -54,6 +57,9 @@ class LabelSummary:
     seconds: float
     solving: float
     workers: int
+    retried: int = 0
+    failures: int = 0
+    quarantined: int = 0
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
@@ -62,46 +68,106 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     Raises
     ------
     McvrpError
-        If the spec contradicts the dataset of that name or asks more than the city has, or a file
-        where a shard should be is not one; nothing has been changed then.
+        If the spec contradicts the dataset of that name or asks more than the city has, a file is
+        where a shard should be and is of another dataset, or somebody else is labelling it; nothing
+        has been changed then.
     IncompleteError
-        If some instances got no answer; names the first, all others are stored.
+        If labels are missing in the end; says how many and why, all others are stored.
     """
     began = time.monotonic()
     recipe = spec.recipe(city)
-    jobs = _jobs(store, city, spec, recipe)
-    rows = spec.count * len(spec.sizes)
-    missing = sum(job.missing for job in jobs)
-    labelled, solving, workers = 0, 0.0, 0
-    failures: list[str] = []
-    if jobs:
-        shared = 0 if city.matrix is None else city.matrix.nbytes
-        with ray_session(spec.workers, shared_bytes=shared) as workers:
-            _write_spec(store, city, spec)
-            with Progress(f"labels {spec.dataset}", rows, "labels", done=rows - missing) as progress:
-                work = _Work(store, city, spec, recipe, jobs, workers, progress)
-                work.run()
-        labelled, solving, failures = work.labelled, work.solving, work.failures
-    else:
-        _write_spec(store, city, spec)
-    sweep(store, spec.dataset)
-    rebuild_manifest(store, spec.dataset, trust=True)
-    if failures:
-        lacking = sum(job.missing for job in survey(store, spec, recipe, city))
-        raise IncompleteError(
-            f"dataset {spec.dataset!r} lacks {lacking:,} of {rows:,} labels; first: {failures[0]}"
-        )
-    return LabelSummary(spec.dataset, rows, labelled, time.monotonic() - began, solving, workers)
+    _check(store, city, spec, recipe)
+    patience = Patience(store, say)
+    path = layout.driver_lease(spec.dataset)
+    with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
+        _check_spec(store, city, spec)  # somebody may have begun it just before us
+        patience.call(lambda: heal(store, city, spec, say))
+        quarantine = patience.call(lambda: Quarantine.load(store, spec.dataset))
+        missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+        quarantine.discharge(spec, missing.suspects)
+        driver = Driver(store, city, spec, recipe, quarantine, patience, lease)
+        if missing.by_size:
+            shared = 0 if city.matrix is None else city.matrix.nbytes
+            with ray_session(spec.workers, shared_bytes=shared) as workers:
+                _drive(driver, missing, workers)
+        else:
+            patience.call(lambda: _finish(driver, changed=False))
+        if driver.lost or quarantine.within(spec):
+            missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+            if missing.by_size:
+                raise IncompleteError(_lacking(driver, missing))
+    return LabelSummary(
+        dataset=spec.dataset,
+        rows=_rows(spec),
+        new=driver.labelled,
+        seconds=time.monotonic() - began,
+        solving=driver.solving,
+        workers=driver.workers,
+        retried=driver.retried,
+        failures=driver.failures,
+        quarantined=len(quarantine.patients),
+    )
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
-    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`."""
-    return sum(job.missing for job in _jobs(store, city, spec, spec.recipe(city)))
+    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
 
-
-def _jobs(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> list[ShardJob]:
+    Damaged files count as missing, and so do labels that are not in their shard yet; where `mcvrp
+    verify` has condemned a file nobody knows before it is healed, and all labels count.
+    """
+    recipe = spec.recipe(city)
     _check(store, city, spec, recipe)
-    return survey(store, spec, recipe, city)
+    if any(still_condemned(store, spec.dataset)):
+        return _rows(spec)
+    return count_missing(store, spec, recipe, city).rows
+
+
+def _drive(driver: Driver, missing: Missing, workers: int) -> None:
+    """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
+    spec, patience = driver.spec, driver.patience
+    patience.call(lambda: _write_spec(driver.store, driver.city, spec))
+    there = _rows(spec) - missing.rows
+    try:
+        with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
+            patience.say = lambda text: progress.update(progress.done, text)
+            driver.run(missing, workers, progress)
+        patience.say = say
+        patience.call(lambda: _finish(driver, changed=True))
+    except IncompleteError:
+        raise
+    except McvrpError as error:
+        if not driver.labelled:
+            raise
+        made = f"{driver.labelled:,} labels were made before, the same command goes on from there"
+        raise IncompleteError(f"{error} ({made})") from error
+
+
+def _finish(driver: Driver, *, changed: bool) -> None:
+    """Put in order what lies beside the shards."""
+    store, city, spec = driver.store, driver.city, driver.spec
+    _write_spec(store, city, spec)
+    driver.quarantine.save()
+    sweep(store, spec, driver.recipe, city)
+    rebuild_manifest(store, spec.dataset, trust=True)
+    if changed or not store.exists(layout.card(spec.dataset)):
+        write_card(store, city, spec.dataset, spec.workers)
+
+
+def _rows(spec: LabelSpec) -> int:
+    return spec.count * len(spec.sizes)
+
+
+def _lacking(driver: Driver, missing: Missing) -> str:
+    spec, patients = driver.spec, driver.quarantine.within(driver.spec)
+    reasons = []
+    if patients:
+        reasons.append(f"quarantined {len(patients):,} (first: {patients[0]})")
+    if driver.lost:
+        reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
+    return (
+        f"dataset {spec.dataset!r} lacks {missing.rows:,} of {_rows(spec):,} labels: {'; '.join(reasons)}; "
+        "the same command tries again what is missing"
+    )
 
 
 def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
@@ -117,12 +183,15 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
         require_symmetric(city)
     if spec.solver == "lkh3" and city.matrix is not None:
         raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
-    make_solver(recipe)
+    make_solver(recipe, spec.smallest)
+    _check_spec(store, city, spec)
+
+
+def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
     path = layout.label_spec(spec.dataset)
-    if store.exists(path):
+    if store.exists(path) and not spec_damaged(store, spec.dataset):
         there = store.get_json(path)
         asked = spec.identity(city)
-        there = there if isinstance(there, dict) else {}
         differing = [key for key in asked if there.get(key) != asked[key]]
         if differing:
             details = "; ".join(f"{key} is {there.get(key)!r}, asked {asked[key]!r}" for key in differing)
@@ -142,66 +211,3 @@ def _write_spec(store: Store, city: City, spec: LabelSpec) -> None:
     document = {**spec.identity(city), **asked}
     if not store.exists(path) or store.get_json(path) != document:
         store.put_json(path, document)
-
-
-@dataclass
-class _Work:
-    """The driver: a bounded number of units in Ray's hands, and what came back."""
-
-    store: Store
-    city: City
-    spec: LabelSpec
-    recipe: Recipe
-    jobs: list[ShardJob]
-    workers: int
-    progress: Progress
-    labelled: int = 0
-    solving: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-    def run(self) -> None:
-        city = ray.put(self.city)
-        label = ray.remote(num_cpus=1)(label_rows)
-        merge = ray.remote(num_cpus=1)(merge_shard)
-        units = cut_into_units(self.spec, self.jobs, self.workers)
-        ready = deque(job for job in self.jobs if not job.gaps)
-        flying: dict[ray.ObjectRef, tuple[ShardJob, int]] = {}  # and the labels of each, 0 for a merge
-        while True:
-            while ready and len(flying) < _WINDOW * self.workers:
-                job = ready.popleft()
-                where = (job.n, job.k, job.start, job.stop, job.sources)
-                flying[merge.remote(self.store, city, self.recipe, *where)] = (job, 0)
-            while len(flying) < _WINDOW * self.workers and (unit := next(units, None)):
-                job, start, stop = unit
-                flying[label.remote(self.store, city, self.recipe, job.n, start, stop)] = (job, stop - start)
-            if not flying:
-                return
-            done, _ = ray.wait(list(flying), num_returns=1, timeout=_WAIT_SECONDS)
-            for reference in done:
-                job, rows = flying.pop(reference)
-                receipt = self._receipt(reference, job)
-                if not rows:
-                    continue
-                job.units -= 1
-                if receipt:
-                    self.labelled += receipt.rows
-                    self.solving += receipt.solving
-                    self.progress.advance(receipt.rows)
-                    job.sources.append(read_files(self.store, [receipt.path])[0])
-                if not job.units and not job.failed:
-                    ready.append(job)
-            if len(self.failures) >= _WINDOW * self.workers and not self.labelled:
-                return  # nothing succeeds
-
-    def _receipt(self, reference: ray.ObjectRef, job: ShardJob) -> Receipt | None:
-        try:
-            return ray.get(reference)
-        except ray.exceptions.RayTaskError as error:
-            if not isinstance(error.cause, McvrpError):
-                raise
-            self.failures.append(str(error.cause))
-        except ray.exceptions.RayError as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            self.failures.append(f"a worker on n={job.n} was lost ({reason})")
-        job.failed = True
-        return None

@@ -156,6 +156,12 @@ class Progress:
             listener(report)
 
 
+def say(text: str) -> None:
+    """Tell a person what is going on, in a line on stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def duration(seconds: float) -> str:
     """Return ``seconds`` in words a person reads at a glance: "42 s", "3 min 10 s", "5.7 days"."""
     if seconds < 100:

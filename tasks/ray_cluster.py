@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import ray
 
@@ -52,7 +52,7 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
         yield _enough(workers, int(ray.cluster_resources().get("CPU", 0)), "the Ray session")
         return
     address = os.environ.get("RAY_ADDRESS")
-    with _environment({} if verbose else _QUIET), _signal_handlers():
+    with _environment({} if verbose else _QUIET), _signal_handlers() as restore:
         try:
             if address:
                 _connect(address, verbose)
@@ -70,6 +70,7 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
                     logging_level=logging.INFO if verbose else logging.ERROR,
                     object_store_memory=_OBJECT_STORE + 2 * shared_bytes,
                 )
+            restore()
             yield count
         finally:
             ray.shutdown()
@@ -143,15 +144,19 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signal_handlers() -> Iterator[None]:
-    """Put back the signal handlers that Ray replaces."""
+def _signal_handlers() -> Iterator[Callable[[], None]]:
+    """Yield what puts back the handlers of our own that Ray replaces; all are put back in the end."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
+
+    def restore(*leave: object) -> None:
         for number, handler in before.items():
-            if handler is not None:
+            if handler not in (None, *leave):
                 signal.signal(number, handler)
+
+    try:
+        yield lambda: restore(signal.SIG_DFL)  # Ray's own handler is better than none
+    finally:
+        restore()

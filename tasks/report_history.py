@@ -96,7 +96,9 @@ def _labels(manifest: Mapping[str, Any]) -> str:
         text += f" of {spec['smallest']} to {spec['largest']} customers"
     if spec.get("solver"):
         text += f" by {spec['solver']}"
-    if spec.get("iterations"):
+    if spec.get("budget"):
+        text += f", budget {spec['budget']}"
+    elif spec.get("iterations"):
         text += f", {spec['iterations']} iterations without improvement"
     elif spec.get("time_limit"):
         text += f", {spec['time_limit']:g} s each"

@@ -191,15 +191,16 @@ def _label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple
         raise McvrpError(
             f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
         )
-    rows = dict.fromkeys(sizes, 0)
+    rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in shards(store, spec.dataset):
         footer = shard.footer
         if footer.city_id != city.city_id:
             raise McvrpError(
                 f"the labels {store.url(shard.path)} are of city {footer.city_id}, not of city {city.city_id}"
             )
-        if footer.n in rows and footer.row_start == rows[footer.n]:  # up to the first gap
-            rows[footer.n] = footer.row_stop
+        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
+            rows[footer.n] += footer.rows
+            reached[footer.n] = footer.row_stop
     missing = [size for size, count in rows.items() if not count]
     if missing:
         raise McvrpError(

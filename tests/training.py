@@ -36,9 +36,8 @@ def write_dataset(store: Store, city: City, sizes: range, count: int, name: str 
         for i in range(count):
             instance = stream(n, i)
             solution = sweep(city, instance)
-            labels.append(
-                Label(i, instance, solution, cost(city, solution), SOLVED, "sweep", "1", 0, "none", 0.0)
-            )
+            price = cost(city, solution)
+            labels.append(Label(i, instance, solution, price, SOLVED, "sweep", "1", 0, "none", 0.0, "abacus"))
         write_labels(store, label_shard(name, n, 0), city, "tests", labels)
 
 

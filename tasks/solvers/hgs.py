@@ -33,12 +33,16 @@ class HGS:
     population
         Smallest population (Vidal's mu, 25 by default). A run first improves four times as many
         random solutions: at n = 20 that is most of its time, and far fewer will do.
+    granular
+        Nearest neighbours of a customer that local search tries (Vidal's granular search, 20 by
+        default).
     """
 
     time_limit: float | None = None
     iterations: int | None = None
     fleet: Literal["default"] | int = "default"
     population: int | None = None
+    granular: int | None = None
     label: str = field(default="HGS", init=False)
     device: str = field(default="1 CPU core", init=False)
     version: str = field(default=f"hybgensea {version('hybgensea')}", init=False)
@@ -53,8 +57,14 @@ class HGS:
         """Budget and fleet in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        population = "" if self.population is None else f", population {self.population}"
-        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{population}"
+        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{self._settings()}"
+
+    def _settings(self) -> str:
+        return "".join(
+            f", {name} {value}"
+            for name, value in (("population", self.population), ("neighbours", self.granular))
+            if value is not None
+        )
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -74,6 +84,7 @@ class HGS:
             "nbIter": self.iterations or _NO_LIMIT,
             "timeLimit": self.time_limit or 0.0,
             **({} if self.population is None else {"mu": self.population}),
+            **({} if self.granular is None else {"nbGranular": self.granular}),
         }
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
         try:

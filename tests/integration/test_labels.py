@@ -10,25 +10,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from model.errors import IncompleteError, McvrpError
 from model.instances import InstanceStream
 from model.problem import City, canonical, infeasibility
 from storage import layout
-from storage.labels import load_table, read_files, read_table, shards, write_labels
+from storage.labels import LabelFile, load_table, read_table, shards, write_labels, write_table
 from storage.manifest import fingerprint
 from storage.schemas import table_labels
 from storage.store import Store
 from tasks import label_plan
 from tasks.city import CitySpec, make_city
-from tasks.label_chunk import label_rows, merge_shard, solver_seed
-from tasks.labels import LabelSpec, label_missing
+from tasks.hardware import processor
+from tasks.label_chunk import Unit, label_unit, solver_seed
+from tasks.label_publish import merge_shard
+from tasks.labels import LabelSpec, label_missing, labels_missing
 from tasks.ray_cluster import ray_session
 from tasks.solvers.hgs import HGS
+from tests.unit.test_label_careful import poison
 
 CITY = City.uniform(60, seed=3)
 ROOT = Path(__file__).parents[2]
@@ -48,6 +52,13 @@ def store(tmp_path: Path) -> Store:
 def spec(**changes: object) -> LabelSpec:
     base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
     return LabelSpec.model_validate({**base, **changes})
+
+
+def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
+    """Stage rows ``start`` to ``stop`` as a worker does."""
+    receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
+    assert receipt.chunk is not None
+    return receipt.chunk
 
 
 def checksums(store: Store) -> dict[str, str]:
@@ -90,7 +101,7 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
             assert label.solution == answer.solution == canonical(CITY, label.solution)
             assert (label.source, label.solver, label.seed) == ("solver", "HGS", seed)
             assert label.version.startswith("hybgensea ")
-            assert label.budget == "5 iterations"
+            assert (label.budget, label.cpu) == ("5 iterations", processor())
     assert store.list(layout.staging_dir("d")) == []
     assert store.get_json(layout.manifest("d"))["rows"] == 20
     assert len(load_table(store, "d", 21)) == 10
@@ -139,10 +150,10 @@ def test_staged_rows_are_used(store: Store) -> None:
     wanted = spec(largest=20, count=6)
     recipe = wanted.recipe(CITY)
     for start, stop, seconds in ((1, 4, 111.0), (3, 5, 222.0)):
-        receipt = label_rows(store, CITY, recipe, 20, start, stop)
-        staged = list(table_labels(read_table(store, receipt.path), CITY.city_id))
+        path = stage(store, wanted, 20, start, stop).path
+        staged = list(table_labels(read_table(store, path), CITY.city_id))
         marked = [dataclasses.replace(label, runtime=seconds) for label in staged]
-        write_labels(store, receipt.path, CITY, recipe.spec_hash, marked)
+        write_labels(store, path, CITY, recipe.spec_hash, marked)
     assert label_missing(store, CITY, wanted).new == 2
     runtimes = read_table(store, layout.label_shard("d", 20, 0))["runtime"].to_pylist()
     assert runtimes[1:5] == [111.0, 111.0, 111.0, 222.0]
@@ -154,24 +165,23 @@ def test_staged_rows_are_used(store: Store) -> None:
 
 def test_a_merge_may_be_done_twice(store: Store) -> None:
     """A worker that died between publishing and saying so is asked again: nothing breaks."""
-    recipe = spec().recipe(CITY)
-    staged = [label_rows(store, CITY, recipe, 20, a, b).path for a, b in ((0, 2), (2, 6))]
-    sources = read_files(store, staged)
-    merge_shard(store, CITY, recipe, 20, 0, 0, 6, sources)
+    path, spec_hash = layout.label_shard("d", 20, 0), spec().recipe(CITY).spec_hash
+    sources = [stage(store, spec(), 20, a, b) for a, b in ((0, 2), (2, 6))]
+    merge_shard(store, CITY, spec_hash, path, 20, 0, 6, sources)
     before = checksums(store)
-    merge_shard(store, CITY, recipe, 20, 0, 0, 6, sources)
+    assert list(before) == [path]
+    merge_shard(store, CITY, spec_hash, path, 20, 0, 6, sources)
     assert checksums(store) == before
-    with pytest.raises(McvrpError, match="rows 6 to 10 of n=20 went missing"):
-        merge_shard(store, CITY, recipe, 20, 1, 6, 10, [])
+    with pytest.raises(McvrpError, match="row 8 of n=20 went missing"):
+        merge_shard(store, CITY, spec_hash, path, 20, 6, 10, [stage(store, spec(), 20, 6, 8)])
 
 
 def test_rows_staged_for_later_are_kept(store: Store) -> None:
     """A smaller run leaves what a larger, interrupted one has staged, and takes away what is done."""
-    recipe = spec().recipe(CITY)
-    later = label_rows(store, CITY, recipe, 21, 0, 3)
+    later = stage(store, spec(), 21, 0, 3)
     label_missing(store, CITY, spec(largest=20))
     assert store.list(layout.staging_dir("d")) == [later.path]
-    done = label_rows(store, CITY, recipe, 20, 0, 3)  # as if killed between publishing and cleaning
+    done = stage(store, spec(), 20, 0, 3)  # as if killed between publishing and cleaning
     assert label_missing(store, CITY, spec(largest=20)).new == 0
     assert not store.exists(done.path)
     assert label_missing(store, CITY, spec()).new == 10 - 3
@@ -228,36 +238,59 @@ def test_what_cannot_be_done_is_refused_before_work(
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_damaged_file_stops_the_run_before_work(store: Store, staged: bool) -> None:
-    """A truncated shard or staged file is named with the mend; nothing is deleted, nothing is made."""
-    label_missing(store, CITY, spec(count=4, largest=20))
-    path = layout.label_shard("d", 20, 0)
-    if staged:
-        path = label_rows(store, CITY, spec().recipe(CITY), 20, 6, 8).path
+def test_a_damaged_file_is_made_anew(store: Store, staged: bool) -> None:
+    """A truncated shard or staged file is put aside and its rows are labelled again, no others."""
+    label_missing(store, CITY, spec(count=6, largest=20))
+    rows = rows_of(store)
+    path = stage(store, spec(), 21, 0, 2).path if staged else layout.label_shard("d", 20, 0)
     store.put(path, store.get(path)[:-100])
-    before = checksums(store)
-    with pytest.raises(McvrpError, match=rf"{path} is no whole Parquet file .*: remove it and label again"):
-        label_missing(store, CITY, spec())
-    assert checksums(store) == before
-    store.delete(path)
-    label_missing(store, CITY, spec())
-    assert len(load_table(store, "d", 21)) == 10
+    wanted = spec(count=6)
+    missing = labels_missing(store, CITY, wanted)
+    assert missing == 6 + 6 * (not staged)
+    assert label_missing(store, CITY, wanted).new == missing
+    assert {key: row for key, row in rows_of(store).items() if key in rows} == rows
+    (aside,) = store.list(f"{layout.label_dir('d')}/_condemned")
+    assert PurePath(path).name in aside
 
 
-def test_instances_without_an_answer_are_named_and_the_rest_is_kept(store: Store) -> None:
-    """With three vehicles some instances cannot be served: the others are labelled, the command says so."""
+def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
+    """With three vehicles some instances cannot be served: the others are labelled, the command says so.
+
+    Each run tries them again and counts its attempts; a reader sees the other rows.
+    """
     wanted = spec(largest=20, count=12, fleet=3)
     stream = InstanceStream(CITY, 1, "train")
     needed = [-(-int(x.demands.sum()) // x.capacity) for x in (stream(20, i) for i in range(12))]
     hopeless = [i for i, vehicles in enumerate(needed) if vehicles > 3]
     assert 0 < len(hopeless) < 12
-    for _ in range(2):  # trying again changes nothing
+    for run in (1, 2):
         with pytest.raises(
-            IncompleteError, match=r"lacks \d+ of 12 labels; first: HGS has no answer to instance"
-        ):
+            IncompleteError, match=r"lacks \d+ of 12 labels: quarantined \d+ \(first:"
+        ) as caught:
             label_missing(store, CITY, wanted)
-    staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
-    assert not {row for start, stop in staged for row in range(start, stop)} & set(hopeless)
+        patients = store.get_json(layout.quarantine("d"))["instances"]
+        quarantined = [patient["i"] for patient in patients]
+        assert f"lacks {len(quarantined)} of 12" in str(caught.value)
+        assert set(hopeless) <= set(quarantined) < set(range(12))
+        assert [patient["attempts"] for patient in patients] == [3 * run] * len(patients)
+        assert all("fleet" in p["reason"] or "vehicle" in p["reason"] or p["reason"] for p in patients)
+        absent = [row for shard in shards(store, "d") for row in shard.footer.absent]
+        assert absent == quarantined
+        assert labels_missing(store, CITY, wanted) == len(quarantined)
+        assert len(load_table(store, "d", 20)) == 12 - len(quarantined)
+        assert store.list(layout.staging_dir("d")) == []
+
+
+def test_a_solved_patient_leaves_the_quarantine(store: Store) -> None:
+    """A row that was absent and can be solved now goes into its shard, and out of the list."""
+    label_missing(store, CITY, spec(count=6, largest=20, dataset="whole"))
+    recipe, path = spec().recipe(CITY), layout.label_shard("d", 20, 0)
+    table = read_table(store, layout.label_shard("whole", 20, 0))
+    some = table.filter((pc.field("index") != 3) & (pc.field("index") != 4))
+    write_table(store, path, CITY, recipe.spec_hash, 20, some, [3, 4])
+    assert label_missing(store, CITY, spec(count=6, largest=20)).new == 2
+    assert fingerprint(store, "d") == fingerprint(store, "whole")
+    assert not store.exists(layout.quarantine("d"))
 
 
 def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
@@ -289,6 +322,9 @@ from tasks.labels import LabelSpec, label_missing
 spec = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
 label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), spec)
 """
+
+
+WANTED = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
 
 
 def descendants(root: int) -> list[int]:
@@ -326,10 +362,67 @@ def test_ctrl_c_stops_everything_and_loses_nothing(store: Store) -> None:
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
-    assert [pid for pid in below if Path(f"/proc/{pid}").exists()] == []
+    while [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
     kept = sum(stop - start for start, stop in staged)
     assert 0 < kept < 800
-    wanted = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
-    assert label_missing(store, CITY, wanted).new == 800 - kept
+    assert label_missing(store, CITY, WANTED).new == 800 - kept
     assert len(load_table(store, "d", 20)) == 800
+
+
+def run_script(store: Store, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, store.uri, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_killed_driver_is_followed_at_once(store: Store) -> None:
+    """After SIGKILL the same command takes over without waiting, whatever the dead one's workers still do."""
+    child = run_script(store, SCRIPT)
+    try:
+        deadline = time.monotonic() + 120
+        while not store.list(layout.staging_dir("d")):
+            assert child.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(McvrpError, match=rf"is being labelled by process {child.pid}"):
+            label_missing(store, CITY, WANTED)
+    finally:
+        child.kill()
+        child.wait()
+    began = time.monotonic()
+    assert label_missing(store, CITY, WANTED).new < 800
+    assert time.monotonic() - began < 45
+    assert len(rows_of(store)) == 800
+    label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
+    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+
+
+def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_path: Path) -> None:
+    """A solver that crashes on one instance each time: its worker dies, all other labels are there.
+
+    The command says which instance it was and that it is incomplete; with a solver that does not
+    crash the same command completes the dataset.
+    """
+    poison(tmp_path, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
+    child = run_script(store, SCRIPT.replace("800", "30"), PYTHONPATH=str(tmp_path))
+    said, _ = child.communicate(timeout=240)
+    reason = "(n=20, i=7): the solver died with SIGSEGV"
+    assert child.returncode != 0
+    assert f"IncompleteError: dataset 'd' lacks 1 of 30 labels: quarantined 1 (first: {reason})" in said
+    (patient,) = store.get_json(layout.quarantine("d"))["instances"]
+    assert (patient["n"], patient["i"], patient["attempts"]) == (20, 7, 3)
+    assert set(rows_of(store)) == {(20, i) for i in range(30) if i != 7}
+    wanted = WANTED.model_copy(update={"count": 30})
+    assert label_missing(store, CITY, wanted).new == 1
+    assert not store.exists(layout.quarantine("d"))
+    label_missing(store, CITY, wanted.model_copy(update={"dataset": "fresh"}))
+    assert fingerprint(store, "d") == fingerprint(store, "fresh")

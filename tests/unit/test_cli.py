@@ -49,7 +49,12 @@ def stored(folder: Path) -> list[Path]:
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("inspect nothing", ["nothing at"]),
         ("city import addresses.csv", ["mcvrp city import", "later"]),
-        ("verify", ["mcvrp verify", "later"]),
+        ("inspect nothing --draw 20 0", ["no dataset 'nothing'"]),
+        ("inspect --out here.png", ["--draw N I"]),
+        ("inspect --draw 20 x", ["--draw", "'x'"]),
+        ("verify", ["no dataset 'laptop'", "mcvrp label"]),
+        ("verify mine", ["no dataset 'mine'"]),
+        ("verify a/b", ["'a/b' is no name for a dataset"]),
         ("solve day.csv", ["mcvrp solve", "later"]),
         ("nightly", ["mcvrp nightly", "later"]),
         ("ui", ["mcvrp ui", "later"]),
@@ -64,6 +69,7 @@ def test_bad_input_gets_one_sentence_and_code_2(
 ) -> None:
     """Exit code 2, one line on stderr that names the matter, nothing on stdout, nothing stored."""
     (tmp_path / "file").write_text("kept")
+    (tmp_path / "store").mkdir()
     assert cli.run(arguments.format(file=tmp_path / "file").split()) == 2
     out, err = capsys.readouterr()
     assert out == ""

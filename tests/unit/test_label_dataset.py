@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,9 @@ from model.errors import McvrpError
 from model.instances import InstanceStream
 from model.problem import City, Instance, Solution, canonical, cost
 from storage import layout
+from storage.label_columns import Columns
 from storage.labels import (
+    DamagedFile,
     load_table,
     read_footer,
     read_table,
@@ -25,8 +28,8 @@ from storage.labels import (
     write_labels,
     write_table,
 )
-from storage.manifest import fingerprint, rebuild_manifest
-from storage.schemas import SCHEMA, Label, label_table, table_labels
+from storage.manifest import entries, fingerprint, rebuild_manifest
+from storage.schemas import SCHEMA, Footer, Label, faults, label_table, table_labels
 from storage.store import Store
 
 CITY = City.uniform(60, seed=3)
@@ -45,9 +48,8 @@ def some_label(i: int, n: int = N, runtime: float = 0.1) -> Label:
         routes[-1].append(int(instance.ids[k]))
         load += int(instance.demands[k])
     solution = canonical(CITY, Solution.of(routes))
-    return Label(
-        i, instance, solution, cost(CITY, solution), "solver", "sweep", "1", 2**64 - 1, "none", runtime
-    )
+    price, seed = cost(CITY, solution), 2**64 - 1
+    return Label(i, instance, solution, price, "solver", "sweep", "1", seed, "none", runtime, "abacus")
 
 
 def with_routes(label: Label, routes: list[list[int]], price: float | None = None) -> Label:
@@ -104,7 +106,7 @@ def test_any_tool_reads_the_dataset(store: Store, tmp_path: Path) -> None:
     fill(store, [(0, 4), (4, 6)])
     fill(store, [(0, 3)], n=21)
     rebuild_manifest(store, "d")
-    files = [str(p) for p in (tmp_path / "labels/d").rglob("*.parquet")]
+    files = [str(p) for p in (tmp_path / "labels/d").glob("n=*/*.parquet")]
     table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
     assert sorted(table["n"].to_pylist()) == [20] * 6 + [21] * 3
 
@@ -150,9 +152,9 @@ def stranger_to_the_city(label: Label) -> Label:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (drop_one, "does not serve customer .* exactly once"),
-        (serve_twice, "does not serve customer .* exactly once"),
-        (serve_another_instead, "does not serve customer .* exactly once"),
+        (drop_one, "routes that do not serve customer .* exactly once"),
+        (serve_twice, "routes that do not serve customer .* exactly once"),
+        (serve_another_instead, "routes that do not serve customer .* exactly once"),
         (one_route, "carries more than a vehicle holds"),
         (wrong_price, "where its routes cost"),
         (not_a_number, "where its routes cost"),
@@ -176,7 +178,9 @@ def test_the_right_customer_is_named(store: Store) -> None:
     labels = [some_label(i) for i in range(3)]
     missing = labels[1].solution.routes[-1][0]
     labels[1] = drop_one(labels[1])
-    with pytest.raises(McvrpError, match=rf"i=1\) does not serve customer {missing} exactly once"):
+    with pytest.raises(
+        McvrpError, match=rf"i=1\) has routes that do not serve customer {missing} exactly once"
+    ):
         write_labels(store, "x.parquet", CITY, "spec", labels)
 
 
@@ -244,13 +248,31 @@ def wrong_columns(bytes_: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def next_version(bytes_: bytes) -> bytes:
-    table = pq.read_table(io.BytesIO(bytes_))
-    buffer = io.BytesIO()
-    pq.write_table(
-        table.replace_schema_metadata({**(table.schema.metadata or {}), b"schema_version": b"2"}), buffer
-    )
-    return buffer.getvalue()
+def another_version(version: int) -> Callable[[bytes], bytes]:
+    def change(bytes_: bytes) -> bytes:
+        table = pq.read_table(io.BytesIO(bytes_))
+        footer = Footer.of(table.schema.metadata)
+        assert footer is not None
+        buffer = io.BytesIO()
+        metadata = dataclasses.replace(footer, schema_version=version).metadata()
+        if version == 1:
+            del metadata[b"check"], metadata[b"absent"]
+        pq.write_table(table.replace_schema_metadata(metadata), buffer)
+        return buffer.getvalue()
+
+    return change
+
+
+def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
+    def change(bytes_: bytes) -> bytes:
+        table = pq.read_table(io.BytesIO(bytes_))
+        metadata = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+        changed = {key: value for key, value in {**metadata, **text}.items() if value is not None}
+        buffer = io.BytesIO()
+        pq.write_table(table.replace_schema_metadata(changed), buffer)
+        return buffer.getvalue()
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -261,8 +283,12 @@ def next_version(bytes_: bytes) -> bytes:
         (lambda b: b"", "is no whole Parquet file .*: remove it and label again"),
         (lambda b: b"hello, world", "is no whole Parquet file .*: remove it and label again"),
         (foreign, "not one of labels .*: move it away"),
-        (wrong_columns, "has not the columns of a label file: move it away"),
-        (next_version, "schema version 2, this program reads 1"),
+        (wrong_columns, "has a spoilt footer: remove it and label again"),
+        (another_version(3), "schema version 3, this program reads 2"),
+        (another_version(1), "schema version 1, this program reads 2"),
+        (other_footer(spec_hash="spek"), "has a spoilt footer: remove it and label again"),
+        (other_footer(absent=None), "has a spoilt footer: remove it and label again"),
+        (other_footer(check=None), "has a spoilt footer: remove it and label again"),
     ],
 )
 def test_what_is_no_shard_is_named_and_left_alone(
@@ -274,7 +300,7 @@ def test_what_is_no_shard_is_named_and_left_alone(
     store.put(path, damage(store.get(path)))
     before = store.get(path)
     for read in (
-        lambda: shards(store, "d"),
+        lambda: list(shards(store, "d")),
         lambda: load_table(store, "d", N),
         lambda: fingerprint(store, "d"),
     ):
@@ -290,12 +316,12 @@ def test_a_shard_in_another_place_is_named(store: Store) -> None:
     fill(store, [(0, 3)])
     data = store.get(layout.label_shard("d", N, 0))
     store.put(layout.label_shard("d", 21, 0), data)
-    with pytest.raises(McvrpError, match=r"n=021/part-00000\.parquet is no shard's name for n=20"):
-        shards(store, "d")
+    with pytest.raises(McvrpError, match=r"n=021/part-00000\.parquet has labels of n=20, .* for n=21"):
+        list(shards(store, "d"))
     store.delete(layout.label_shard("d", 21, 0))
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
     with pytest.raises(McvrpError, match=r"copy\.parquet is no shard's name"):
-        shards(store, "d")
+        list(shards(store, "d"))
 
 
 # Fingerprint and manifest
@@ -329,7 +355,10 @@ def test_the_manifest_is_derived(store: Store) -> None:
     whole = store.get(path)
     manifest = store.get_json(path)
     assert manifest["rows"] == 6
-    assert manifest["bytes"] == sum(store.size(s["path"]) for s in manifest["shards"])
+    listed = list(entries(store, "d"))
+    assert [(e.path, e.rows) for e in listed] == [(layout.label_shard("d", N, k), 4 - 2 * k) for k in (0, 1)]
+    assert [e.sha256 for e in listed] == [hashlib.sha256(store.get(e.path)).hexdigest() for e in listed]
+    assert manifest["bytes"] == sum(store.size(e.path) for e in listed)
     assert manifest["fingerprint"] == fingerprint(store, "d")
     for spoiled in (b"", b"[]", b'{"shards": [{"path": 1}]}', whole):
         store.put(path, spoiled)
@@ -344,3 +373,98 @@ def test_the_manifest_is_derived(store: Store) -> None:
     trusted = store.get(path)
     rebuild_manifest(store, "d")
     assert store.get(path) == trusted
+
+
+def test_every_wrong_row_is_found(store: Store) -> None:
+    """Of rows that are wrong in different ways each is found once, with what is wrong, and no other."""
+    spoilt = {
+        1: drop_one,
+        2: serve_twice,
+        4: wrong_price,
+        5: one_route,
+        6: stranger_to_the_city,
+        8: serve_another_instead,
+    }
+    labels = [spoilt.get(i, lambda label: label)(some_label(i)) for i in range(10)]
+    found = faults(CITY, Columns.of(label_table(labels), N))
+    assert [(fault.row, fault.i) for fault in found] == [(i, i) for i in sorted(spoilt)]
+    words = ["exactly once", "exactly once", "its routes cost", "carries more", "has not", "exactly once"]
+    assert all(word in fault.what for word, fault in zip(words, found, strict=True))
+    good = Columns.of(label_table([some_label(i) for i in range(10)]), N)
+    keep = np.arange(10) % 3 > 0
+    some = Columns.of(label_table([some_label(i) for i in range(10) if keep[i]]), N)
+    for mine, other in zip(vars(good.take(keep)).values(), vars(some).values(), strict=True):
+        assert np.array_equal(mine, other)
+
+
+# Rows that no solver has solved
+
+
+def write_with_absent(store: Store, k: int, rows: range, absent: set[int]) -> None:
+    table = label_table([some_label(i) for i in rows if i not in absent])
+    write_table(store, layout.label_shard("d", N, k), CITY, "spec", N, table, sorted(absent))
+
+
+def test_absent_rows_are_declared(store: Store) -> None:
+    """A shard may lack rows if it says so; readers see the others, in order, and count them only."""
+    write_with_absent(store, 0, range(5), {0, 3})
+    write_with_absent(store, 1, range(5, 8), {5, 6, 7})
+    write_with_absent(store, 2, range(8, 10), set())
+    footers = [file.footer for file in shards(store, "d")]
+    assert [(f.row_start, f.row_stop, f.rows, f.absent) for f in footers] == [
+        (0, 5, 3, (0, 3)),
+        (5, 8, 0, (5, 6, 7)),
+        (8, 10, 2, ()),
+    ]
+    table = load_table(store, "d", N)
+    assert table.costs.tolist() == [some_label(i).cost for i in (1, 2, 4, 8, 9)]
+    assert len(load_table(store, "d", N, limit=4)) == 4
+    rebuild_manifest(store, "d")
+    manifest = store.get_json(layout.manifest("d"))
+    assert (manifest["rows"], manifest["absent"], manifest["shards"]) == (5, 5, 3)
+
+
+@pytest.mark.parametrize("absent", [{1}, {6}, {2, 3}])
+def test_absent_rows_are_those_that_are_not_there(store: Store, absent: set[int]) -> None:
+    """A row both there and absent, or an absent one that leaves a gap, is refused."""
+    table = label_table([some_label(i) for i in (0, 1, 3, 4)])
+    with pytest.raises(McvrpError, match="not consecutive"):
+        write_table(store, "x.parquet", CITY, "spec", N, table, sorted(absent))
+    assert store.list("") == []
+
+
+# Bytes that changed on the disk
+
+
+def test_a_flipped_bit_is_noticed(store: Store) -> None:
+    """Whichever byte of the columns' pages changes, reading the rows says which file is damaged."""
+    fill(store, [(0, 30)])
+    path = layout.label_shard("d", N, 0)
+    data = store.get(path)
+    file = pq.ParquetFile(io.BytesIO(data))
+    group = file.metadata.row_group(0)
+    harmless = 0  # a bit that says nothing of the rows, such as a statistic
+    places = [
+        at
+        for column in map(group.column, range(group.num_columns))
+        for at in np.linspace(column.data_page_offset, column.data_page_offset + 60, 7).astype(int)
+        if at < column.data_page_offset + column.total_compressed_size
+    ]
+    for at in places:
+        store.put(path, data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
+        try:
+            table = read_table(store, path)
+        except DamagedFile:
+            continue
+        harmless += 1
+        assert table.equals(pq.read_table(io.BytesIO(data)))
+    assert 2 * harmless < len(places)
+
+
+def test_row_groups_are_small(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are grouped so that a reader may take some thousand of them, each page with its checksum."""
+    monkeypatch.setattr("storage.labels.ROW_GROUP", 4)
+    fill(store, [(0, 10)])
+    file = pq.ParquetFile(tmp_path / layout.label_shard("d", N, 0))
+    assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 2]
+    assert len(load_table(store, "d", N)) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from pydantic import ValidationError
 from model.problem import City
 from storage.labels import LabelFile
 from storage.schemas import Footer
-from tasks.label_chunk import solver_seed
-from tasks.label_plan import ShardJob, cut_into_units, missing_rows
+from tasks.label_chunk import make_solver, solver_seed
+from tasks.label_plan import ShardJob, cut_into_units, missing_rows, unit_seconds
 from tasks.label_spec import LabelSpec, seconds_an_instance
+from tasks.solvers.budgets import BudgetName, budget_for
+from tasks.solvers.hgs import HGS
 
 CITY = City.uniform(60, seed=3)
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
@@ -40,6 +43,12 @@ def spec(**changes: object) -> LabelSpec:
         ({"fleet": 0}, "at least one vehicle"),
         ({"solver": "pyvrp", "population": 5}, "only hgs has one"),
         ({"population": 1}, "population"),
+        ({"granular": 0}, "granular"),
+        ({"solver": "pyvrp", "budget": "thrifty"}, "budget = thrifty: only hgs has one"),
+        ({"budget": "thrifty", "population": 5}, "leave them out, or budget"),
+        ({"budget": "converged", "time_limit": 5.0}, "leave them out, or budget"),
+        ({"budget": "lavish"}, "budget"),
+        ({"time_limit": 0}, "time_limit"),
         ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 has no time_limit"),
         ({"demand": (0, 9)}, "demand"),
         ({"demand": (5, 4)}, "demand"),
@@ -77,12 +86,42 @@ def test_identity_is_what_decides_the_labels() -> None:
         {"fleet": 10_000},
         {"time_limit": 4.0},
         {"iterations": 30},
+        {"iterations": 30, "population": 6},
+        {"iterations": 30, "granular": 8},
+        {"budget": "thrifty"},
+        {"budget": "converged"},
         {"demand": (1, 8)},
         {"capacity": (30, 40)},
     ]
     hashes = {spec(**other).recipe(CITY).spec_hash for other in others}
     hashes.add(spec().recipe(City.uniform(60, seed=4)).spec_hash)
     assert len(hashes | {own}) == len(others) + 2
+
+
+@pytest.mark.parametrize("name", ["thrifty", "converged"])
+def test_a_named_budget_is_the_solver_it_describes(name: BudgetName) -> None:
+    """At each size the worker's solver, the words on the label and the estimate come from one budget."""
+    wanted = spec(budget=name, largest=400)
+    assert wanted.time_limit is None
+    recipe = wanted.recipe(CITY)
+    for n in (20, 100, 400):
+        budget = budget_for(name, n)
+        solver = make_solver(recipe, n)
+        assert isinstance(solver, HGS)
+        assert (solver.iterations, solver.population, solver.granular) == (
+            budget.iterations,
+            budget.population,
+            budget.granular,
+        )
+        assert recipe.budget_words(n) == budget.words
+        assert budget.seconds(n) < seconds_an_instance(wanted, n) < budget.seconds(n) + 2e-3
+
+
+def test_converged_searches_longest_where_it_pays() -> None:
+    """Iterations grow with n, up to 181 customers, then fall as each takes longer."""
+    iterations = [budget_for("converged", n).iterations for n in (20, 181, 182, 200, 400)]
+    assert iterations == [160, 1448, 1449, 1200, 300]
+    assert [budget_for("thrifty", n).iterations for n in (20, 120, 400)] == [30, 30, 100]
 
 
 def test_solver_seeds_are_their_own() -> None:
@@ -93,8 +132,8 @@ def test_solver_seeds_are_their_own() -> None:
     assert solver_seed(1, 20, 0) == 876383063
 
 
-def file(start: int, stop: int) -> LabelFile:
-    return LabelFile(f"{start}-{stop}", Footer("s", "c", 20, start, stop, "0"))
+def file(start: int, stop: int, absent: Set[int] = frozenset()) -> LabelFile:
+    return LabelFile(f"{start}-{stop}", Footer("s", "c", 20, start, stop, "0", tuple(sorted(absent))))
 
 
 RANGES = st.lists(
@@ -102,46 +141,75 @@ RANGES = st.lists(
 )
 
 
-@given(RANGES, st.integers(0, 40), st.integers(1, 40))
-def test_gaps_are_the_rows_in_no_file(ranges: list[tuple[int, int]], start: int, rows: int) -> None:
-    """Whatever files there are, overlapping or not, exactly the missing rows are missing."""
-    there = {row for first, last in ranges for row in range(first, last)}
-    gaps = list(missing_rows([file(*r) for r in ranges], start, start + rows))
+@given(RANGES, st.integers(0, 40), st.integers(1, 40), st.sets(st.integers(0, 80)))
+def test_gaps_are_the_rows_in_no_file(
+    ranges: list[tuple[int, int]], start: int, rows: int, absent: set[int]
+) -> None:
+    """Whatever files there are, overlapping or not, some rows declared absent: the missing are missing."""
+    files = [file(a, b, absent & set(range(a, b))) for a, b in ranges]
+    there = {row for first, last in ranges for row in range(first, last)} - absent
+    gaps = list(missing_rows(files, start, start + rows))
     missing = [row for first, last in gaps for row in range(first, last)]
     assert missing == [row for row in range(start, start + rows) if row not in there]
     assert all(first < last for first, last in gaps)
 
 
 @given(
-    st.lists(RANGES, min_size=1, max_size=4),
+    st.lists(st.tuples(RANGES, st.sets(st.integers(0, 60))), min_size=1, max_size=6),
+    st.sampled_from([1, 7, 60]),
     st.integers(1, 400),
     st.sampled_from([{"iterations": 30}, {"time_limit": 5.0}, {"iterations": 5000}]),
 )
 def test_units_are_the_missing_rows_whatever_their_size(
-    ranges: list[list[tuple[int, int]]], workers: int, budget: dict[str, float]
+    parts: list[tuple[list[tuple[int, int]], set[int]]],
+    shard_rows: int,
+    workers: int,
+    budget: dict[str, float],
 ) -> None:
-    """More workers mean other units, never other rows; no unit lasts much longer than a minute."""
-    wanted = spec(**budget)
+    """More workers mean other units, never other rows; none lasts much longer than a minute.
+
+    Units of whole shards are of shards with nothing, suspects are among themselves and dealt with
+    carefully, and each shard knows how many units it waits for.
+    """
+    wanted = spec(**budget, shard_rows=shard_rows)
     jobs = []
-    for k, there in enumerate(ranges):
-        gaps = list(missing_rows([file(*r) for r in there], 0, 60))
-        jobs.append(ShardJob(20 + k, 0, 0, 60, [], gaps))
-    units = list(cut_into_units(wanted, jobs, workers))
-    made = {(job.n, row) for job, start, stop in units for row in range(start, stop)}
-    missing = {(job.n, row) for job in jobs for start, stop in job.gaps for row in range(start, stop)}
-    assert made == missing
-    assert sum(stop - start for _, start, stop in units) == len(missing)
-    for job, start, stop in units:
-        assert start < stop
-        assert stop - start == 1 or (stop - start) * seconds_an_instance(wanted, job.n) < 90
-    assert [job.units for job in jobs] == [sum(job is j for j, _, _ in units) for job in jobs]
+    for k, (there, suspects) in enumerate(parts):
+        start, stop = k * shard_rows, (k + 1) * shard_rows
+        sources = [file(start + a, start + b) for a, b in there if start + a < stop]
+        gaps = list(missing_rows(sources, start, stop))
+        rows = {row for a, b in gaps for row in range(a, b)}
+        jobs.append(
+            ShardJob(20, k, start, stop, sources, gaps, frozenset(s for s in rows if s - start in suspects))
+        )
+    total = sum(job.missing for job in jobs) * seconds_an_instance(wanted, 20)
+    cut = list(cut_into_units(wanted, iter(jobs), unit_seconds(total, workers)))
+    units = [(owners, unit) for owners, unit in cut if unit]
+    assert [owners for owners, unit in cut if not unit] == [[job] for job in jobs if not job.gaps]
+    made = [row for _, unit in units for row in range(unit.start, unit.stop)]
+    assert sorted(made) == [row for job in jobs for a, b in job.gaps for row in range(a, b)]
+    suspects = {row for job in jobs for row in job.suspects}
+    for owners, unit in units:
+        rows = set(range(unit.start, unit.stop))
+        assert rows
+        assert unit.rows == 1 or unit.seconds < 90
+        assert unit.seconds == pytest.approx(unit.rows * seconds_an_instance(wanted, 20))
+        assert (rows <= suspects) if unit.careful else not rows & suspects
+        if unit.shard_rows:
+            assert all(job.fresh for job in owners)
+            shards = list(unit.shards(shard_rows))
+            assert shards == [(job.k, job.start, job.stop) for job in owners]
+        else:
+            assert [job.start <= unit.start < unit.stop <= job.stop for job in owners] == [True]
+    for job in jobs:
+        assert job.units == sum(job in owners and not unit.shard_rows for owners, unit in units)
 
 
 def test_there_is_work_for_every_worker() -> None:
     """A small dataset is cut finely enough for all workers to have some."""
+    wanted = spec(iterations=30)
     job = ShardJob(20, 0, 0, 4000, [], [(0, 4000)])
-    units = list(cut_into_units(spec(iterations=30), [job], 8))
-    assert len(units) >= 2 * 8
+    seconds = unit_seconds(4000 * seconds_an_instance(wanted, 20), 8)
+    assert len(list(cut_into_units(wanted, [job], seconds))) >= 2 * 8
 
 
 @pytest.mark.parametrize("module", ["tasks.labels", "tasks.label_chunk", "tasks.solvers.hgs"])

@@ -77,3 +77,13 @@ def test_a_plan_is_json() -> None:
     document = json.loads(json.dumps(plain(make_plan(load_preset("laptop"), "laptop", cores=2))))
     assert document["label"]["instances"] == 5 * load_preset("laptop").label.count
     assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C"]
+
+
+def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
+    """Both named budgets take less than 5 s an instance at the paper's sizes, thrifty the least."""
+    plan = make_plan(load_preset("paper", []), "paper")
+    assert list(plan.label.by_budget) == ["converged", "thrifty"]
+    assert plan.label.by_budget["thrifty"] < 0.1 * plan.label.core_hours
+    assert plan.label.by_budget["converged"] < 2 / 3 * plan.label.core_hours
+    assert "converged" in plan_text(plan)
+    assert make_plan(load_preset("laptop", []), "laptop").label.by_budget == {}

@@ -1,0 +1,192 @@
+"""Inspecting: a dataset by its name or its place, one of its instances as a picture, files and folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows import cli
+from flows.card import card_markdown
+from flows.inspection import dataset_of, draw, inspect
+from flows.verify import verdict_document, verdict_text
+from model.errors import McvrpError
+from storage import layout
+from storage.labels import write_table
+from storage.schemas import label_table
+from storage.store import Store
+from storage.verdict import FileFault, Verdict
+from tasks.label_card import figure_path, write_card
+from tests.datasets import CITY, label_spec, make_dataset, sweep_label
+
+
+@pytest.fixture(scope="module")
+def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with the dataset d and its card, and the dataset bare without one."""
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    make_dataset(store, label_spec())
+    write_card(store, CITY, "d")
+    make_dataset(store, label_spec(dataset="bare", largest=20))
+    return store
+
+
+def test_a_dataset_is_found_by_name_and_by_place(carded: Store) -> None:
+    """NAME and labels/NAME are the same; what is no dataset is none."""
+    assert dataset_of(carded, "d") == dataset_of(carded, "labels/d/") == "d"
+    for path in ("", "labels", "e", "labels/d/n=020", "-", "cities/c"):
+        assert dataset_of(carded, path) is None
+
+
+def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
+    """As text with its table aligned and where it lies; as a document with the figures."""
+    found = inspect(carded, "d")
+    assert "20 solved instances" in found.text
+    assert carded.url(layout.card("d")) in found.text
+    assert found.document["manifest"]["rows"] == 20
+    assert [size["n"] for size in found.document["sizes"]] == [20, 21]
+    json.dumps(found.document)
+    assert inspect(carded, "labels/d") == found
+
+
+def test_a_dataset_without_card_says_so(carded: Store) -> None:
+    """The totals come from the manifest."""
+    text = inspect(carded, "bare").text
+    assert "no card so far" in text
+    assert "10" in text
+
+
+def test_files_and_folders_are_described(carded: Store) -> None:
+    """A folder is listed, Parquet has its columns and footer, the rest its size."""
+    assert "labels/d/n=020/part-00000.parquet" in inspect(carded, "labels/d/n=020").text
+    shard = inspect(carded, layout.label_shard("d", 20, 0))
+    assert shard.document["rows"] == 6
+    assert shard.document["footer"]["row_stop"] == "6"
+    assert inspect(carded, figure_path("d", "cost")).text.endswith("bytes")
+    with pytest.raises(McvrpError, match="nothing at"):
+        inspect(carded, "nowhere")
+
+
+def test_an_instance_is_drawn(carded: Store, tmp_path: Path) -> None:
+    """With its routes, into the file asked for, and described in a line."""
+    target = tmp_path / "x.png"
+    found = draw(carded, "labels/d", 21, 7, target)
+    assert target.read_bytes().startswith(b"\x89PNG")
+    label = sweep_label(21, 7, label_spec())
+    assert f"{len(label.solution.routes)} routes, cost {label.cost:.6g}" in found.text
+    assert found.document["cost"] == label.cost
+    json.dumps(found.document)
+
+
+def test_an_instance_behind_a_row_without_label_is_found(tmp_path: Path) -> None:
+    """A quarantined row has no label; the rows behind it are not mistaken for it."""
+    store = Store.open(tmp_path)
+    spec = label_spec(largest=20, count=5)
+    make_dataset(store, spec)
+    labels = [sweep_label(20, i, spec) for i in (0, 1, 3, 4)]
+    path, spec_hash = layout.label_shard("d", 20, 0), spec.recipe(CITY).spec_hash
+    write_table(store, path, CITY, spec_hash, 20, label_table(labels), absent=[2])
+    out = tmp_path / "x.png"
+    assert draw(store, "d", 20, 3, out).document["index"] == 3
+    with pytest.raises(McvrpError, match=r"no label of instance \(n=20, i=2\)"):
+        draw(store, "d", 20, 2, out)
+
+
+@pytest.mark.parametrize(
+    ("path", "n", "i", "said"),
+    [
+        ("d", 20, 10, r"no label of instance \(n=20, i=10\): it has 10 labels of n=20"),
+        ("d", 55, 0, r"it has 0 labels of n=55"),
+        ("d", 20, -1, "i counts from 0"),
+        ("e", 20, 0, "no dataset 'e'"),
+        ("cities/c", 20, 0, "no dataset 'cities/c'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(
+    carded: Store, tmp_path: Path, path: str, n: int, i: int, said: str
+) -> None:
+    """One sentence, and no file."""
+    with pytest.raises(McvrpError, match=said):
+        draw(carded, path, n, i, tmp_path / "x.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_that_cannot_be_written_is_named(carded: Store, tmp_path: Path) -> None:
+    """The file and the way out."""
+    with pytest.raises(McvrpError, match=r"cannot write .*x\.png .*--out"):
+        draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
+
+
+def test_the_command_draws_where_it_runs(
+    carded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`mcvrp inspect d --draw 20 3` names its file after what it shows."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["inspect", "d", "--draw", "20", "3", "--store", carded.uri]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["d-n020-i3.png"]
+    assert "d-n020-i3.png" in capsys.readouterr().out
+
+
+def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small pictures are inside, large ones are links, and without a card there is nothing."""
+    text = card_markdown(carded, "d")
+    assert text.count("data:image/png;base64,") == 3
+    assert "20 solved instances" in text
+    monkeypatch.setattr("flows.card._LARGEST", 100)
+    assert carded.url(figure_path("d", "cost")) in card_markdown(carded, "d")
+    assert card_markdown(carded, "bare") == ""
+
+
+# What verify says
+
+
+def some_verdict(**changes: object) -> Verdict:
+    base = {"dataset": "d", "verified_at": "now", "fingerprint": "f", "rows": 9, "files": 2}
+    return Verdict(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Verdict]]:
+    """The verdicts that verify gives, without proving anything."""
+    verdicts: list[Verdict] = []
+    monkeypatch.setattr("flows.verify.verify", lambda *_, **__: verdicts[0])
+    monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
+    return verdicts
+
+
+def test_a_good_verdict_is_one_line_and_code_0(
+    answered: list[Verdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many labels, in how many files, how fast."""
+    answered.append(some_verdict())
+    assert cli.run(["verify", "d"]) == 0
+    assert capsys.readouterr().out.startswith("9 labels in 2 files proved in ")
+
+
+def test_faults_are_a_line_each_and_code_1(
+    answered: list[Verdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With file, row and instance; what is missing and what was not checked beside it."""
+    faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
+    missing = ((20, 5, 6), (21, 0, 4))
+    answered.append(some_verdict(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
+    assert cli.run(["verify", "d"]) == 1
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "a.parquet, row 3 (instance n=20, i=9): it is wrong",
+        "b.parquet: it is gone",
+        "n=20: row 5 has no label",
+        "n=21: rows 0 to 3 have no label",
+        "not checked: the rest",
+    ]
+    assert "2 faults in 2 files, 5 labels missing, 1 of them quarantined: mcvrp label mends" in last
+    assert cli.run(["verify", "d", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["good"], document["faults"][0]["row"]) == (False, 3)
+
+
+def test_a_verdict_says_how_fast_it_was() -> None:
+    """Labels a second, from the seconds that it took."""
+    assert verdict_text(some_verdict(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
+    assert verdict_document(some_verdict(), 3.0)["seconds"] == 3.0
