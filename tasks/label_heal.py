@@ -26,6 +26,8 @@ from tasks.label_spec import LabelSpec
 from tasks.ray_cluster import ray_session
 from tasks.ray_window import windowed
 
+_SAID = 10  # files that are named one by one
+
 
 @dataclass(frozen=True)
 class _Context:
@@ -33,8 +35,8 @@ class _Context:
     source: Source
 
 
-def heal(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) -> None:
-    """Take out of the dataset of ``spec`` what is damaged or condemned by `mcvrp verify`.
+def heal(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) -> int:
+    """Take out of the dataset of ``spec`` what is damaged or condemned by `mcvrp verify`; return the files.
 
     To be called by whoever holds the dataset's lease. A label that proves right is kept, with the
     time that it took.
@@ -44,10 +46,11 @@ def heal(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) 
         guilty.add(layout.label_spec(spec.dataset))
     paths = sorted({*guilty, *_damaged(store, spec.dataset, guilty)})
     tables = [path for path in paths if path.endswith(".parquet") and not _derived(path, spec.dataset)]
+    healed: list[str] = []
     for path in paths:
         if path not in tables:
             store.move(path, layout.condemned(spec.dataset, path))
-            say(f"{path} was damaged: it is made anew")
+            healed.append(f"{path} was damaged: it is made anew")
     if tables:
         with ray_session(spec.workers) as workers:
             context = _Context(store, Source(spec, city))
@@ -55,8 +58,13 @@ def heal(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) 
                 rows = kept if isinstance(kept, int) else 0
                 if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
                     store.move(path, layout.condemned(spec.dataset, path))
-                say(f"{path} was damaged: {rows:,} good rows kept, the others are labelled again")
+                healed.append(f"{path} was damaged: {rows:,} good rows kept, the others are labelled again")
     acquit(store, spec.dataset, paths)
+    for sentence in healed[:_SAID]:
+        say(sentence)
+    if len(healed) > _SAID:
+        say(f"... and so were {len(healed) - _SAID:,} more files")
+    return len(healed)
 
 
 def _derived(path: str, dataset: str) -> bool:

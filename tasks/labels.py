@@ -81,7 +81,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
-        patience.call(lambda: heal(store, city, spec, say))
+        healed = patience.call(lambda: heal(store, city, spec, say))
         quarantine = patience.call(lambda: Quarantine.load(store, spec.dataset))
         missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
         quarantine.discharge(spec, missing.suspects)
@@ -91,7 +91,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
             with ray_session(spec.workers, shared_bytes=shared) as workers:
                 _drive(driver, missing, workers)
         else:
-            patience.call(lambda: _finish(driver, changed=False))
+            patience.call(lambda: _finish(driver, changed=healed > 0))
         if driver.lost or quarantine.within(spec):
             missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
             if missing.by_size:

@@ -19,6 +19,7 @@ from tasks.hardware import local_cores
 
 _ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
+_BREAKPOINT = "PYTHONBREAKPOINT"  # Ray sets it, and variables of its own
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -130,17 +131,16 @@ def _speaks_ray(address: str) -> bool:
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables for the processes that Ray starts, and take them back."""
-    before = {name: os.environ.get(name) for name in values}
+    """Set variables for the processes that Ray starts, and take them back, and Ray's own with them."""
+    before = dict(os.environ)
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in [*values, _BREAKPOINT, *(name for name in os.environ if name.startswith("RAY_"))]:
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
 
 
 @contextlib.contextmanager
