@@ -16,6 +16,7 @@ from storage import layout
 from storage.store import Store
 
 QUANTITIES = ("cost", "routes", "runtime")
+WIDE = 10.0  # largest by smallest value, beyond which a histogram wants a logarithmic axis
 _FEWEST_BINS, _MOST_BINS = 8, 40
 
 
@@ -35,12 +36,20 @@ class Spread:
 
     @classmethod
     def of(cls, values: NDArray[np.number]) -> Spread:
-        """Return the spread of ``values``, at least one; whole numbers get bins of their own."""
+        """Return the spread of ``values``, at least one.
+
+        Whole numbers get bins of their own, times that span more than a factor of ten get bins of
+        equal ratio.
+        """
         x = values.astype(np.float64)
-        bins: int | NDArray[np.float64] = min(_MOST_BINS, max(_FEWEST_BINS, round(len(x) ** 0.5)))
+        count = min(_MOST_BINS, max(_FEWEST_BINS, round(len(x) ** 0.5)))
+        bins: int | NDArray[np.float64] = count
         if np.issubdtype(values.dtype, np.integer):
             step = int(np.ptp(x)) // _MOST_BINS + 1
             bins = np.arange(x.min() - 0.5, x.max() + step + 0.5, step)
+        elif x.max() > WIDE * x.min() > 0:
+            bins = np.geomspace(x.min(), x.max(), count + 1)
+            x = x.clip(bins[0], bins[-1])  # which rounding may have left outside
         counts, edges = np.histogram(x, bins)
         p10, p50, p90 = np.percentile(x, [10, 50, 90]).tolist()
         return cls(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from storage.statistics import SizeStatistics, Spread
+from storage.statistics import WIDE, SizeStatistics, Spread
 from tasks.figures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
 
 _PANELS = 6  # sizes with a histogram of their own
@@ -49,7 +49,7 @@ def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str
     for k, size in enumerate(shown):
         axis = figure.add_subplot(grid[k // columns, k % columns])
         style(axis)
-        _histogram(axis, getattr(size, quantity), _DECIMALS[quantity])
+        _histogram(axis, getattr(size, quantity), _DECIMALS[quantity], wide=quantity == "runtime")
         axis.set_title(f"{size.n} customers", fontsize=FONT)
         axis.set_xlabel(label)
         if k % columns == 0:
@@ -69,14 +69,17 @@ def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStati
     return [statistics[k] for k in places]
 
 
-def _histogram(axis: Axes, spread: Spread, decimals: int) -> None:
+def _histogram(axis: Axes, spread: Spread, decimals: int, *, wide: bool) -> None:
     edges, counts = np.array(spread.edges), np.array(spread.counts)
     axis.stairs(counts, edges, fill=True, color=BLUE, alpha=0.25)
     axis.stairs(counts, edges, color=BLUE, linewidth=1.6)
     label = f"mean {spread.mean:.{decimals}f}"
     axis.axvline(spread.mean, 0, 1 / _HEADROOM, color=ORANGE, linewidth=2.2, label=label)
     axis.set_ylim(0, max(1, counts.max()) * _HEADROOM)
-    axis.xaxis.set_major_locator(MaxNLocator(5))
+    if wide and spread.max > WIDE * spread.min > 0:
+        axis.set_xscale("log")
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(5))
     axis.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axis.yaxis.set_major_formatter("{x:,.0f}")
     axis.legend(loc="upper left", frameon=False, fontsize=FONT - 1)
