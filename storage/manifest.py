@@ -66,7 +66,7 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
     path = layout.shard_list(dataset)
     data = store.get(path)
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         if not file.schema_arrow.equals(_SCHEMA):
             raise ValueError("other columns")
         for k in range(file.num_row_groups):
@@ -93,7 +93,7 @@ def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None
     digest = _Fingerprint()
     totals: list[dict[str, int]] = []
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, _SCHEMA, compression="zstd") as writer:
+    with pq.ParquetWriter(buffer, _SCHEMA, compression="zstd", write_page_checksum=True) as writer:
         for n in sizes(store, dataset):
             known = _known(store, dataset, n) if trust else {}
             files = list(shards(store, dataset, n))

@@ -109,7 +109,7 @@ def write_statistics(store: Store, dataset: str, statistics: Sequence[SizeStatis
     """Keep ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
     buffer = io.BytesIO()
     table = pa.Table.from_pylist([_row(size) for size in statistics], schema=_SCHEMA)
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     store.put(layout.label_statistics(dataset), buffer.getvalue())
 
 
@@ -119,7 +119,11 @@ def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
     if not store.exists(path):
         return []
     try:
-        rows = pq.read_table(pa.BufferReader(store.get(path))).cast(_SCHEMA).to_pylist()
+        rows = (
+            pq.read_table(pa.BufferReader(store.get(path)), page_checksum_verification=True)
+            .cast(_SCHEMA)
+            .to_pylist()
+        )
         return [_statistics(row) for row in rows]
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return []  # derived data: whatever is wrong with it, it is made anew

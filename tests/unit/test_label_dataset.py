@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -373,6 +374,19 @@ def test_the_manifest_is_derived(store: Store) -> None:
     trusted = store.get(path)
     rebuild_manifest(store, "d")
     assert store.get(path) == trusted
+
+
+def test_a_list_of_shards_that_rots_is_noticed(store: Store) -> None:
+    """A flipped bit never becomes another checksum: the shard would be condemned by each verification."""
+    fill(store, [(0, 4), (4, 6)])
+    rebuild_manifest(store, "d")
+    path = layout.shard_list("d")
+    whole, listed = store.get(path), list(entries(store, "d"))
+    for position in range(0, len(whole), 3):
+        flipped = whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :]
+        Path(store.uri, path).write_bytes(flipped)
+        with contextlib.suppress(McvrpError):
+            assert set(entries(store, "d")) <= set(listed)
 
 
 def test_every_wrong_row_is_found(store: Store) -> None:
