@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import settings
 
 from tests.s3_proxy import proxy
@@ -11,3 +13,7 @@ __all__ = ["proxy", "s3", "s3_bucket", "s3_uri"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")
+
+# Whoever starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
