@@ -27,7 +27,7 @@ from tasks.solvers.hgs import HGS
 
 CITY = City.uniform(10_000, seed=1)
 CASES = (  # customers, budget as the spec names it, the same for the solver, labels
-    (20, {"budget": "thrifty"}, budget_for("thrifty", 20), 20_000),
+    (20, {"budget": "thrifty"}, budget_for("thrifty", 20), 60_000),
     (100, {"budget": "thrifty"}, budget_for("thrifty", 100), 2_000),
     (20, {"time_limit": 0.2}, Budget(time_limit=0.2), 600),
     (100, {"time_limit": 0.2}, Budget(time_limit=0.2), 600),
