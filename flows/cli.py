@@ -16,6 +16,7 @@ from typing import NoReturn
 from flows import settings
 from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from model.errors import McvrpError
+from tasks.terminal import say
 
 BAD_INPUT = 2
 
@@ -145,12 +146,6 @@ def one_line(error: BaseException) -> str:
     """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
     cause = getattr(error, "cause", None)
     return " ".join(str(cause if isinstance(cause, McvrpError) else error).split())
-
-
-def say(text: str) -> None:
-    """Write a line to stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 def main() -> int:

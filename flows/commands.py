@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows import settings
-from flows.cli import say
 from flows.preset import load_preset
 from flows.spec import PipelineSpec
 from flows.summary import aligned, plain
@@ -19,6 +18,7 @@ from storage.cities import load_city
 from storage.store import Store
 from tasks.city import planned_city
 from tasks.hardware import local_cores
+from tasks.terminal import say
 
 T = TypeVar("T")
 

@@ -11,3 +11,9 @@ class IncompleteError(McvrpError):
     """The work was done in part; the message says what is missing."""
 
     exit_code = 1
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of what ``error`` says; its kind, where it says nothing."""
+    text = str(getattr(error, "strerror", None) or error).strip()
+    return (text.splitlines() or [type(error).__name__])[0]

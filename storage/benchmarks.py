@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from storage import layout
 from storage.store import Store
 
@@ -181,8 +181,9 @@ def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     try:
         table = pq.read_table(io.BytesIO(store.get(path)))
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise McvrpError(f"{store.url(path)} is no readable Parquet file ({reason}): remove it") from error
+        raise McvrpError(
+            f"{store.url(path)} is no readable Parquet file ({reason(error)}): remove it"
+        ) from error
     if not table.schema.equals(schema):
         raise McvrpError(f"{store.url(path)} has other columns than benchmark results have: remove it")
     return table

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+MADE_BY = ("source", "solver", "version", "budget", "cpu")  # the columns that say who made a label
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -99,7 +101,7 @@ def makers_hash(table: pa.Table) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in ("cost", "seed", "runtime"):
         digest.update(table[name].to_numpy().tobytes())
-    for name in ("source", "solver", "version", "budget", "cpu"):
+    for name in MADE_BY:
         digest.update("\0".join(table[name].to_pylist()).encode() + b"\0\0")
     return digest.hexdigest()
 

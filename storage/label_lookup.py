@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from storage.labels import DamagedFile, LabelFile, shards
 from storage.schemas import Label, table_labels
 from storage.store import Store
@@ -43,6 +43,6 @@ def _read(store: Store, shard: LabelFile, i: int) -> Label:
                 row -= rows
     except (pa.ArrowException, OSError) as error:
         raise DamagedFile(
-            f"{store.url(shard.path)} is damaged ({str(error).splitlines()[0]}): run mcvrp verify"
+            f"{store.url(shard.path)} is damaged ({reason(error)}): run mcvrp verify"
         ) from error
     raise DamagedFile(f"{store.url(shard.path)} has fewer rows than its footer says: run mcvrp verify")

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from model.problem import City
 from storage import layout
-from storage.label_columns import Columns, content_hash, makers_hash
+from storage.label_columns import MADE_BY, Columns, content_hash, makers_hash
 from storage.schemas import SCHEMA, Footer, Label, label_table, prove
 from storage.store import Store
 
@@ -26,7 +26,6 @@ _READERS = 8  # threads that read footers: each waits for the store, not for the
 _BATCH = 8  # footers that a thread reads in a row
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
-_TEXT_COLUMNS = ["source", "solver", "version", "budget", "cpu"]
 
 
 class DamagedFile(McvrpError):
@@ -122,7 +121,7 @@ def label_file(
         table.replace_schema_metadata(footer.metadata()),
         buffer,
         compression="zstd",
-        use_dictionary=_TEXT_COLUMNS,
+        use_dictionary=list(MADE_BY),
         row_group_size=ROW_GROUP,
         write_page_checksum=True,
     )
@@ -160,13 +159,13 @@ def parse_footer(tail: bytes, where: str) -> Footer:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise DamagedFile(
-            f"{where} is no whole Parquet file ({_first_line(error)}): remove it and label again"
+            f"{where} is no whole Parquet file ({reason(error)}): remove it and label again"
         ) from error
     try:
         footer = Footer.of(schema.metadata)
     except (KeyError, ValueError) as error:
         raise McvrpError(
-            f"{where} is a Parquet file but not one of labels ({_first_line(error)}): move it away"
+            f"{where} is a Parquet file but not one of labels ({reason(error)}): move it away"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
         raise DamagedFile(f"{where} has a spoilt footer: remove it and label again")
@@ -185,7 +184,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise DamagedFile(f"{where} is damaged ({_first_line(error)}): remove it and label again") from error
+        raise DamagedFile(f"{where} is damaged ({reason(error)}): remove it and label again") from error
     if table.num_rows != footer.rows:
         raise DamagedFile(
             f"{where} has {table.num_rows} rows, its footer says {footer.rows}: remove it and label again"
@@ -301,7 +300,3 @@ def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> 
         offsets=offsets,
         costs=columns.costs,
     )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -19,7 +19,8 @@ from typing import ClassVar
 import pyarrow as pa
 from pyarrow import fs
 
-from storage.store_errors import StoreError, StoreUnavailable, reason
+from model.errors import reason
+from storage.store_errors import StoreError, StoreUnavailable
 
 _SCRAP_SECONDS = 3600.0  # what has been written aside for so long has no writer any more
 _MENDS = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from storage import layout
 from storage.label_columns import add_contents
 from storage.labels import LabelFile, shards, sizes
@@ -76,8 +76,7 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
                     yield ShardEntry(**row)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise McvrpError(
-            f"{store.url(path)} is no list of shards ({str(error).splitlines()[0]}): "
-            "run mcvrp label, which makes it anew"
+            f"{store.url(path)} is no list of shards ({reason(error)}): run mcvrp label, which makes it anew"
         ) from error
 
 

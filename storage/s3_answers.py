@@ -21,7 +21,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
-from storage.store_errors import StoreError, StoreUnavailable, reason
+from model.errors import reason
+from storage.store_errors import StoreError, StoreUnavailable
 
 # Codes as pyarrow spells them once its underscores are gone, in small letters.
 ABSENT = {"404", "nosuchkey", "notfound"}

@@ -11,8 +11,3 @@ class StoreError(McvrpError):
 
 class StoreUnavailable(StoreError):
     """The store gives no answer, after all tries of the client: later may work."""
-
-
-def reason(error: BaseException) -> str:
-    """Return what ``error`` says, in one line."""
-    return str(getattr(error, "strerror", None) or error or type(error).__name__).splitlines()[0]

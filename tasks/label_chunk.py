@@ -45,7 +45,7 @@ class Recipe:
 
     def budget_of(self, n: int) -> Budget:
         """Return what a solver may spend on an instance of ``n`` customers."""
-        return self.budget if isinstance(self.budget, Budget) else budget_for(self.budget, n)
+        return budget_for(self.budget, n)
 
     def budget_words(self, n: int) -> str:
         """Return the budget of ``n`` customers in one line, as a label carries it."""

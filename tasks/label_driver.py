@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 
+from model.errors import reason
 from model.problem import City
 from storage import layout
 from storage.labels import LabelFile
@@ -173,8 +174,7 @@ class Driver:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
             return 0
         except ray.exceptions.RayError as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            self._once_more(task, f"its worker was lost ({reason})", lost=True)
+            self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return 0
         self.patience.answered()
         if not task.unit or not receipt:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from model.errors import reason
 from model.instances import InstanceStream
 from model.problem import City, Solution, canonical
 from storage import layout
@@ -23,6 +24,7 @@ from storage.verdict import FileFault
 from tasks.label_source import Source
 
 _MOST_FAULTS = 1_000  # listed a file; more are counted
+_LONGEST = 160  # characters of what a library says
 _LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
 
 
@@ -83,13 +85,13 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         schema, groups = file.schema_arrow, file.metadata.num_row_groups
         lengths = [file.metadata.row_group(g).num_rows for g in range(groups)]
     except Exception as error:  # bytes of any kind raise errors of any kind
-        wrong(f"no whole Parquet file ({_reason(error)})")
+        wrong(f"no whole Parquet file ({reason(error)[:_LONGEST]})")
         return proof
     try:
         footer = Footer.of(schema.metadata)
         expected = _expected_index(footer) if footer else None
     except Exception as error:
-        wrong(f"not a file of labels ({_reason(error)})")
+        wrong(f"not a file of labels ({reason(error)[:_LONGEST]})")
         return proof
     if footer is None or expected is None:
         wrong("a spoilt footer")
@@ -109,7 +111,7 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         except Exception as error:
             last = first + max(length, 1) - 1
             i = int(expected[first]) if first < len(expected) else None
-            wrong(f"rows {first} to {last} cannot be read ({_reason(error)})", first, i)
+            wrong(f"rows {first} to {last} cannot be read ({reason(error)[:_LONGEST]})", first, i)
             first += max(length, 0)
             continue
         right = np.ones(table.num_rows, dtype=np.bool_)
@@ -186,7 +188,7 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
     except Exception as error:
         if rows <= 1:
             i = table["index"][0].as_py() if rows else None
-            return [(0, i, f"it cannot be understood ({_reason(error)})")] if rows else []
+            return [(0, i, f"it cannot be understood ({reason(error)[:_LONGEST]})")] if rows else []
     half = rows // 2
     left = _row_faults(table.slice(0, half), source, n, expected)
     right = _row_faults(table.slice(half), source, n, expected)
@@ -266,8 +268,3 @@ def _not_canonical(city: City, columns: Columns) -> list[int]:
         if canonical(city, Solution.of(stored)).routes != tuple(stored):
             wrong.append(row)
     return wrong
-
-
-def _reason(error: BaseException) -> str:
-    text = (str(error).splitlines() or [""])[0][:160]
-    return text or type(error).__name__

@@ -116,5 +116,4 @@ def seconds_an_instance(spec: LabelSpec, n: int) -> float:
     overhead = 3e-4 + 2e-6 * n
     if spec.solver == "lkh3":
         return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
-    budget = spec.hgs_budget
-    return (budget if isinstance(budget, Budget) else budget_for(budget, n)).seconds(n) + overhead
+    return budget_for(spec.hgs_budget, n).seconds(n) + overhead

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
 
+from model.errors import reason
+from storage.label_columns import MADE_BY
 from storage.labels import DamagedFile
 from storage.manifest import ShardEntry, entries
 from storage.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
@@ -20,7 +22,6 @@ from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
 from tasks.ray_window import windowed
 
-_MADE_BY = ["source", "solver", "version", "budget", "cpu"]
 _ALONE = 500_000  # labels that are not worth starting Ray for
 
 
@@ -82,7 +83,7 @@ def _computed(
 
 def _statistics(size: _Size, store: Store) -> SizeStatistics:
     """Return the statistics of one size, having read the columns that it takes."""
-    columns = ["cost", "routes", "runtime", *_MADE_BY]
+    columns = ["cost", "routes", "runtime", *MADE_BY]
     tables = []
     for shard in size.shards:
         try:
@@ -90,13 +91,13 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
                 table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise DamagedFile(
-                f"{store.url(shard.path)} cannot be read ({str(error).splitlines()[0]}): run mcvrp verify"
+                f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
             ) from error
         routes = pc.list_value_length(table["routes"])
         tables.append(table.set_column(table.schema.get_field_index("routes"), "routes", routes))
     labels = pa.concat_tables(tables)
-    makers = labels.group_by(_MADE_BY).aggregate([([], "count_all")]).to_pylist()
-    made = [Maker(**{name: maker[name] for name in _MADE_BY}, rows=maker["count_all"]) for maker in makers]
+    makers = labels.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()
+    made = [Maker(**{name: maker[name] for name in MADE_BY}, rows=maker["count_all"]) for maker in makers]
     return SizeStatistics(
         n=size.n,
         rows=labels.num_rows,

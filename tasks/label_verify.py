@@ -10,15 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from storage import layout
 from storage.cities import find_city
+from storage.labels import LabelFile
 from storage.manifest import entries, fingerprint
 from storage.overlap import dataset_keys, opposite_datasets
 from storage.schemas import Footer
 from storage.store import Store
 from storage.store_errors import StoreError
 from storage.verdict import FileFault, Verdict, write_verdict
+from tasks.label_plan import missing_rows
 from tasks.label_proof import misplaced, prove_file
 from tasks.label_source import Source, stored_spec
 from tasks.progress import Progress
@@ -192,25 +194,8 @@ def _overlaps(source: Source, receipts: Sequence[_Receipt]) -> Iterator[FileFaul
 def _missing(source: Source, receipts: Sequence[_Receipt]) -> Iterator[tuple[int, int, int]]:
     """Yield the runs of rows that the spec asks for and no file has."""
     for n in source.spec.sizes:
-        reached, runs = 0, list[tuple[int, int]]()
-        for footer, _ in _by_row(receipts, n):
-            runs += [(reached, min(footer.row_start, source.spec.count))]
-            runs += [(row, row + 1) for row in footer.absent]
-            reached = max(reached, footer.row_stop)
-        runs.append((reached, source.spec.count))
-        yield from ((n, start, stop) for start, stop in _joined(runs) if start < stop)
-
-
-def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for start, stop in runs:
-        if start >= stop:
-            continue
-        if joined and joined[-1][1] == start:
-            joined[-1] = (joined[-1][0], stop)
-        else:
-            joined.append((start, stop))
-    return joined
+        files = [LabelFile(receipt.path, footer) for footer, receipt in _by_row(receipts, n)]
+        yield from ((n, start, stop) for start, stop in missing_rows(files, 0, source.spec.count))
 
 
 def _compared(
@@ -227,7 +212,7 @@ def _compared(
             if isinstance(found, list):
                 yield n, [_in_its_file(context, receipts, n, i, what) for i, what in found]
             else:
-                yield n, str(found).splitlines()[0]
+                yield n, found if isinstance(found, str) else reason(found)
 
 
 def _shared(n: int, context: _Context) -> list[tuple[int, str]] | str:

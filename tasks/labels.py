@@ -23,8 +23,9 @@ from tasks.label_plan import Missing, count_missing, sweep
 from tasks.label_quarantine import Quarantine
 from tasks.label_spec import LabelSpec, seconds_an_instance
 from tasks.patience import Patience
-from tasks.progress import Progress, say
+from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
+from tasks.terminal import say
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 

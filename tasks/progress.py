@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from tasks.terminal import say
+
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 _CONSOLE_SECONDS = 0.2
 
@@ -147,19 +149,12 @@ class Progress:
 
     def _line(self) -> None:
         self._lined = self.done
-        sys.stderr.write(f"{self.report()}\n")
-        sys.stderr.flush()
+        say(str(self.report()))
 
     def _tell(self) -> None:
         report = self.report()
         for listener in _listeners.get():
             listener(report)
-
-
-def say(text: str) -> None:
-    """Tell a person what is going on, in a line on stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
 
 
 def duration(seconds: float) -> str:

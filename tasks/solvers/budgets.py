@@ -49,8 +49,8 @@ class Budget:
         return float(steps * step * (self.granular or HGS_GRANULAR) / 10)
 
 
-def budget_for(name: BudgetName, n: int) -> Budget:
-    """Return the budget ``name`` for ``n`` customers.
+def budget_for(budget: BudgetName | Budget, n: int) -> Budget:
+    """Return the budget of that name for ``n`` customers; one that is given is the same for all.
 
     Both count iterations, so that a label is the same on every machine. ``converged`` gives labels
     as good as 5 s do, for a fraction of the time; a small population and few neighbours are what a
@@ -58,6 +58,8 @@ def budget_for(name: BudgetName, n: int) -> Budget:
     customers there are fewer of them. ``thrifty`` is for many labels at little cost. BENCHMARKS.md
     has what they cost and give at each size.
     """
-    if name == "thrifty":
+    if isinstance(budget, Budget):
+        return budget
+    if budget == "thrifty":
         return Budget(iterations=max(30, n // 4), population=6, granular=8)
     return Budget(iterations=max(1, min(8 * n, 48_000_000 // n**2)), population=10, granular=12)

@@ -18,7 +18,7 @@ MANY = """
 from flows import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
-from flows.cli import say
+from tasks.terminal import say
 from flows.prefect_server import prefect_server
 from flows.records import RECORDS, flow_hooks, task_hooks
 

@@ -16,7 +16,7 @@ from flows.interrupt import descendants
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
-from flows.cli import say
+from tasks.terminal import say
 from flows.interrupt import stopping_in_time
 
 sleeper = "import time; time.sleep(600)"
