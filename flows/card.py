@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
+from flows.pictures import picture
 from model.errors import McvrpError
 from storage import layout
 from storage.store import Store
-
-_LARGEST = 300_000  # bytes of a picture that is shown inline
 
 
 def card_markdown(store: Store, dataset: str) -> str:
     """Return the card of ``dataset`` without its title, "" where it has none.
 
-    Small pictures become part of the text, large ones links to the store.
+    Its pictures are as `flows.pictures` puts them.
     """
     path = layout.card(dataset)
     if not store.exists(path):
@@ -23,15 +21,13 @@ def card_markdown(store: Store, dataset: str) -> str:
     _, _, text = store.get(path).decode(errors="replace").partition("\n")
     folder = layout.label_dir(dataset)
 
-    def picture(match: re.Match[str]) -> str:
+    def inlined(match: re.Match[str]) -> str:
         name, where = match[1], f"{folder}/{match[2]}"
         try:
             png = store.get(where)
         except McvrpError:
             return name
-        if len(png) > _LARGEST:
-            return f"[{name}]({store.url(where)})"
-        return f"![{name}](data:image/png;base64,{base64.b64encode(png).decode()})"
+        return picture(name, png, store.url(where))
 
-    text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", picture, text)
+    text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text)
     return f"{text.strip()}\n\nThe dataset: {store.url(folder)}"

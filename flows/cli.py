@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         "--preset",
         default="laptop",
         metavar="NAME|FILE.toml",
-        help="smoke, laptop, paper or a file of yours (default: laptop)",
+        help="smoke, laptop, gpu, paper or a file of yours (default: laptop)",
     )
     common.add_argument(
         "--store", metavar="URI", help="where everything is kept: a folder or s3://bucket/prefix "

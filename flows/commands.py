@@ -201,7 +201,8 @@ def _check_labels(store: Store, city: City, spec: PipelineSpec) -> None:
     from tasks.ray_cluster import require_answer
 
     address = settings.ray_address()
-    if labels_missing(store, city, spec.label) and address:
+    missing = [labels_missing(store, city, part) for part in spec.label.datasets]
+    if any(missing) and address:
         require_answer(address)
 
 

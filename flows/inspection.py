@@ -1,4 +1,4 @@
-"""What lies in the store: a listing, for one file what is in it, for a dataset its card and its routes."""
+"""What lies in the store: a listing, a file's content, a dataset's card and routes, a model's versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Found:
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file, the dataset (by its name or labels/NAME) or the folder ``path`` of ``store``.
+    """Describe the file, dataset (NAME or labels/NAME), model (models/NAME) or folder ``path`` of ``store``.
 
     Raises
     ------
@@ -39,6 +39,8 @@ def inspect(store: Store, path: str) -> Found:
         return _file(store, path)
     if dataset := dataset_of(store, path):
         return _dataset(store, dataset)
+    if model := _model_of(store, path):
+        return _model(store, model)
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
@@ -115,6 +117,42 @@ def _dataset(store: Store, dataset: str) -> Found:
     blocks = store.get(card).decode(errors="replace").strip().split("\n\n")
     text = "\n\n".join(aligned_table(block) for block in blocks)
     return Found(document, f"{text}\n\n{store.url(card)}, with its pictures beside it")
+
+
+def _model_of(store: Store, path: str) -> str | None:
+    """Return the model that ``path`` names as models/NAME, None when it names none."""
+    from storage.models import versions
+
+    folder, _, name = path.partition("/")
+    return name if folder == "models" and name and "/" not in name and versions(store, name) else None
+
+
+def _model(store: Store, name: str) -> Found:
+    from storage.models import model_card, versions
+    from storage.registry import ALIASES, pointer
+
+    cards = [model_card(store, name, version) for version in versions(store, name)]
+    aliases = {alias: pointer(store, name, alias).version for alias in ALIASES}
+    titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
+    lines = [f"| {' | '.join(titles)} |", "|--:|---|---|---|---|--:|--:|---|"]
+    for card in cards:
+        cells = (
+            str(card.version),
+            ", ".join(alias for alias, version in aliases.items() if version == card.version),
+            card.run,
+            card.dataset,
+            "" if card.smallest is None else f"{card.smallest}–{card.largest}",
+            *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
+            card.city_id,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
+    text = f"{table}\n\n{latest}/README.md describes the latest"
+    return Found({"versions": plain(cards), "aliases": aliases}, text)
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _is_file(store: Store, path: str) -> bool:

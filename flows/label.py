@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prefect import flow, task
 
 from flows.artifacts import show_figures, showing_progress
@@ -11,6 +13,8 @@ from flows.summary import label_figures
 from storage.cities import load_city
 from storage.store import Store
 from tasks.labels import LabelSpec, LabelSummary, label_missing
+
+_HELD_OUT = "solve held-out n={spec.smallest}–{spec.largest}"
 
 
 @task(name="solve", task_run_name="solve n={spec.smallest}–{spec.largest}", **task_options())
@@ -29,7 +33,7 @@ def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
     **flow_options(),
 )
 def label(city: str, label: LabelSpec, store: str | None = None) -> LabelSummary:
-    """Label a dataset; running it again does only what is missing.
+    """Label a dataset, and its held-out set; running it again does only what is missing.
 
     Parameters
     ----------
@@ -40,4 +44,10 @@ def label(city: str, label: LabelSpec, store: str | None = None) -> LabelSummary
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
-    return solve(open_store(store), city, label)
+    there = open_store(store)
+    dataset, *apart = label.datasets
+    summary = solve(there, city, dataset)
+    for spec in apart:
+        held_out = solve.with_options(task_run_name=_HELD_OUT)(there, city, spec)
+        summary = replace(summary, held_out=held_out)
+    return summary

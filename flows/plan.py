@@ -14,6 +14,7 @@ from flows.summary import aligned
 from model.curriculum import Curriculum
 from model.network import NetworkConfig
 from model.problem import CAPACITY_TABLE
+from storage.flat_labels import expected_bytes
 from tasks.benchmark_spec import NEURAL, MethodName
 from tasks.hardware import local_cores
 from tasks.label_spec import LabelSpec, seconds_an_instance
@@ -29,7 +30,6 @@ FLOPS_A_CORE = 2.3e10  # of training, small networks
 START_SECONDS = 10.0  # of the Ray session and of every phase
 # Bytes of a label row in a large file: 25 + n (0.41 log2(customers of the city) - 0.2).
 ROW_BYTES, NODE_BYTES_A_BIT, NODE_BYTES = 25.0, 0.41, -0.2
-CHECKPOINTS_KEPT = 2
 BYTES_A_PARAMETER = 12  # fp32 weights and two moments
 
 
@@ -37,16 +37,20 @@ BYTES_A_PARAMETER = 12  # fp32 weights and two moments
 class LabelPlan:
     """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes.
 
+    ``held_out`` instances are labelled beside the ``instances`` to train on, all else is of both.
+    ``cache_bytes`` are those of the copy that each machine makes that trains.
     ``by_budget`` has the core-hours of HGS's named budgets, where the spec has a time limit.
     """
 
     instances: int
+    held_out: int
     core_hours: float
     cores: int
     seconds: float
     cluster_cores: int
     cluster_seconds: float
     bytes: float
+    cache_bytes: int
     by_budget: dict[str, float]
 
 
@@ -94,7 +98,8 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan
     label = _label(spec, cores)
     phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
     benchmark = _benchmark(spec, network, cores)
-    kept = CHECKPOINTS_KEPT * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
+    kept = spec.train.keep + (spec.train.held_out is not None)  # the last, and the best where it is measured
+    a_parameter = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
     return Plan(
         preset=preset,
         cores=cores,
@@ -103,7 +108,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan
         label=label,
         phases=phases,
         benchmark=benchmark,
-        bytes=label.bytes + kept * network.parameters(),
+        bytes=label.bytes + a_parameter * network.parameters(),
         seconds=label.seconds + sum(phase.seconds for phase in phases) + benchmark.seconds,
     )
 
@@ -112,10 +117,11 @@ def plan_text(plan: Plan) -> str:
     """Return ``plan`` as a person reads it."""
     label, benchmark = plan.label, plan.benchmark
     cores = f"on {plan.cores} core{'s' if plan.cores > 1 else ''}"
+    held_out = f" and {label.held_out:,} held out" if label.held_out else ""
     head = {
         "preset": plan.preset,
         "city": f"{plan.customers:,} customers",
-        "labels": f"{label.instances:,} instances, {_hours(label.core_hours)} core-hours",
+        "labels": f"{label.instances:,} instances{held_out}, {_hours(label.core_hours)} core-hours",
         "": f"{duration(label.seconds)} on {label.cores} cores, "
         f"{duration(label.cluster_seconds)} on {label.cluster_cores} cores",
         **{
@@ -125,7 +131,8 @@ def plan_text(plan: Plan) -> str:
         "network": f"{plan.parameters:,} parameters",
         "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
         f"heuristics, about {duration(benchmark.seconds)} {cores}",
-        "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all",
+        "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all; each machine that trains "
+        f"keeps {_bytes(label.cache_bytes)} of its own",
         "in all": f"about {duration(plan.seconds)} {cores}",
     }
     titles = ("phase", "trains", "samples", "steps", "tokens", f"about, {cores}")
@@ -147,18 +154,23 @@ def _label(spec: PipelineSpec, cores: int) -> LabelPlan:
     named = get_args(BudgetName) if label.solver == "hgs" and label.time_limit else ()
     return LabelPlan(
         instances=label.count * len(label.sizes),
+        held_out=label.held_out * len(label.sizes),
         core_hours=core_hours,
         cores=used,
         seconds=START_SECONDS + 3600 * core_hours / used,
         cluster_cores=CLUSTER_CORES,
         cluster_seconds=3600 * core_hours / CLUSTER_CORES,
-        bytes=sum(label.count * row_bytes(spec.city.customers, n) for n in label.sizes),
+        bytes=sum(
+            part.count * row_bytes(spec.city.customers, n) for part in label.datasets for n in part.sizes
+        ),
+        cache_bytes=sum(expected_bytes(n, label.count) for n in label.sizes),
         by_budget={name: _core_hours(label.model_copy(update={"budget": name})) for name in named},
     )
 
 
 def _core_hours(label: LabelSpec) -> float:
-    return sum(label.count * seconds_an_instance(label, n) for n in label.sizes) / 3600
+    parts = label.datasets
+    return sum(part.count * seconds_an_instance(part, n) for part in parts for n in part.sizes) / 3600
 
 
 def row_bytes(customers: int, n: int) -> float:

@@ -30,6 +30,14 @@ def store_uri(option: str | None) -> str:
     return option or os.environ.get("MCVRP_STORE") or DEFAULT_STORE
 
 
+def cache_dir() -> Path:
+    """Return the folder of this machine for what can be made again: $MCVRP_CACHE, else the user's own."""
+    if folder := os.environ.get("MCVRP_CACHE"):
+        return Path(folder).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "mcvrp"
+
+
 def prepare(*, verbose: bool) -> None:
     """Set what the libraries, here and in every child process, read when they are imported.
 

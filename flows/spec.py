@@ -62,7 +62,18 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
             "train.dataset", f"= {spec.train.dataset!r} is not the labelled one ({spec.label.dataset!r})"
         )
     if spec.label.split != "train":
-        yield _error("label.split", "= 'test': a model must not learn from what it is measured on")
+        yield _error(
+            "label.split", f"= {spec.label.split!r}: a model must not learn from what it is measured on"
+        )
+    yield from _held_out(spec.label, spec.train.held_out)
+
+
+def _held_out(label: LabelSpec, wanted: str | None) -> Iterator[FieldError]:
+    named = f"= {wanted!r}"
+    if label.held_out and wanted not in (None, label.held_out_dataset):
+        yield _error("train.held_out", f"{named} is not the labelled one ({label.held_out_dataset!r})")
+    if not label.held_out and wanted == label.held_out_dataset:
+        yield _error("train.held_out", f"{named} is labelled only where label.held_out is at least 1")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

@@ -69,14 +69,16 @@ def label_figures(label: LabelSummary) -> Figures:
         figures["done again"] = f"{label.retried:,} units of work, {label.failures:,} for a lost worker"
     if label.quarantined:
         figures["quarantined"] = f"{label.quarantined:,} instances of the dataset"
+    if label.held_out:
+        figures["held out"] = f"{label.held_out.rows:,} labels, dataset {label.held_out.dataset}"
     return figures
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:
-    """Return what there is to say about a phase of training."""
+    """Return what there is to say about a phase of training, or about what a job made of it."""
     figures = {
         "phase": phase.phase,
-        "steps": f"{phase.steps:,}",
+        "steps": f"{phase.steps:,}" if phase.complete else f"{phase.step:,} of {phase.steps:,}",
         "samples": f"{phase.samples:,}",
         "went on from step": f"{phase.began_at:,}",
         "time": duration(phase.seconds),
@@ -85,7 +87,7 @@ def phase_figures(phase: PhaseSummary) -> Figures:
         value = phase.metrics.get(name)
         if value is not None:
             figures[name.replace("_", " ")] = f"{value:,.3f}" if "loss" in name else f"{value:,.0f}"
-    return figures
+    return {**figures, **_held_out_gap(phase)}
 
 
 def train_figures(train: TrainSummary) -> Figures:
@@ -94,8 +96,14 @@ def train_figures(train: TrainSummary) -> Figures:
         "run": train.run,
         "phases": ", ".join(f"{phase.phase} ({phase.steps:,} steps)" for phase in train.phases),
         "time": duration(sum(phase.seconds for phase in train.phases)),
+        **_held_out_gap(train.phases[-1]),
         "model": f"{train.model.name}, version {train.model.version}",
     }
+
+
+def _held_out_gap(phase: PhaseSummary) -> Figures:
+    gap = phase.metrics.get("greedy_gap")
+    return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
 
 
 def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
@@ -118,10 +126,11 @@ def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
 
 def times(pipeline: PipelineSummary) -> Figures:
     """Return how long each stage took."""
+    held_out = pipeline.label.held_out
     phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
     stages = {
         "city": pipeline.city.seconds,
-        "label": pipeline.label.seconds,
+        "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
         **phases,
         "benchmark": pipeline.benchmark.seconds,
     }

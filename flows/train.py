@@ -1,25 +1,37 @@
-"""Flow `train`: the phases of the curriculum in turn, each a task of its own, then the model."""
+"""Flow `train`: the phases of the curriculum in turn, each job a task of its own, then the model."""
 
 from __future__ import annotations
 
 from prefect import flow, task
 
+from flows import settings
 from flows.artifacts import show_figures, showing_progress
+from flows.curves import training_curve
 from flows.stages import flow_options, open_store, resuming_task_options, task_options
 from flows.summary import phase_figures, train_figures
 from storage.cities import load_city
 from storage.models import ModelCard
 from storage.store import Store
-from tasks.train import PhaseSummary, TrainSpec, TrainSummary, publish, train_phase
+from tasks.train import PhaseSummary, TrainSpec, TrainSummary, publish, train_phase, until_complete
 
 
-@task(name="train phase", task_run_name="train {phase}", **resuming_task_options())
-def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSummary:
-    """Train ``phase`` from its last checkpoint, or from the end of the phase before it."""
+@task(name="train phase", task_run_name="train {title}", **resuming_task_options())
+def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
+    """Train ``phase`` for one job, from its last checkpoint or from the end of the phase before it."""
     with showing_progress(f"train-{phase}"):
-        summary = train_phase(store, load_city(store, city), spec, phase)
-    show_figures(f"train-{phase}", f"Phase {phase} of run {spec.run}", phase_figures(summary))
+        summary = train_phase(store, load_city(store, city), spec, phase, settings.cache_dir())
+    curve = training_curve(store, spec.run, [phase])
+    show_figures(f"train-{phase}", f"Phase {title} of run {spec.run}", phase_figures(summary), curve)
     return summary
+
+
+def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSummary:
+    """Train ``phase`` to its end, a task run a job."""
+
+    def job(number: int) -> PhaseSummary:
+        return train_job(store, city, spec, phase, phase if number == 1 else f"{phase}, job {number}")
+
+    return until_complete(job)
 
 
 @task(name="publish model", task_run_name="publish model {spec.model}", **task_options())
@@ -44,7 +56,8 @@ def train(city: str, train: TrainSpec, store: str | None = None) -> TrainSummary
     there = open_store(store)
     phases = tuple(train_one(there, city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(there, train))
-    show_figures("train", f"Training run {train.run}", train_figures(summary))
+    curve = training_curve(there, train.run, [phase.name for phase in train.phases])
+    show_figures("train", f"Training run {train.run}", train_figures(summary), curve)
     return summary
 
 

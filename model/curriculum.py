@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from model.errors import McvrpError
 from model.problem import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
-_Memory = dict[int, NDArray[np.int64]]
+_Made = TypeVar("_Made")
 WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
 
 
@@ -74,9 +74,9 @@ class Curriculum:
     trunc: int | None = None
     passes: int = 1
     order: Order = "paper"
-    _sets: _Memory = field(default_factory=dict, init=False, repr=False)
-    _windows: _Memory = field(default_factory=dict, init=False, repr=False)
-    _subsets: _Memory = field(default_factory=dict, init=False, repr=False)
+    _sets: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+    _windows: dict[int, Samples] = field(default_factory=dict, init=False, repr=False)
+    _subsets: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.smallest <= self.first <= self.last:
@@ -119,21 +119,23 @@ class Curriculum:
         if self.order == "paper":
             return self._at(np.arange(k * self.batch, step * self.batch))
         window, place = divmod(k, WINDOW)
-        picks = _remembered(self._windows, window, lambda: self._window(window))
-        return self._at(picks[place * self.batch : (place + 1) * self.batch])
+        samples = _remembered(self._windows, window, lambda: self._window(window))
+        here = slice(place * self.batch, (place + 1) * self.batch)
+        return Samples(samples.sizes[here], samples.rows[here])
 
     def angles(self, step: int) -> NDArray[np.float32]:
         """Return the rotation of each sample of ``step``, radians in [0, 2 pi), ``(batch,)``."""
         uniforms = philox_uniforms(philox_key("rotation", *self.stream), (step, 0), self.batch)
         return (uniforms * 2 * np.pi).astype(np.float32)
 
-    def _window(self, window: int) -> NDArray[np.int64]:
-        """Return stream positions of a window: batches of similar sizes, in random order."""
+    def _window(self, window: int) -> Samples:
+        """Return the samples of a window: batches of similar sizes, in random order."""
         first = window * WINDOW
         last = min(first + WINDOW, self.steps)
-        positions = np.arange(first * self.batch, last * self.batch)
-        by_size = positions[np.argsort(self._at(positions).sizes, kind="stable")].reshape(-1, self.batch)
-        return by_size[philox_order(philox_key("window", *self.stream), (window, 0), len(by_size))].ravel()
+        samples = self._at(np.arange(first * self.batch, last * self.batch))
+        by_size = np.argsort(samples.sizes, kind="stable").reshape(-1, self.batch)
+        picks = by_size[philox_order(philox_key("window", *self.stream), (window, 0), len(by_size))].ravel()
+        return Samples(samples.sizes[picks], samples.rows[picks])
 
     def _at(self, positions: NDArray[np.int64]) -> Samples:
         """Return the samples at ``positions`` of the random order."""
@@ -167,9 +169,7 @@ class Curriculum:
         return _remembered(self._sets, number, lambda: philox_order(key, (number, 0), length))
 
 
-def _remembered(
-    memory: _Memory, key: int, make: Callable[[], NDArray[np.int64]], keep: int | None = 1
-) -> NDArray[np.int64]:
+def _remembered(memory: dict[int, _Made], key: int, make: Callable[[], _Made], keep: int | None = 1) -> _Made:
     """Return what ``make`` makes for ``key``, made again only if it was not among the last ``keep``."""
     if key not in memory:
         while keep is not None and len(memory) >= keep:

@@ -8,7 +8,9 @@ position 0, L tokens of a solution's path.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,6 +72,8 @@ class Batch:
         Tokens of each path, both end depots included, int64 ``(B,)``.
     angle
         Rotation about the depot in radians, float32 ``(B,)``; None leaves the city as it is.
+    padded
+        Whether some instance is smaller than T - 1, so that its padding has to be masked.
     """
 
     ids: Tensor
@@ -79,11 +83,41 @@ class Batch:
     path: Tensor
     path_lengths: Tensor
     angle: Tensor | None = None
+    padded: bool = True
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on ``device``."""
-        present = [f.name for f in fields(self) if getattr(self, f.name) is not None]
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in present})
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Batch:
+        """Return the batch in page-locked memory, from which a GPU copies while it computes."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        changed: dict[str, Any] = {k: change(v) for k, v in values.items() if isinstance(v, Tensor)}
+        return replace(self, **changed)
+
+
+def rolled_path(table: CityTable, ids: Tensor, path: Tensor, path_lengths: Tensor, angle: Tensor) -> Tensor:
+    """Return ``path`` ``(B, L)`` with its routes in the order of the frame that ``angle`` ``(B,)`` makes.
+
+    Routes are stored by the angle of their centroid in [0, 2 pi). A rotation moves the start of
+    the plane's angles, so the list of routes is rolled to begin with the one that has the
+    smallest angle as the network sees it. ``ids``, ``path`` and ``path_lengths`` are as in
+    `Batch`.
+    """
+    columns = torch.arange(path.shape[1], device=path.device)
+    ends = path_lengths[:, None] - 1  # where the last depot of each path stands
+    at_depot = path == 0
+    # The depot has no offset: over a route, the running sum grows by that route's.
+    sums = table.delta[ids.gather(1, path)].double().cumsum(1)  # (B, L, 2)
+    later = torch.where(at_depot, columns, path.shape[1] - 1).flip(1).cummin(1).values.flip(1)
+    following = torch.cat([later[:, 1:], later[:, -1:]], dim=1)  # the next depot after each token
+    route = sums.gather(1, following[..., None].expand_as(sums)) - sums  # (B, L, 2)
+    seen = (torch.atan2(route[..., 1], route[..., 0]) + angle[:, None]).remainder(2 * torch.pi)
+    first = seen.masked_fill(~at_depot | (columns >= ends), torch.inf).argmin(1, keepdim=True)
+    return path.gather(1, torch.where(columns < ends, (columns + first) % ends, columns))
 
 
 def problem_features(
@@ -155,9 +189,10 @@ def feasible(demands: Tensor, remaining: Tensor, served: Tensor, at_depot: Tenso
 
 def feasible_along(demands: Tensor, capacity: Tensor, lengths: Tensor, path: Tensor) -> Tensor:
     """Return which nodes may follow each token of ``path``, bool ``(B, L, T)``."""
-    served = torch.zeros(*path.shape, demands.shape[1], dtype=torch.bool, device=path.device)
-    served.scatter_(2, path[..., None], True)
-    served = served.cumsum(1) > 0
+    steps = torch.arange(path.shape[1], device=path.device)
+    when = torch.full_like(demands, path.shape[1], dtype=torch.int64)  # a node is served, never yet
+    when.scatter_(1, path, steps.expand_as(path))
+    served = when[:, None, :] <= steps[:, None]  # (B, L, T)
     load, _ = loads(demands, path)
     inside = torch.arange(demands.shape[1], device=path.device) < lengths[:, None]
     return feasible(demands[:, None, :], capacity[:, None] - load, served, path == 0, inside[:, None, :])

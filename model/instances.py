@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from model.errors import McvrpError
 from model.problem import City, Instance, capacity_range, philox_key, philox_uniforms
 
-Split = Literal["train", "test"]
+Split = Literal["train", "valid", "test"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class InstanceStream:
     seed
         Names the stream; another seed gives unrelated instances.
     split
-        "train" or "test": streams that share no random word.
+        "train", "valid" (watched while training) or "test": streams that share no random word.
     rules
         Ranges of demand and capacity.
     """

@@ -12,8 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.features import Batch, CityTable, feasible_along, problem_features, solution_features
+from model.features import (
+    Batch,
+    CityTable,
+    feasible_along,
+    problem_features,
+    rolled_path,
+    solution_features,
+)
+from model.linear_cross_entropy import linear_cross_entropy
 from model.network import FmMcvrp
+
+_IGNORED = -100  # the target of padding
 
 
 @dataclass(frozen=True)
@@ -37,30 +47,37 @@ def losses(model: FmMcvrp, table: CityTable, batch: Batch, train_decoder: bool =
     """Return the summed losses of ``batch`` over its non-padding tokens.
 
     The problem stream names the node of each problem token among all classes. The solution
-    stream predicts the path's next node among those that mask M allows.
+    stream predicts the path's next node among those that mask M allows. Nothing here waits
+    for the device.
     """
     problem = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
-    padded = None if bool((batch.lengths == batch.ids.shape[1]).all()) else batch.lengths
+    padded = batch.lengths if batch.padded else None
     embeddings = model.encode(problem, padded)  # (B, T, D)
-    own = _inside(batch.lengths, batch.ids.shape[1])
-    problem_loss = _stream(model.output(embeddings[own]), batch.ids[own])
+    own = _inside(batch.lengths, batch.ids.shape[1])  # (B, T)
+    problem_sum, right = linear_cross_entropy(
+        embeddings.flatten(0, 1), model.output.weight, batch.ids.flatten(), own.flatten()
+    )
+    problem_loss = StreamLoss(problem_sum, right, batch.lengths.sum())
     if not train_decoder:
         return Losses(problem_loss, None)
-    path, target = batch.path[:, :-1], batch.path[:, 1:]
+    path = batch.path
+    if batch.angle is not None:
+        path = rolled_path(table, batch.ids, path, batch.path_lengths, batch.angle)
+    path, target = path[:, :-1], path[:, 1:]
     solution = solution_features(problem, batch.demands, batch.capacity, path)
     decoded = model.decode(solution, model.memory(embeddings, padded))  # (B, L, D)
     scores = model.scores(decoded, batch.ids)  # (B, L, T)
     allowed = feasible_along(batch.demands, batch.capacity, batch.lengths, path)
-    scores = scores.masked_fill(~allowed, -torch.inf)
-    own = _inside(batch.path_lengths - 1, path.shape[1])
-    return Losses(problem_loss, _stream(scores[own], target[own]))
+    own = _inside(batch.path_lengths - 1, path.shape[1])  # (B, L)
+    # A mask that leaves padding no choice would turn its gradient, which is 0, into NaN.
+    scores = scores.masked_fill(own[..., None] & ~allowed, -torch.inf)
+    target = target.masked_fill(~own, _IGNORED)
+    solution_sum = F.cross_entropy(
+        scores.flatten(0, 1).float(), target.flatten(), reduction="sum", ignore_index=_IGNORED
+    )
+    right = (scores.detach().argmax(-1) == target).sum()
+    return Losses(problem_loss, StreamLoss(solution_sum, right, (batch.path_lengths - 1).sum()))
 
 
 def _inside(lengths: Tensor, size: int) -> Tensor:
     return torch.arange(size, device=lengths.device) < lengths[:, None]
-
-
-def _stream(scores: Tensor, target: Tensor) -> StreamLoss:
-    loss_sum = F.cross_entropy(scores.float(), target, reduction="sum")
-    correct = (scores.detach().argmax(-1) == target).sum()
-    return StreamLoss(loss_sum, correct, torch.tensor(len(target), device=target.device))

@@ -248,7 +248,7 @@ class FmMcvrp(nn.Module):
 
         Every other node is masked, so its column need not be computed.
         """
-        return embeddings @ self.output.weight[ids].transpose(1, 2)
+        return embeddings @ F.embedding(ids, self.output.weight).transpose(1, 2)
 
 
 def _key_mask(lengths: Tensor | None, tokens: int) -> Tensor | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from model.errors import McvrpError
+
+Kind = Literal["t5", "constant", "cosine", "knee"]
 
 
 @dataclass(frozen=True)
@@ -17,14 +20,16 @@ class Schedule:
     kind
         "t5": ``peak`` for the first ``warmup`` steps, then falling as 1 / sqrt(step); a peak of
         0.01 and a warm-up of 10,000 is the paper's 1 / sqrt(max(step, 10,000)).
-        "constant": a linear rise to ``peak`` over ``warmup`` steps, then ``peak``, then a
-        linear fall towards 0 over the last ``tail`` of the steps.
+        The others rise linearly to ``peak`` over ``warmup`` steps; then "constant" stays there,
+        "cosine" falls to 0 along half a cosine, and "knee" stays until the last ``tail`` of the
+        steps, over which it falls linearly to 0 (Iyer et al. 2023, which the paper names as
+        future work).
     peak
         The largest learning rate.
     warmup
         In steps.
     tail
-        A share of the phase's steps, in [0, 1]; "constant" only.
+        A share of the phase's steps, in (0, 1]; "knee" only.
 
     Raises
     ------
@@ -32,7 +37,7 @@ class Schedule:
         If a value is out of its range.
     """
 
-    kind: Literal["t5", "constant"]
+    kind: Kind
     peak: float
     warmup: int = 0
     tail: float = 0.0
@@ -44,13 +49,22 @@ class Schedule:
             raise McvrpError(f"warmup must not be negative, not {self.warmup}")
         if not 0 <= self.tail <= 1:
             raise McvrpError(f"tail is a share of the steps in [0, 1], not {self.tail}")
-        if self.kind == "t5" and (self.warmup < 1 or self.tail):
-            raise McvrpError("schedule t5 needs a warmup of at least 1 step and has no tail")
+        if self.kind == "t5" and self.warmup < 1:
+            raise McvrpError("schedule t5 needs a warmup of at least 1 step")
+        if self.tail and self.kind != "knee":
+            raise McvrpError(f"schedule {self.kind} has no tail: give schedule knee, or no tail")
+        if self.kind == "knee" and not self.tail:
+            raise McvrpError("schedule knee needs a tail above 0: give one, or schedule constant")
 
     def __call__(self, step: int, steps: int) -> float:
-        """Return the learning rate of ``step`` in ``1..steps``."""
+        """Return the learning rate of ``step`` in ``1..steps``: above 0, so that no step is wasted."""
         if self.kind == "t5":
             return self.peak * (self.warmup / max(step, self.warmup)) ** 0.5
         rise = min(1.0, step / self.warmup) if self.warmup else 1.0
-        fall = min(1.0, (steps + 1 - step) / (self.tail * steps)) if self.tail else 1.0
-        return self.peak * min(rise, fall)
+        left = steps + 1 - step
+        if self.kind == "cosine" and step > self.warmup:
+            share = left / (steps + 1 - self.warmup)
+            return self.peak * (1 - math.cos(math.pi * share)) / 2
+        if self.kind == "knee":
+            return self.peak * min(rise, left / (self.tail * steps))
+        return self.peak * rise

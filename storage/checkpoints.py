@@ -1,15 +1,18 @@
 """Checkpoints of a training phase: weights and moments by parameter name, whatever ranks and ZeRO stage.
 
 Three files a checkpoint: `weights.safetensors`, `optimizer.safetensors` (both fp32) and
-`state.json`, which holds the sizes and checksums of the other two and is written last: a
-folder without it is no checkpoint. Knows arrays, not networks.
+`state.json`, which holds the sizes and checksums of the other two and is written when these have
+been read back: a folder without it is no checkpoint. Knows arrays, not networks.
+
+The state's step is all there is to say about learning rate, order of the data, rotation and
+dropout: each of them is a function of the seed and the step.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -23,7 +26,7 @@ from storage.store import Store, StoreError
 
 CHECKPOINT_FORMAT = 1
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-KEEP = 2
+_PIECE = 2**24  # bytes read at once to verify a file
 _STEP = re.compile(r"step-(\d+)")
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -93,18 +96,29 @@ class Moments:
 
 
 def save_checkpoint(
-    store: Store, state: CheckpointState, weights: Arrays, moments: Moments
+    store: Store, state: CheckpointState, weights: Arrays, moments: Moments, keep: int = 2
 ) -> CheckpointState:
-    """Write a checkpoint and return its state; older ones of the phase beyond the last two go."""
+    """Write a checkpoint, verify what the store has of it, mark it, and return its state.
+
+    Of the phase's checkpoints the last ``keep`` stay, and the one with the lowest ``greedy_gap``
+    in its metrics; the others go. Whoever is stopped on the way leaves the checkpoint before.
+
+    Raises
+    ------
+    McvrpError
+        If the store gives back other bytes than it took.
+    """
     names = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
     written: dict[str, Mapping[str, Any]] = {}
     for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, names)):
         data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-        store.put(f"{state.folder}/{name}", data)
         written[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        store.put(f"{state.folder}/{name}", data)
+        del data  # gigabytes
+        _verify_stored(store, f"{state.folder}/{name}", written[name])
     state = replace(state, files=written)
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
-    _prune(store, state)
+    _prune(store, state, keep)
     return state
 
 
@@ -157,6 +171,20 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     return data
 
 
+def _verify_stored(store: Store, path: str, expected: Mapping[str, Any]) -> None:
+    count, digest = 0, hashlib.sha256()
+    with store.open_input(path) as stream:
+        while piece := stream.read(_PIECE):
+            count += len(piece)
+            digest.update(piece)
+    if {"bytes": count, "sha256": digest.hexdigest()} != expected:
+        raise McvrpError(
+            f"{store.url(path)} does not hold what was written: {count} bytes with checksum "
+            f"{digest.hexdigest()[:12]}, expected {expected['bytes']} with {str(expected['sha256'])[:12]}; "
+            "check the disk or the server, then run again to go on from the checkpoint before it"
+        )
+
+
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
         values = store.get_json(path)
@@ -172,10 +200,9 @@ def _read_state(store: Store, path: str) -> CheckpointState | None:
     return state if mine and sizes == named else None
 
 
-def _prune(store: Store, newest: CheckpointState) -> None:
-    states = checkpoints(store, newest.run, newest.phase)
-    kept = {state.folder for state in states if state.step <= newest.step}
-    kept = set(sorted(kept)[-KEEP:])  # step numbers are padded: their order is the names' order
+def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
+    states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
+    kept = {state.folder for state in [*states[-keep:], *_best(states)]}
     folders = {
         match.string[: match.end()]
         for path in store.list(layout.phase_dir(newest.run, newest.phase))
@@ -184,6 +211,12 @@ def _prune(store: Store, newest: CheckpointState) -> None:
     for folder in folders - kept:
         store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
         store.delete(folder)
+
+
+def _best(states: Sequence[CheckpointState]) -> list[CheckpointState]:
+    """Return the state with the lowest held-out gap, of several the newest; [] where none has one."""
+    measured = [state for state in states if state.metrics.get("greedy_gap") is not None]
+    return sorted(measured, key=lambda state: (state.metrics["greedy_gap"], -state.step))[:1]
 
 
 def _flat(origin: Origin) -> dict[str, Any]:

@@ -263,8 +263,8 @@ def shards(
             yield file
 
 
-def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelTable:
-    """Return the labels of size ``n``, the first ``limit`` of them or all.
+def read_rows(store: Store, dataset: str, n: int, limit: int | None = None) -> Iterator[pa.Table]:
+    """Yield the labels of size ``n``, the first ``limit`` of them or all, a table a shard.
 
     Rows that a shard declares absent are left out: a label's row counts the labels before it.
 
@@ -273,21 +273,30 @@ def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> 
     McvrpError
         If rows are missing; names them.
     """
-    tables: list[pa.Table] = []
     there = stop = 0
     for shard in shards(store, dataset, n):
         if (limit is not None and there >= limit) or shard.footer.row_start != stop:
             break
-        tables.append(read_table(store, shard.path))
+        yield read_table(store, shard.path).slice(0, None if limit is None else limit - there)
         there += shard.footer.rows
         stop = shard.footer.row_stop
-    wanted = there if limit is None else limit
-    if there < wanted or not there:
+    wanted = max(1 if limit is None else limit, 1)
+    if there < wanted:
         raise McvrpError(
-            f"dataset {dataset!r} in {store.url()} has {there} of the {max(wanted, 1)} labels of n={n}: "
+            f"dataset {dataset!r} in {store.url()} has {there} of the {wanted} labels of n={n}: "
             "run mcvrp label"
         )
-    columns = Columns.of(pa.concat_tables(tables).slice(0, wanted), n)
+
+
+def load_table(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelTable:
+    """Return the labels of size ``n``, the first ``limit`` of them or all.
+
+    Raises
+    ------
+    McvrpError
+        As `read_rows` does.
+    """
+    columns = Columns.of(pa.concat_tables(list(read_rows(store, dataset, n, limit))), n)
     paths, offsets = columns.paths()
     id_type = np.uint16 if columns.ids.max(initial=0) < 2**16 else np.uint32
     demand_type = np.uint8 if columns.demands.max(initial=0) < 2**8 else np.uint16

@@ -165,6 +165,21 @@ def phase_metrics(run: str, phase: str) -> str:
     return f"{phase_dir(run, phase)}/metrics.parquet"
 
 
+def phase_events(run: str, phase: str, step: int) -> str:
+    """TensorBoard's events of ``phase`` from ``step`` to the checkpoint after it."""
+    return f"{phase_dir(run, phase)}/events.out.tfevents.{step:08d}"
+
+
+def run_losses(run: str) -> str:
+    """The picture of a run's losses, a row of panels a phase."""
+    return f"{run_dir(run)}/losses.png"
+
+
+def trainer_lease(run: str) -> str:
+    """Who is training the run just now."""
+    return f"{run_dir(run)}/lease.json"
+
+
 def models_dir(name: str) -> str:
     """All versions of the model ``name``."""
     return f"models/{checked_name('model', name)}"
@@ -173,6 +188,21 @@ def models_dir(name: str) -> str:
 def model_dir(name: str, version: int) -> str:
     """One version of the model ``name``, counted from 1."""
     return f"{models_dir(name)}/{version:04d}"
+
+
+def model_card(name: str, version: int) -> str:
+    """What one version of the model ``name`` is and where it comes from: written last."""
+    return f"{model_dir(name, version)}/model.json"
+
+
+def model_config(name: str, version: int) -> str:
+    """What is needed to load one version of the model ``name``: written first, it takes the number."""
+    return f"{model_dir(name, version)}/config.json"
+
+
+def model_alias(name: str, alias: str) -> str:
+    """Which version of the model ``name`` the alias stands for."""
+    return f"{models_dir(name)}/{alias}.json"
 
 
 def benchmark_dir(run: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 
@@ -32,6 +33,9 @@ class StepMetrics:
         Problem and solution tokens, padding not counted, checkpoints left out.
     padding
         Share of the computed tokens that were padding.
+    greedy_gap
+        Mean gap in % of the held-out instances, routed greedily after this step; NaN where it
+        was not measured.
     """
 
     step: int
@@ -44,6 +48,7 @@ class StepMetrics:
     gradient_norm: float
     tokens_per_second: float
     padding: float
+    greedy_gap: float = math.nan
 
 
 SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f in fields(StepMetrics)])
@@ -68,7 +73,10 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     if not store.exists(path):
         return []
     try:
-        table = pq.read_table(io.BytesIO(store.get(path))).cast(SCHEMA)
+        table = pq.read_table(io.BytesIO(store.get(path)))
+        if "greedy_gap" not in table.column_names:  # written before there was one
+            table = table.append_column("greedy_gap", pa.array([math.nan] * len(table)))
+        table = table.cast(SCHEMA)
     except (pa.ArrowException, ValueError) as error:
         raise McvrpError(f"{store.url(path)} is no file of training metrics ({error}): remove it") from error
     return [StepMetrics(**row) for row in table.to_pylist()]

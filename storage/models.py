@@ -1,8 +1,14 @@
-"""Finished models in the store: numbered versions under a name, weights and a card each."""
+"""Finished models in the store: numbered versions under a name, each with weights and cards.
+
+A version is a folder: `config.json` (what is needed to load it; written first, and by one
+publisher only, it takes the number), `model.safetensors`, `README.md` (the card for people) and
+`model.json` (where it comes from; written last: without it there is no version).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,13 +20,17 @@ from model.errors import McvrpError
 from model.problem import City
 from storage import layout
 from storage.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
+from storage.model_readme import model_readme
+from storage.registry import ALIASES, Alias, enrol, pointer
 from storage.store import Store
 
 if TYPE_CHECKING:
     from model.network import FmMcvrp
 
 MODEL_FORMAT = 1
-_WEIGHTS, _CARD = "model.safetensors", "model.json"
+_WEIGHTS, _README = "model.safetensors", "README.md"
+_FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
+_MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class ModelCard:
         The last row of its training metrics.
     weights_bytes, weights_sha256
         Of the weights' file.
+    smallest, largest
+        The sizes that its last phase was trained on; None where a card of before does not say.
     """
 
     name: str
@@ -56,6 +68,8 @@ class ModelCard:
     metrics: Mapping[str, Any]
     weights_bytes: int
     weights_sha256: str
+    smallest: int | None = None
+    largest: int | None = None
     format: int = MODEL_FORMAT
 
     @property
@@ -75,42 +89,77 @@ class ModelCard:
 def export_model(
     store: Store, name: str, checkpoint: CheckpointState, *, dataset: str, rotation_trained: bool
 ) -> ModelCard:
-    """Publish the weights of ``checkpoint`` as the next version of ``name``.
+    """Publish the weights of ``checkpoint`` as the next version of ``name``, and enrol it.
 
-    If the latest version has these weights already, nothing is written and its card returned.
+    If the latest version has these weights already, nothing is written and its card returned; a
+    publisher that was stopped half-way is finished by the next one.
     """
     known = versions(store, name)
     if known:
         card = model_card(store, name, known[-1])
         if card.weights_sha256 == checkpoint.weights_sha256 and card.city_id == checkpoint.origin.city_id:
+            enrol(store, name, card.version)
             return card
-    data = checkpoint_bytes(store, checkpoint, WEIGHTS)
+    data, origin = checkpoint_bytes(store, checkpoint, WEIGHTS), checkpoint.origin
+    config = {
+        "city_id": origin.city_id,
+        "network": origin.network,
+        "features": _FEATURES,
+        "masked": _MASKED,
+        "rotation_trained": rotation_trained,
+        "weights_sha256": checkpoint.weights_sha256,
+        "format": MODEL_FORMAT,
+    }
     card = ModelCard(
         name=name,
-        version=known[-1] + 1 if known else 1,
-        city_id=checkpoint.origin.city_id,
-        network=checkpoint.origin.network,
+        version=_take_number(store, name, (json.dumps(config, indent=2) + "\n").encode()),
+        city_id=origin.city_id,
+        network=origin.network,
         run=checkpoint.run,
         dataset=dataset,
-        fingerprint=checkpoint.origin.fingerprint,
+        fingerprint=origin.fingerprint,
         rotation_trained=rotation_trained,
         metrics=checkpoint.metrics,
         weights_bytes=len(data),
         weights_sha256=checkpoint.weights_sha256,
+        smallest=origin.recipe.get("smallest"),
+        largest=origin.recipe.get("last"),
     )
     store.put(f"{card.folder}/{_WEIGHTS}", data)
-    store.put_json(f"{card.folder}/{_CARD}", asdict(card))
+    store.put(f"{card.folder}/{_README}", model_readme(card, checkpoint.steps).encode())
+    store.put_json(layout.model_card(name, card.version), asdict(card))
+    enrol(store, name, card.version)
     return card
+
+
+def _take_number(store: Store, name: str, config: bytes) -> int:
+    """Return the version that is ``config``'s: of several publishers at once, each gets its own.
+
+    The same config as the latest one's is a publisher that was stopped before its end, or one that
+    publishes the same at this moment: all write the same bytes.
+    """
+    taken = [path.split("/")[-2] for path in store.list(layout.models_dir(name))]
+    number = max((int(folder) for folder in taken if folder.isdigit()), default=0)
+    while not _holds(store, layout.model_config(name, number), config):
+        number += 1
+        if store.put_new(layout.model_config(name, number), config):
+            break
+    return number
+
+
+def _holds(store: Store, path: str, data: bytes) -> bool:
+    return store.exists(path) and store.get(path) == data
 
 
 def versions(store: Store, name: str) -> list[int]:
     """Return the numbers of the versions of ``name``, ascending."""
-    found = [path.split("/") for path in store.list(layout.models_dir(name))]
-    return sorted(int(parts[-2]) for parts in found if parts[-1] == _CARD and parts[-2].isdigit())
+    folders = [path.split("/")[-2] for path in store.list(layout.models_dir(name))]
+    numbers = sorted({int(folder) for folder in folders if folder.isdigit()})
+    return [number for number in numbers if store.exists(layout.model_card(name, number))]
 
 
-def model_card(store: Store, name: str, version: int | None = None) -> ModelCard:
-    """Return the card of a version of ``name``, the latest without a number.
+def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:
+    """Return the card of a version of ``name``, by number or alias; the latest without either.
 
     Raises
     ------
@@ -120,9 +169,14 @@ def model_card(store: Store, name: str, version: int | None = None) -> ModelCard
     known = versions(store, name)
     if not known:
         raise McvrpError(f"there is no model {name!r} in {store.url()}: run mcvrp train")
+    if version in ALIASES:
+        alias = version
+        version = pointer(store, name, alias).version
+        if version is None:
+            raise McvrpError(f"model {name!r} has no {alias}, it has version {', '.join(map(str, known))}")
     if version is not None and version not in known:
         raise McvrpError(f"model {name!r} has no version {version}, it has {', '.join(map(str, known))}")
-    path = f"{layout.model_dir(name, version or known[-1])}/{_CARD}"
+    path = layout.model_card(name, known[-1] if version is None else int(version))
     try:
         card = ModelCard(**store.get_json(path))
     except TypeError as error:
@@ -132,8 +186,8 @@ def model_card(store: Store, name: str, version: int | None = None) -> ModelCard
     return card
 
 
-def load_model(store: Store, name: str, version: int | None = None) -> tuple[FmMcvrp, ModelCard]:
-    """Return a model on the processor, ready to decode, and its card.
+def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:
+    """Return a model on the processor, ready to decode, and its card; ``version`` as in `model_card`.
 
     Raises
     ------

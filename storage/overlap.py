@@ -74,8 +74,8 @@ def datasets(store: Store) -> list[str]:
     return [name for name in names if store.exists(layout.label_spec(name))]
 
 
-def opposite_datasets(store: Store, city_id: str, split: str) -> list[str]:
-    """Return the datasets of the city ``city_id`` whose split is the other one."""
+def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
+    """Return the datasets of the city ``city_id`` whose split is another than ``split``."""
     found = []
     for name in datasets(store):
         try:

@@ -28,7 +28,8 @@ class LabelSpec(BaseModel):
     largest: int = Field(ge=1, description="Most customers an instance")
     count: int = Field(ge=1, le=2**32 - 1, description="Instances of each size")
     seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
-    split: Split = Field("train", description="train or test: the two share no instance")
+    split: Split = Field("train", description="train, valid or test: they share no instance")
+    held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
     solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
     fleet: Literal["default"] | int = Field("default", description="Most vehicles of hgs; the paper: 10000")
     budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
@@ -67,6 +68,8 @@ class LabelSpec(BaseModel):
                 f"budget = {self.budget} stands for time_limit, iterations, population, granular: "
                 "leave them out, or budget"
             )
+        if self.held_out and self.split != "train":
+            raise ValueError(f"held_out = {self.held_out} goes with split train, not {self.split}")
         if not 1 <= self.demand[0] <= self.demand[1] < 2**16:
             raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
         if self.capacity and not self.demand[1] <= self.capacity[0] <= self.capacity[1] < 2**32:
@@ -90,9 +93,24 @@ class LabelSpec(BaseModel):
         """The name of the budget, or what the fields say."""
         return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
 
+    @property
+    def held_out_dataset(self) -> str:
+        """Where the instances go that training is watched by."""
+        return f"{self.dataset}-held-out"
+
+    @property
+    def datasets(self) -> tuple[Self, ...]:
+        """This dataset and, where ``held_out`` is not 0, the held-out one: split valid, same budget."""
+        if not self.held_out:
+            return (self,)
+        apart = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
+        return self, self.model_copy(update=apart)
+
     def identity(self, city: City) -> dict[str, object]:
-        """Return the fields that a dataset cannot change: sizes and count may grow, workers may vary."""
-        chosen = self.model_dump(mode="json", exclude={"dataset", "smallest", "largest", "count", "workers"})
+        """Return the fields that a dataset cannot change: sizes and counts may grow, workers may vary."""
+        chosen = self.model_dump(
+            mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
+        )
         return {"schema_version": LABEL_SCHEMA_VERSION, "city_id": city.city_id, **chosen}
 
     def recipe(self, city: City) -> Recipe:

@@ -15,7 +15,7 @@ from storage import layout
 from storage.cities import find_city
 from storage.labels import LabelFile
 from storage.manifest import entries, fingerprint
-from storage.overlap import dataset_keys, opposite_datasets
+from storage.overlap import dataset_keys, other_datasets
 from storage.schemas import Footer
 from storage.store import Store
 from storage.store_errors import StoreError
@@ -110,8 +110,8 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     except McvrpError as error:
         checksums = {}
         unchecked.append(f"checksums could not be compared: {error}")
-    opposites = opposite_datasets(store, source.city.city_id, source.spec.split)
-    context = _Context(store, source, tuple(opposites))
+    others = other_datasets(store, source.city.city_id, source.spec.split)
+    context = _Context(store, source, tuple(others))
     receipts = list(_proved(context, paths, checksums, cores))
     faults = [fault for receipt in receipts for fault in receipt.faults]
     faults += [
@@ -122,7 +122,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     faults += _overlaps(source, whole)
     for n, found in _compared(context, whole, cores):
         if isinstance(found, str):
-            unchecked.append(f"n={n} could not be compared with datasets of the other split: {found}")
+            unchecked.append(f"n={n} could not be compared with datasets of other splits: {found}")
         else:
             faults += found
     try:
@@ -201,11 +201,11 @@ def _missing(source: Source, receipts: Sequence[_Receipt]) -> Iterator[tuple[int
 def _compared(
     context: _Context, receipts: Sequence[_Receipt], cores: int
 ) -> Iterator[tuple[int, str | list[FileFault]]]:
-    """Yield each size with the instances that a dataset of the other split has too, or why not."""
+    """Yield each size with the instances that a dataset of another split has too, or why not."""
     sizes = sorted({receipt.footer.n for receipt in receipts if receipt.footer})
     if not context.others:
         return
-    name = f"verify {context.source.spec.dataset}, other split"
+    name = f"verify {context.source.spec.dataset}, other splits"
     with Progress(name, len(sizes), "sizes") as progress:
         for n, found in windowed(_shared, sizes, cores, context):
             progress.advance()

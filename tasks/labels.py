@@ -50,6 +50,8 @@ class LabelSummary:
         Units of work that were done again, and how many of them because their worker was lost.
     quarantined
         Instances of the dataset, asked for by this spec or not, that no solver has solved so far.
+    held_out
+        The labels that training is watched by, where they are asked for.
     """
 
     dataset: str
@@ -61,6 +63,7 @@ class LabelSummary:
     retried: int = 0
     failures: int = 0
     quarantined: int = 0
+    held_out: LabelSummary | None = None
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:

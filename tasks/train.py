@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.errors import McvrpError
+from model.errors import IncompleteError
 from model.problem import City
-from storage.checkpoints import CheckpointState, Origin, latest_checkpoint
-from storage.labels import shards
-from storage.layout import phase_dir
-from storage.manifest import fingerprint
+from storage.checkpoints import latest_checkpoint
+from storage.layout import trainer_lease
+from storage.lease import holding
 from storage.models import ModelCard, export_model
 from storage.store import Store
 from tasks.hardware import local_cores
-from tasks.progress import Progress
-from tasks.train_job import RankJob
+from tasks.progress import Progress, listening
+from tasks.terminal import say
+from tasks.train_figures import write_loss_grid
+from tasks.train_held_out import require
+from tasks.train_job import RankJob, RanksDiedError
 from tasks.train_launch import require_cores, run_local
 from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
+from tasks.train_standing import beginning, check_origin, check_shares, finished, label_counts, origin_of
 
-__all__ = ["NetworkSpec", "PhaseSpec", "PhaseSummary", "TrainSpec", "TrainSummary", "train", "train_phase"]
+__all__ = [
+    "NetworkSpec",
+    "PhaseSpec",
+    "PhaseSummary",
+    "TrainSpec",
+    "TrainSummary",
+    "check_training",
+    "publish",
+    "train",
+    "train_phase",
+    "until_complete",
+]
 
 _SHARE = 32  # samples of a rank, at least, where ranks are not given
 Launcher = Callable[[RankJob, Progress], None]
@@ -30,14 +44,20 @@ Launcher = Callable[[RankJob, Progress], None]
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """A finished phase: ``began_at`` is the step that this call went on from, ``metrics`` its last row."""
+    """What a job made of a phase: from ``began_at`` to ``step`` of ``steps``; ``metrics`` is the last row."""
 
     phase: str
+    step: int
     steps: int
     samples: int
     began_at: int
     seconds: float
     metrics: Mapping[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the phase is finished; else the next job goes on with it."""
+        return self.step == self.steps
 
 
 @dataclass(frozen=True)
@@ -49,13 +69,30 @@ class TrainSummary:
     model: ModelCard
 
 
-def train(store: Store, city: City, spec: TrainSpec, launch: Launcher | None = None) -> TrainSummary:
-    """Train all phases of ``spec`` that are not finished, and publish the model.
+def train(
+    store: Store, city: City, spec: TrainSpec, cache: Path, launch: Launcher | None = None
+) -> TrainSummary:
+    """Train all phases of ``spec`` that are not finished, job after job, and publish the model.
 
-    Raises as `train_phase` does.
+    Parameters and errors are those of `train_phase`.
     """
-    phases = tuple(train_phase(store, city, spec, phase.name, launch) for phase in spec.phases)
+
+    def whole(phase: PhaseSpec) -> PhaseSummary:
+        return until_complete(lambda _: train_phase(store, city, spec, phase.name, cache, launch))
+
+    phases = tuple(whole(phase) for phase in spec.phases)
     return TrainSummary(spec.run, phases, publish(store, spec))
+
+
+def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
+    """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return what they did in all."""
+    first = last = job(1)
+    seconds, number = first.seconds, 1
+    while not last.complete:
+        number += 1
+        last = job(number)
+        seconds += last.seconds
+    return replace(last, began_at=first.began_at, seconds=seconds)
 
 
 def publish(store: Store, spec: TrainSpec) -> ModelCard:
@@ -67,17 +104,22 @@ def publish(store: Store, spec: TrainSpec) -> ModelCard:
         If the last phase is not finished.
     """
     last = spec.phases[-1]
-    final = _finished(store, spec, last.name, f"model {spec.model!r}")
+    final = finished(store, spec, last.name, f"model {spec.model!r}")
     return export_model(store, spec.model, final, dataset=spec.dataset, rotation_trained=last.rotation)
 
 
 def train_phase(
-    store: Store, city: City, spec: TrainSpec, name: str, launch: Launcher | None = None
+    store: Store, city: City, spec: TrainSpec, name: str, cache: Path, launch: Launcher | None = None
 ) -> PhaseSummary:
     """Train the phase ``name`` from its last checkpoint, or from the end of the phase before it.
 
+    One job: it ends with the phase, or with a checkpoint before ``spec.max_hours`` are over.
+    Ranks that die are started again from the last checkpoint.
+
     Parameters
     ----------
+    cache
+        A folder of this machine, and of each that trains, for the labels as training reads them.
     launch
         How ranks are started; None does as ``spec.launcher`` says.
 
@@ -85,32 +127,73 @@ def train_phase(
     ------
     McvrpError
         If there is no such phase, labels are missing, the phase before is not finished, the
-        batch cannot be shared, or a checkpoint is there that was made with something else.
+        batch cannot be shared, a checkpoint is there that was made with something else, or the
+        run is being trained by another process.
     IncompleteError
-        If training ended early; running again goes on from the last checkpoint.
+        If ranks died more than ``spec.restarts`` times in a row without a new checkpoint; running
+        again goes on from the last.
     """
-    phase = spec.phase(name)
-    cores = local_cores()
+    phase, cores = spec.phase(name), local_cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
-    _check_shares(spec, ranks)
-    counts = _label_counts(store, city, spec, name)
+    check_shares(spec, ranks)
+    counts = label_counts(store, city, spec, name)
     curriculum = spec.curriculum(name, counts)
-    start, origin = _start(store, city, spec, name)
+    start, origin = beginning(store, city, spec, name)
     standing = latest_checkpoint(store, spec.run, name)
     if standing:
-        _check_origin(store, standing, origin)
+        check_origin(store, standing, origin)
         start = standing
-    began_at = standing.step if standing else 0
-    began = time.monotonic()
+    began_at, began = standing.step if standing else 0, time.monotonic()
     if not (standing and standing.complete):
-        job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores)
-        with Progress(f"train {phase.name}", curriculum.steps, "steps", done=began_at) as progress:
-            (launch or _launcher(spec))(job, progress)
-            progress.update(curriculum.steps)
-        standing = _finished(store, spec, name, f"phase {name!r}")
+        require(store, city, spec, name)
+        ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
+        job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, str(cache), ends_at)
+        what = f"run {spec.run!r} is being trained"
+        # A machine that slept or was cut off stops when it learns that another has taken over.
+        with (
+            holding(store, trainer_lease(spec.run), what, say=say) as lease,
+            listening(lambda _: lease.check()),
+        ):
+            _outlive(job, launch or _launcher(spec), curriculum.steps)
+        standing = latest_checkpoint(store, spec.run, name)
+        if standing is None or standing.step <= began_at:
+            raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
+        write_loss_grid(store, spec.run, [phase.name for phase in spec.phases])
     return PhaseSummary(
-        name, curriculum.steps, curriculum.samples, began_at, time.monotonic() - began, standing.metrics
+        name,
+        standing.step,
+        curriculum.steps,
+        curriculum.samples,
+        began_at,
+        time.monotonic() - began,
+        standing.metrics,
     )
+
+
+def _outlive(job: RankJob, launch: Launcher, steps: int) -> None:
+    """Run ``job`` by ``launch``; when ranks die, again from the checkpoint that is the last then."""
+    run, phase, restarts = job.spec.run, job.phase, job.spec.restarts
+    deaths = 0  # in a row, without a new checkpoint
+    while True:
+        standing = latest_checkpoint(job.store, run, phase)
+        if standing and standing.complete:  # by whoever was at it before, or by ranks that died afterwards
+            return
+        job = replace(job, start=standing or job.start)
+        done = standing.step if standing else 0
+        try:
+            with Progress(f"train {phase}", steps, "steps", done=done) as progress:
+                launch(job, progress)
+            return
+        except RanksDiedError as error:
+            standing = latest_checkpoint(job.store, run, phase)
+            reached = standing.step if standing else 0
+            deaths = 1 if reached > done else deaths + 1
+            if deaths > restarts:
+                raise
+            say(
+                f"training of phase {phase}: {error.reason}; "
+                f"started again from step {reached:,} (try {deaths} of {restarts} to get further)"
+            )
 
 
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
@@ -125,101 +208,12 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     ranks = spec.ranks or _default_ranks(spec, cores)
     if spec.launcher == "local":
         require_cores(ranks, cores)
-    _check_shares(spec, ranks)
+    check_shares(spec, ranks)
     for phase in spec.phases:
         standing = latest_checkpoint(store, spec.run, phase.name)
         if standing:
             there = standing.origin
-            _check_origin(store, standing, _origin(city, spec, phase.name, there.fingerprint, there.parent))
-
-
-def _origin(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
-    network = {"classes": city.customers + 1, **spec.network.model_dump()}
-    return Origin(city.city_id, data, network, spec.recipe(name), parent)
-
-
-def _start(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
-    """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
-    before = spec.before(name)
-    parent = _finished(store, spec, before.name, f"phase {name!r}") if before else None
-    data = fingerprint(store, spec.dataset)
-    origin = _origin(city, spec, name, data, parent.weights_sha256 if parent else "")
-    if parent:
-        theirs = Origin(
-            parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
-        )
-        _check_origin(store, parent, origin, theirs)
-    return parent, origin
-
-
-def _finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:
-    state = latest_checkpoint(store, spec.run, name)
-    if state is None or not state.complete:
-        where = f"stands at step {state.step:,} of {state.steps:,}" if state else "has not begun"
-        raise McvrpError(
-            f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {where}: "
-            f"run mcvrp train --phase {name}"
-        )
-    return state
-
-
-def _check_origin(store: Store, state: CheckpointState, wanted: Origin, found: Origin | None = None) -> None:
-    differences = (found or state.origin).differences(wanted)
-    if differences:
-        name, theirs, ours = differences[0]
-        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
-        raise McvrpError(
-            f"phase {state.phase!r} of run {state.run!r} was trained with {name} = {theirs}, "
-            f"now it is {ours}{more}: name the run differently or delete "
-            f"{store.url(phase_dir(state.run, state.phase))}"
-        )
-
-
-def _check_shares(spec: TrainSpec, ranks: int) -> None:
-    micro = spec.micro_batch or 1
-    if spec.batch % (ranks * micro):
-        pieces = f"{ranks} ranks" + (f" of micro_batch {micro}" if spec.micro_batch else "")
-        raise McvrpError(
-            f"train.batch = {spec.batch} cannot be shared by {pieces}: give a multiple of {ranks * micro}"
-        )
-
-
-def _label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
-    """Return how many labels there are of each size of the phase, from the smallest up."""
-    sizes = spec.sizes(name)
-    if sizes[-1] > city.customers:
-        raise McvrpError(
-            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
-        )
-    rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
-    for shard in shards(store, spec.dataset):
-        footer = shard.footer
-        if footer.city_id != city.city_id:
-            raise McvrpError(
-                f"the labels {store.url(shard.path)} are of city {footer.city_id}, not of city {city.city_id}"
-            )
-        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
-            rows[footer.n] += footer.rows
-            reached[footer.n] = footer.row_stop
-    missing = [size for size, count in rows.items() if not count]
-    if missing:
-        raise McvrpError(
-            f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
-            f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
-            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}"
-        )
-    return tuple(rows.values())
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Return ascending numbers as a person writes them: "20-24, 30"."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1][1:] = [number]
-        else:
-            parts.append([number])
-    return ", ".join("-".join(map(str, part)) for part in parts)
+            check_origin(store, standing, origin_of(city, spec, phase.name, there.fingerprint, there.parent))
 
 
 def _launcher(spec: TrainSpec) -> Launcher:
@@ -246,6 +240,5 @@ def _default_ranks(spec: TrainSpec, cores: int) -> int:
     """
     if gpus := _gpus():
         return gpus
-    piece = spec.micro_batch or 1
-    shares = [r for r in range(1, cores + 1) if spec.batch % (r * piece) == 0]
+    shares = [r for r in range(1, cores + 1) if spec.batch % r == 0]
     return max((r for r in shares if spec.batch // r >= _SHARE), default=1)

@@ -13,11 +13,10 @@ from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 from ray.util.queue import Empty, Queue
 
-from model.errors import IncompleteError, McvrpError
-from storage.checkpoints import latest_checkpoint
+from model.errors import McvrpError
 from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
-from tasks.train_job import RankJob
+from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refused
 from tasks.train_launch import follow_event
 
 _POLL_SECONDS = 0.5
@@ -30,7 +29,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
     ------
     McvrpError
         If a rank refused to go on, or the cluster has fewer cores than ranks.
-    IncompleteError
+    RanksDiedError
         If a rank failed or its node was lost; names the last checkpoint.
     """
     with ray_session(job.ranks), tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
@@ -46,35 +45,34 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
         try:
             trainer.fit()
         except Exception as error:  # whatever a worker met, wrapped by Ray Train
-            refusal = follower.stop()
-            if refusal:
-                raise McvrpError(refusal) from error
-            saved = latest_checkpoint(job.store, job.spec.run, job.phase)
+            refused_by = follower.stop()
+            if refused_by:
+                raise refused_by from error
             reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), "no reason")
-            raise IncompleteError(
-                f"training of phase {job.phase} ended early ({reason.strip()}); "
-                f"run again to go on from {f'step {saved.step:,}' if saved else 'the start of the phase'}"
-            ) from error
+            raise ranks_died(job, reason.strip()) from error
         finally:
-            follower.stop()
+            refused_by = follower.stop()
             reports.shutdown(force=True)
+        if refused_by:
+            raise refused_by
 
 
 def _worker(config: dict[str, Any]) -> None:
     from tasks.train_distributed import distributed
-    from tasks.train_loop import run_rank
+    from tasks.train_loop import prepare, run_rank
 
     job, rank = config["job"], int(os.environ["RANK"])
 
     def report(event: Any) -> None:
-        if rank == 0 or event["event"] == "refused":
+        if rank == 0 or event["event"] in OF_ANY_RANK:
             config["reports"].put(dict(event))
 
     try:
-        with distributed(cores=int(os.environ["LOCAL_WORLD_SIZE"])) as device:  # one core a rank
-            run_rank(job, rank, device, report)
+        cores = int(os.environ["LOCAL_WORLD_SIZE"])  # one core a rank
+        with prepare(job, report) as cache, distributed(cores) as device:
+            run_rank(job, cache, rank, device, report)
     except McvrpError as error:
-        report({"event": "refused", "message": str(error)})
+        report(refused(error))
         raise
 
 
@@ -83,14 +81,14 @@ class _Follower:
 
     def __init__(self, reports: Queue, progress: Progress) -> None:
         self._reports, self._progress = reports, progress
-        self._refusal: str | None = None
+        self._refusal: McvrpError | None = None
         self._over = threading.Event()
         listeners = contextvars.copy_context()  # of the caller's progress
         self._thread = threading.Thread(target=listeners.run, args=(self._follow,), daemon=True)
         self._thread.start()
 
-    def stop(self) -> str | None:
-        """Show what is left and return the message of a refusal, if there was one."""
+    def stop(self) -> McvrpError | None:
+        """Show what is left and return the refusal, if there was one."""
         self._over.set()
         self._thread.join()
         return self._refusal
@@ -104,4 +102,7 @@ class _Follower:
                 if over:
                     return
                 continue
-            self._refusal = follow_event(event, self._progress) or self._refusal
+            try:
+                self._refusal = follow_event(event, self._progress) or self._refusal
+            except McvrpError as error:  # who listens to the progress wants no more of it
+                self._refusal = error

@@ -6,11 +6,16 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import deepspeed
 import deepspeed.ops
 import torch
 import torch.distributed
+
+# How long a rank waits for the others. While rank 0 saves they do, and a silent store may take
+# `tasks.patience.SILENCE` of it; machines get their labels one sooner, one later.
+COLLECTIVE_SECONDS = 1800
 
 
 @contextmanager
@@ -31,7 +36,11 @@ def distributed(cores: int) -> Iterator[torch.device]:
     # Shared-memory communication would be compiled at the first start, which takes minutes.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     ours = not torch.distributed.is_initialized()
-    deepspeed.init_distributed("nccl" if device.type == "cuda" else "gloo", verbose=False)
+    deepspeed.init_distributed(
+        "nccl" if device.type == "cuda" else "gloo",
+        verbose=False,
+        timeout=timedelta(seconds=COLLECTIVE_SECONDS),
+    )
     try:
         yield device
     finally:

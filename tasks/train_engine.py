@@ -6,7 +6,8 @@ are fp32 in every ZeRO stage, so that the network's own parameters are what a ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import deepspeed
@@ -14,11 +15,14 @@ import torch
 import torch.distributed
 from deepspeed.utils import safe_get_full_optimizer_state, safe_set_full_optimizer_state
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from model.errors import McvrpError
 from model.features import Batch, CityTable
 from model.loss import losses
 from model.network import FmMcvrp
 from storage.checkpoints import Arrays, Moments
+from tasks.train_memory import advice, is_out_of_memory, largest_that_fits
 
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults; the paper names none
 _BUCKET = 50_000_000  # elements; the default allocates 2 GB for the smallest network
@@ -29,13 +33,12 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 class EngineOptions:
     """How a step is carried out; field names as in `tasks.train_spec.TrainSpec`."""
 
-    micro_batch: int
-    pieces: int  # micro-batches of a rank in one step
     train_decoder: bool
     zero: int
     bf16: bool
     weight_decay: float
     clip: float
+    compile: bool = False
 
 
 class Step(nn.Module):
@@ -47,7 +50,11 @@ class Step(nn.Module):
 
     def forward(self, batch: Batch, problem_scale: float, solution_scale: float) -> tuple[Tensor, Tensor]:
         """Return the scaled loss, and the sums of `Engine.step` for this micro-batch."""
-        with torch.autocast(self.table.delta.device.type, torch.bfloat16, enabled=self.options.bf16):
+        device = self.table.delta.device.type
+        # PyTorch's flash attention for processors is slower in bf16 than the plain computation.
+        slow = device == "cpu" and self.options.bf16
+        kernels = sdpa_kernel(SDPBackend.MATH) if slow else nullcontext()
+        with kernels, torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
             streams = losses(self.network, self.table, batch, self.options.train_decoder)
         loss = streams.problem.loss_sum * problem_scale
         sums = [streams.problem.loss_sum, streams.problem.correct]
@@ -78,7 +85,11 @@ class Engine:
         trained = set(network.parameters() if options.train_decoder else network.encoder_parameters())
         for parameter in network.parameters():
             parameter.requires_grad_(parameter in trained)
+        if options.compile:
+            for block in [*network.encoder, *network.decoder]:
+                block.compile(dynamic=True)  # sizes differ from batch to batch
         self._trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
         self._adam = torch.optim.AdamW(
             self._trained.values(),
             lr=0.0,
@@ -90,48 +101,85 @@ class Engine:
         self._norm: Tensor | None = None
         if not options.zero:  # DeepSpeed itself would clip, but not tell the norm
             self._adam.register_step_pre_hook(self._clip)
+        self._step = Step(network, table, options)
         self._engine, *_ = deepspeed.initialize(
-            model=Step(network, table, options),
+            model=self._step,
             optimizer=self._adam,
             dist_init_required=False,
             config={
-                "train_micro_batch_size_per_gpu": options.micro_batch,
-                "gradient_accumulation_steps": options.pieces,
+                "train_micro_batch_size_per_gpu": 1,  # it wants a number, and does nothing with it
+                "gradient_accumulation_steps": 1,  # `step` says itself which micro-batch is the last
                 "gradient_clipping": options.clip if options.zero else 0.0,
                 "zero_allow_untested_optimizer": True,
                 "zero_optimization": {
                     "stage": options.zero,
-                    "reduce_bucket_size": _BUCKET,
-                    "allgather_bucket_size": _BUCKET,
+                    "reduce_bucket_size": self._bucket,
+                    "allgather_bucket_size": self._bucket,
                 },
                 "steps_per_print": 10**9,
             },
         )
         self._set_adam(0, None)
 
-    def step(self, batches: Iterable[Batch], problem_tokens: int, solution_tokens: int, lr: float) -> Tensor:
+    def step(self, batches: Sequence[Batch], problem_tokens: int, solution_tokens: int, lr: float) -> Tensor:
         """Take one step on this rank's ``batches``; tokens are counted over the global batch.
+
+        Parameters
+        ----------
+        batches
+            Micro-batches of any sizes; every rank needs equally many, and at least one.
+        problem_tokens, solution_tokens
+            Of the global batch: the loss is the mean over them.
+        lr
+            The step's learning rate.
 
         Returns
         -------
         Tensor
             Sums over this rank's samples, float64 ``(4,)``: loss and right answers of problem
             tokens, loss and right answers of solution tokens.
+
+        Raises
+        ------
+        McvrpError
+            If memory runs out, with the largest ``train.micro_tokens`` that fits. The engine
+            cannot be used afterwards.
         """
         for group in self._adam.param_groups:
             group["lr"] = lr
-        # DeepSpeed takes the mean over ranks and micro-batches. Its scale_wrt_gas=False does not
-        # do what it says: the gradient is then divided by a hook on the loss.
-        pieces = torch.distributed.get_world_size() * self.options.pieces
+        ranks = torch.distributed.get_world_size()  # DeepSpeed takes the mean of their gradients
+        scales = ranks / problem_tokens, ranks / solution_tokens
         total = torch.zeros(4, dtype=torch.float64, device=self._engine.device)
         self._engine.train()
-        for batch in batches:
-            scales = pieces / problem_tokens, pieces / solution_tokens
-            loss, sums = self._engine(batch.to(self._engine.device), *scales)
-            self._engine.backward(loss)
-            self._engine.step()
-            total += sums
+        for k, batch in enumerate(batches):
+            self._engine.set_gradient_accumulation_boundary(k == len(batches) - 1)
+            total += self._accumulate(batch, *scales)
+        self._engine.step()
         return total
+
+    def _accumulate(self, batch: Batch, problem_scale: float, solution_scale: float) -> Tensor:
+        """Add the gradient of ``batch``; at the last one of a step DeepSpeed brings the ranks' together."""
+        try:
+            loss, sums = self._engine(batch.to(self._engine.device), problem_scale, solution_scale)
+            self._engine.backward(loss)
+            return sums
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        # Only here is the failed attempt's memory free: until then the exception holds on to it.
+        for parameter in self._trained.values():
+            parameter.grad = None
+        raise McvrpError(advice(batch, largest_that_fits(batch, self._attempt)))
+
+    def _attempt(self, batch: Batch) -> None:
+        """Take the gradient of ``batch`` on this rank alone: other ranks may be waiting elsewhere."""
+        trained = list(self._trained.values())
+        # What a step holds besides: the gradient of the micro-batches before, and DeepSpeed's bucket.
+        _held = [torch.zeros_like(parameter) for parameter in trained]
+        if self.options.zero:
+            _held.append(torch.zeros(self._bucket, device=self._engine.device))
+        loss, _ = self._step(batch.to(self._engine.device), 1.0, 1.0)
+        torch.autograd.grad(loss, trained, allow_unused=True)
 
     def gradient_norm(self) -> float:
         """Return the norm of the last step's gradient, before it was clipped."""

@@ -6,17 +6,19 @@ import json
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.errors import IncompleteError, McvrpError
-from storage.checkpoints import latest_checkpoint
+from model.errors import McvrpError
 from tasks.processes import start_group, stop_group
 from tasks.progress import Progress
-from tasks.train_job import RankJob
+from tasks.terminal import say
+from tasks.train_job import RankJob, ranks_died, refusal
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ERROR_LINE = re.compile(
@@ -33,7 +35,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
     ------
     McvrpError
         If there are fewer cores than ranks, or a rank refused to go on; with what it said.
-    IncompleteError
+    RanksDiedError
         If a rank failed or was killed; names the last checkpoint and the log.
     """
     require_cores(job.ranks, job.cores)
@@ -49,7 +51,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
                 stderr=stderr,
             )
             try:
-                refusal = _follow(process, progress)
+                error = _follow(process, progress)
                 code = process.wait()
             except KeyboardInterrupt:
                 Path(log).unlink(missing_ok=True)  # the ranks did nothing wrong
@@ -59,14 +61,10 @@ def run_local(job: RankJob, progress: Progress) -> None:
     if code == 0:
         Path(log).unlink(missing_ok=True)
         return
-    if refusal:
+    if error:
         Path(log).unlink(missing_ok=True)
-        raise McvrpError(refusal)
-    saved = latest_checkpoint(job.store, job.spec.run, job.phase)
-    raise IncompleteError(
-        f"training of phase {job.phase} ended early ({_last_error(Path(log), code)}); the log is {log}; "
-        f"run again to go on from {f'step {saved.step:,}' if saved else 'the start of the phase'}"
-    )
+        raise error
+    raise ranks_died(job, _last_error(Path(log), code), log)
 
 
 def require_cores(ranks: int, cores: int) -> None:
@@ -75,23 +73,28 @@ def require_cores(ranks: int, cores: int) -> None:
         raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
 
 
-def follow_event(event: dict[str, Any], progress: Progress) -> str | None:
-    """Show one report of rank 0; return the message when it is a refusal."""
-    if event["event"] == "started":
-        progress.begin()
-    if event["event"] == "step":
-        losses = [event["problem_loss"], event["solution_loss"]]
-        shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
-        progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
-    return event["message"] if event["event"] == "refused" else None
+def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | None:
+    """Show one report of a rank; return the error when it is a refusal."""
+    match event["event"]:
+        case "preparing":
+            progress.update(progress.done, f"labels of {event['done']} of {event['sizes']} sizes are here")
+        case "started":
+            progress.begin()
+        case "step":
+            losses = [event["problem_loss"], event["solution_loss"]]
+            shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
+            progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
+        case "waiting":
+            say(event["message"])
+    return refusal(event)
 
 
-def _follow(process: subprocess.Popen[str], progress: Progress) -> str | None:
-    refusal = None
+def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | None:
+    error = None
     assert process.stdout is not None
     for line in process.stdout:
-        refusal = follow_event(json.loads(line), progress) or refusal
-    return refusal
+        error = follow_event(json.loads(line), progress) or error
+    return error
 
 
 def _command(ranks: int, job_file: Path) -> list[str]:
@@ -107,6 +110,8 @@ def _environment(job: RankJob) -> dict[str, str]:
 
 
 def _last_error(log: Path, code: int) -> str:
+    if code < 0:  # the ranks ended because it did, whatever they say
+        return f"its launcher was killed by {signal.Signals(-code).name}"
     lines = log.read_text(errors="replace").splitlines()
     found = [line for line in lines if _ERROR_LINE.match(line) and "ChildFailedError" not in line]
-    return found[-1].strip() if found else f"exit code {code}"
+    return found[-1].strip().removeprefix("traceback : ") if found else f"exit code {code}"

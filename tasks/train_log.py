@@ -1,102 +1,140 @@
-"""The metrics of a phase while it runs: sums on the device until a row is due."""
+"""The metrics of a phase while it runs: sums on the device until a row is due, checked as it closes."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 
 from model.errors import McvrpError
 from storage.checkpoints import CheckpointState
-from storage.metrics import StepMetrics, read_metrics
+from storage.metrics import StepMetrics, read_metrics, write_metrics
+from storage.tensorboard import write_events
+from tasks.train_health import Watch
 from tasks.train_job import RankJob
 from tasks.train_stream import GlobalBatch
 
+_NAMED = 3  # samples of a batch that an error names
+
 
 class TrainLog:
-    """Rows of metrics of the phase so far, those of an earlier run up to its checkpoint included.
+    """Rows of metrics of the phase so far, those of an earlier job up to its checkpoint included.
 
     Parameters
     ----------
     job
         What is being trained.
-    pieces
-        Micro-batches in a global batch.
     """
 
-    def __init__(self, job: RankJob, pieces: int) -> None:
-        self._job, self._pieces = job, pieces
+    def __init__(self, job: RankJob) -> None:
+        self._job, self._good = job, job.start
         self._decoder = job.spec.phase(job.phase).trains == "both"
-        self._saved = job.resumed
         done = 0 if job.resumed is None else job.resumed.step
         known = read_metrics(job.store, job.spec.run, job.phase) if done else []
         self.rows = [row for row in known if row.step <= done]
-        self._steps: list[int] = []
+        self._times: list[float] = []  # when each row was closed that has no event so far
+        limit, nodes = job.spec.diverged_after, job.spec.sizes(job.phase)[-1] + 1
+        self._watches = [
+            Watch("problem", job.city.customers + 1, limit),
+            Watch("solution", nodes, limit),
+        ]
+        for row in self.rows:
+            for watch in self._watches:
+                watch.update(row)
+        self._batches: list[tuple[int, GlobalBatch]] = []
         self._sums: list[torch.Tensor] = []
-        self._tokens = np.zeros(4, dtype=np.int64)  # problem, solution; with padding: problem, solution
         self.start_clock()
 
     def start_clock(self, saved: CheckpointState | None = None) -> None:
         """Leave what took time until now out of the rates; ``saved`` is the checkpoint that did."""
         self._since = time.monotonic()
-        self._saved = saved or self._saved
+        self._good = saved or self._good
+
+    @contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        """Leave what is done in this context, such as decoding, out of the rates."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # steps that are still being computed count
+        began = time.monotonic()
+        yield
+        self._since += time.monotonic() - began
 
     def add(self, step: int, sums: torch.Tensor, batch: GlobalBatch) -> None:
         """Note the sums of `Engine.step` on this rank."""
-        self._steps.append(step)
+        self._batches.append((step, batch))
         self._sums.append(sums)
-        self._tokens += (
-            batch.problem_tokens,
-            batch.solution_tokens,
-            *batch.computed_tokens(self._pieces),
-        )
 
-    def close_row(self, lr: float, gradient_norm: float) -> StepMetrics:
+    def close_row(self, lr: float, gradient_norm: float, greedy_gap: float = math.nan) -> StepMetrics:
         """Return the metrics since the row before; every rank has to call this.
 
         Raises
         ------
         McvrpError
-            If a loss or the gradient is not finite.
+            If a loss or the gradient is not finite, or the loss has diverged.
         """
         sums = torch.stack(self._sums)
         torch.distributed.all_reduce(sums)
         by_step = sums.cpu().numpy()
-        self._check(by_step, gradient_norm)
-        problem, solution, problem_computed, solution_computed = self._tokens.tolist()
+        self._check_finite(by_step, gradient_norm)
+        batches = [batch for _, batch in self._batches]
+        tokens = [(b.problem_tokens, b.solution_tokens, *b.computed_tokens()) for b in batches]
+        problem, solution, problem_computed, solution_computed = np.sum(tokens, axis=0).tolist()
         loss, correct, path_loss, path_correct = by_step.sum(0).tolist()
         real = problem + solution if self._decoder else problem
         computed = problem_computed + solution_computed if self._decoder else problem_computed
-        seconds = time.monotonic() - self._since
+        step = self._batches[-1][0]
         row = StepMetrics(
-            step=self._steps[-1],
-            samples=self._steps[-1] * self._job.spec.batch,
+            step=step,
+            samples=step * self._job.spec.batch,
             problem_loss=loss / problem,
             problem_accuracy=correct / problem,
             solution_loss=path_loss / solution if self._decoder else math.nan,
             solution_accuracy=path_correct / solution if self._decoder else math.nan,
             lr=lr,
             gradient_norm=gradient_norm,
-            tokens_per_second=real / seconds,
+            tokens_per_second=real / (time.monotonic() - self._since),
             padding=1 - real / computed,
+            greedy_gap=greedy_gap,
         )
+        for watch in self._watches:
+            if trouble := watch.update(row):
+                self._refuse(trouble, *self._batches[-1])
         self.rows.append(row)
-        self._steps, self._sums = [], []
-        self._tokens[:] = 0
+        self._times.append(time.time())
+        self._batches, self._sums = [], []
         self.start_clock()
         return row
 
-    def _check(self, by_step: np.ndarray, gradient_norm: float) -> None:
+    def save(self) -> None:
+        """Write all rows to the store, and TensorBoard's events of those since the last time."""
+        run, phase = self._job.spec.run, self._job.phase
+        write_metrics(self._job.store, run, phase, self.rows)
+        write_events(self._job.store, run, phase, self.rows[len(self.rows) - len(self._times) :], self._times)
+        self._times = []
+
+    def _check_finite(self, by_step: np.ndarray, gradient_norm: float) -> None:
         finite = np.isfinite(by_step).all(axis=1)
-        if finite.all() and math.isfinite(gradient_norm):
-            return
-        step = self._steps[int(finite.argmin())] if not finite.all() else self._steps[-1]
-        job = self._job
-        good = job.store.url(self._saved.folder) if self._saved else "none"
+        if not finite.all():
+            self._refuse("is no finite number", *self._batches[int(finite.argmin())])
+        if not math.isfinite(gradient_norm):
+            self._refuse("has a gradient that is no finite number", *self._batches[-1])
+
+    def _refuse(self, trouble: str, step: int, batch: GlobalBatch) -> None:
+        """Raise the error that names step, batch and the last good checkpoint."""
+        job, samples = self._job, batch.samples
+        pairs = list(zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True))[:_NAMED]
+        named = ", ".join(f"row {row} of n={size}" for size, row in pairs)
+        sizes = f"n={samples.sizes.min()}" + (
+            f" to {samples.sizes.max()}" if samples.sizes.min() < samples.sizes.max() else ""
+        )
         raise McvrpError(
-            f"the loss of phase {job.phase} is no finite number at step {step} "
-            f"(last good checkpoint: {good}): train under another run name with a lower lr than "
-            f"{job.spec.phase(job.phase).lr:g}"
+            f"the loss of phase {job.phase} {trouble}, at step {step:,} (batch {step:,} of dataset "
+            f"{job.spec.dataset!r}, fingerprint {job.origin.fingerprint[:12]}: {len(samples.sizes)} samples "
+            f"of {sizes}, the first {named}; last good checkpoint: "
+            f"{job.store.url(self._good.folder) if self._good else 'none'}): train under another run name "
+            f"with an lr below {job.spec.phase(job.phase).lr:g}"
         )

@@ -1,13 +1,14 @@
 """A phase of training as one of its ranks sees it: resume, step, log, save.
 
-Every rank computes which samples are its own, so ranks exchange gradients and sums only.
-torch.distributed is up when this begins; who started it does not matter.
+Every rank computes which samples are its own, so ranks exchange gradients and sums only. Who
+started them does not matter.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,58 +17,124 @@ from model.features import CityTable
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import philox_key
 from storage.checkpoints import CheckpointState, load_moments, load_weights, save_checkpoint
-from storage.metrics import StepMetrics, write_metrics
+from storage.label_cache import LabelCache
+from storage.metrics import StepMetrics
+from tasks.patience import Patience
+from tasks.train_clock import JobClock
 from tasks.train_engine import Engine, EngineOptions
+from tasks.train_held_out import HeldOut, measured
 from tasks.train_job import RankJob, Report
 from tasks.train_log import TrainLog
 from tasks.train_stream import SampleStream
 
 
-def run_rank(job: RankJob, rank: int, device: torch.device, report: Report) -> None:
-    """Train the phase of ``job`` from where it stands to its end; rank 0 saves and reports.
+def prepare(job: RankJob, report: Report) -> LabelCache:
+    """Return this machine's copy of the labels of ``job``, made first if it is not there.
+
+    To be called before ranks have anything to wait for each other: reading a large dataset
+    takes longer than they do.
 
     Raises
     ------
     McvrpError
-        If the loss is no finite number, or something in the store is not what it should be.
+        If labels are missing, or there is no room for the copy.
     """
-    spec, phase = job.spec, job.spec.phase(job.phase)
-    share = spec.batch // job.ranks
-    micro = spec.micro_batch or share
-    curriculum = spec.curriculum(job.phase, job.counts, job.origin.fingerprint)
-    stream = SampleStream.load(job.store, spec.dataset, job.city, curriculum, phase.rotation)
-    options = EngineOptions(
-        micro_batch=micro,
-        pieces=share // micro,
-        train_decoder=phase.trains == "both",
-        zero=spec.zero,
-        bf16=spec.precision == "bf16",
-        weight_decay=spec.weight_decay,
-        clip=spec.clip,
-    )
-    engine = Engine(_network(job), CityTable.of(job.city, device), options)
-    if job.resumed:
-        engine.restore(load_moments(job.store, job.resumed), job.resumed.adam_step)
-    done, steps = job.resumed.step if job.resumed else 0, curriculum.steps
-    log = TrainLog(job, spec.batch // micro)
-    schedule = phase.learning_rate()
+    counts = dict(zip(job.spec.sizes(job.phase), job.counts, strict=True))
+
+    def told(done: int, sizes: int) -> None:
+        report({"event": "preparing", "done": done, "sizes": sizes})
+
+    def opened() -> LabelCache:
+        return LabelCache.open(
+            Path(job.cache), job.store, job.spec.dataset, job.origin.fingerprint, counts, told
+        )
+
+    return _patience(job, report).call(opened)
+
+
+def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, report: Report) -> None:
+    """Train the phase of ``job`` from where it stands to its end, or to the job's; rank 0 saves and reports.
+
+    torch.distributed is up when this begins.
+
+    Raises
+    ------
+    McvrpError
+        If the loss is no finite number or diverges, memory runs out, or something in the store
+        is not what it should be.
+    """
+    spec, patience = job.spec, _patience(job, report)
+    stream, table = _stream(job, cache), CityTable.of(job.city, device)
+    engine = _engine(job, table, patience)
+    held_out = patience.call(lambda: _held_out(job))
+    log, clock = patience.call(lambda: TrainLog(job)), JobClock(job.ends_at, device)
+    done, steps = job.resumed.step if job.resumed else 0, stream.curriculum.steps
+    schedule = spec.phase(job.phase).learning_rate()
     report({"event": "started", "step": done, "steps": steps})
-    for step in range(done + 1, steps + 1):
+    batches = stream.steps(done + 1, steps, rank, ahead=device.type == "cuda")
+    for step, (batch, micro_batches) in enumerate(batches, done + 1):
         # Seeded anew each step: a resumed run drops out what it would have dropped out.
         torch.manual_seed(_seed("dropout", str(spec.seed), job.phase, str(step), str(rank)))
-        batch = stream.global_batch(step)
-        parts = (slice(at, at + micro) for at in range(rank * share, (rank + 1) * share, micro))
-        micro_batches = (stream.tensors(batch, part) for part in parts)
         lr = schedule(step, steps)
         sums = engine.step(micro_batches, batch.problem_tokens, batch.solution_tokens, lr)
         log.add(step, sums, batch)
         save = step == steps or step % spec.checkpoint_every == 0
-        if save or step % spec.log_every == 0:  # a row never spans a checkpoint
-            row = log.close_row(lr, engine.gradient_norm())
-            report({"event": "step", **_plain(row)})
-        if save:
-            log.start_clock(_save(job, rank, engine, log, steps))
+        measure = held_out is not None and (step == steps or step % spec.held_out_every == 0)
+        if not (save or measure or step % spec.log_every == 0):
+            continue
+        gap = math.nan
+        if held_out is not None and measure:
+            with log.clock_stopped():
+                gap = held_out.greedy_gap(engine.network, table, rank, job.ranks)
+        row = log.close_row(lr, engine.gradient_norm(), gap)  # a row never spans a checkpoint
+        report({"event": "step", **_plain(row)})
+        over = clock.over()
+        if save or over:
+            with clock.saving():
+                log.start_clock(_save(job, rank, engine, log, steps, patience))
             report({"event": "saved", "step": step})
+        if over:
+            break
+
+
+def _stream(job: RankJob, cache: LabelCache) -> SampleStream:
+    spec = job.spec
+    return SampleStream(
+        spec.curriculum(job.phase, job.counts, job.origin.fingerprint),
+        cache,
+        spec.phase(job.phase).rotation,
+        ranks=job.ranks,
+        micro_batch=spec.micro_batch,
+        micro_tokens=spec.micro_tokens,
+    )
+
+
+def _engine(job: RankJob, table: CityTable, patience: Patience) -> Engine:
+    """Return the engine with the weights and moments that the job starts from."""
+    spec = job.spec
+    options = EngineOptions(
+        train_decoder=spec.phase(job.phase).trains == "both",
+        zero=spec.zero,
+        bf16=spec.precision == "bf16",
+        weight_decay=spec.weight_decay,
+        clip=spec.clip,
+        compile=spec.compile,
+    )
+    engine = Engine(patience.call(lambda: _network(job)), table, options)
+    if resumed := job.resumed:
+        engine.restore(patience.call(lambda: load_moments(job.store, resumed)), resumed.adam_step)
+    return engine
+
+
+def _patience(job: RankJob, report: Report) -> Patience:
+    return Patience(job.store, lambda text: report({"event": "waiting", "message": text}))
+
+
+def _held_out(job: RankJob) -> HeldOut | None:
+    spec = job.spec
+    if spec.held_out is None or not measured(spec, job.phase):
+        return None
+    return HeldOut.load(job.store, job.city, spec.held_out, spec.sizes(job.phase))
 
 
 def _network(job: RankJob) -> FmMcvrp:
@@ -79,14 +146,18 @@ def _network(job: RankJob) -> FmMcvrp:
     return network
 
 
-def _save(job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int) -> CheckpointState | None:
+def _save(
+    job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int, patience: Patience
+) -> CheckpointState | None:
+    """Save metrics and, once they are safe, the checkpoint that they lead to; None on ranks other than 0."""
     moments = engine.moments()  # every rank has a part of them
     if rank:
         return None
     run, row = job.spec.run, log.rows[-1]
-    write_metrics(job.store, run, job.phase, log.rows)
     state = CheckpointState(run, job.phase, row.step, steps, engine.adam_step, job.origin, _plain(row))
-    return save_checkpoint(job.store, state, engine.weights(), moments)
+    weights = engine.weights()
+    patience.call(log.save)
+    return patience.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
 
 
 def _plain(row: StepMetrics) -> dict[str, float | None]:

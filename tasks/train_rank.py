@@ -1,7 +1,7 @@
 """The program that a rank runs: `python -m torch.distributed.run ... -m tasks.train_rank JOB`.
 
-Standard output belongs to rank 0's reports, one JSON document a line; whatever else is
-printed goes to standard error. A rank whose launcher died ends by itself.
+Standard output belongs to the reports, one JSON document a line; whatever else is printed goes
+to standard error. A rank whose launcher died ends by itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import McvrpError
+from tasks.train_job import OF_ANY_RANK, refused
 
 _POLL_SECONDS = 0.5
 
@@ -29,20 +30,20 @@ def main() -> int:
     rank = int(os.environ["RANK"])
 
     def report(event: Mapping[str, Any]) -> None:
-        if rank == 0:
+        if rank == 0 or event["event"] in OF_ANY_RANK:
             channel.write(json.dumps(event) + "\n")
 
     # Imported only now: what these print while they are imported must not reach the channel.
     from tasks.train_distributed import distributed
-    from tasks.train_loop import run_rank
+    from tasks.train_loop import prepare, run_rank
 
     try:
         # The launcher's own temporary file: nobody else can have written it.
         job = pickle.loads(Path(sys.argv[1]).read_bytes())
-        with distributed(job.cores) as device:
-            run_rank(job, rank, device, report)
+        with prepare(job, report) as cache, distributed(job.cores) as device:
+            run_rank(job, cache, rank, device, report)
     except McvrpError as error:
-        report({"event": "refused", "message": str(error)})
+        report(refused(error))
         return error.exit_code
     return 0
 

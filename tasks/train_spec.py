@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from model.curriculum import Curriculum, Order
 from model.errors import McvrpError
-from model.schedules import Schedule
+from model.schedules import Kind, Schedule
 from storage.layout import NAME_PATTERN
 
 
@@ -48,7 +48,7 @@ class PhaseSpec(_Spec):
     trunc: int | None = Field(None, ge=1)
     passes: int = Field(1, ge=1)
     trains: Literal["encoder", "both"] = "both"
-    schedule: Literal["t5", "constant"] = "constant"
+    schedule: Kind = "constant"
     lr: float = Field(gt=0)
     warmup: int = Field(0, ge=0)
     tail: float = Field(0.0, ge=0, le=1)
@@ -92,12 +92,25 @@ class TrainSpec(_Spec):
         Processes that share a step; None takes one a GPU, or else one a core with enough to do.
     launcher
         "local" starts the ranks on this machine, "ray" on the Ray cluster.
-    micro_batch
-        Samples that a rank takes at once; None takes its whole share of the batch.
+    micro_batch, micro_tokens
+        Samples, and problem and solution tokens with their padding, that a rank takes at once at
+        most; None takes its whole share of the batch.
+    compile
+        Compile the network's blocks by torch.compile.
     zero
         DeepSpeed's ZeRO stage. Stage 3 would shard weights that 200 M parameters need not shard.
+    max_hours
+        Wall-clock hours after which a job ends with a checkpoint; the next goes on from it.
+    restarts
+        How often in a row the ranks are started again when one died and no checkpoint was added.
     checkpoint_every, log_every
         In steps.
+    keep
+        How many checkpoints of a phase are kept, besides the best.
+    held_out, held_out_every
+        Labels of the split "valid" that the network routes greedily every so many steps.
+    diverged_after
+        Steps after which a loss that stays far above what it was ends the run.
     """
 
     run: str = Field("train", pattern=NAME_PATTERN)
@@ -117,9 +130,17 @@ class TrainSpec(_Spec):
     ranks: int | None = Field(None, ge=1)
     launcher: Literal["local", "ray"] = "local"
     micro_batch: int | None = Field(None, ge=1)
+    micro_tokens: int | None = Field(None, ge=1)
+    compile: bool = False
     zero: Literal[0, 1, 2] = 0
+    max_hours: float | None = Field(None, gt=0)
+    restarts: int = Field(3, ge=0)
     checkpoint_every: int = Field(1000, ge=1)
     log_every: int = Field(10, ge=1)
+    keep: int = Field(2, ge=1)
+    held_out: str | None = Field(None, pattern=NAME_PATTERN)
+    held_out_every: int = Field(1000, ge=1)
+    diverged_after: int = Field(1000, ge=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

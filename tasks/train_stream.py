@@ -1,9 +1,14 @@
-"""From labels in memory to batches of tensors, turned and cut for one rank."""
+"""From the cache of labels to micro-batches of tensors for one rank.
+
+Knows sizes, rows and bytes; coordinates, rotation and features are the device's work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,9 +16,10 @@ from numpy.typing import NDArray
 
 from model.curriculum import Curriculum, Samples
 from model.features import Batch
-from model.problem import DEPOT, City
-from storage.labels import LabelTable, load_table
-from storage.store import Store
+from model.micro_batches import computed_tokens, micro_batches
+from storage.label_cache import LabelCache
+
+_AHEAD = 2  # steps that are prepared while the device computes
 
 
 @dataclass(frozen=True)
@@ -21,12 +27,14 @@ class GlobalBatch:
     """One step's samples, and how many tokens they have in all: known before anything is computed.
 
     ``path_lengths`` int64 ``(batch,)`` counts the tokens of each solution; ``angles`` float32
-    ``(batch,)`` is None where the phase does not rotate.
+    ``(batch,)`` is None where the phase does not rotate; ``pieces`` are the micro-batches of
+    each rank, as positions in the batch.
     """
 
     samples: Samples
     path_lengths: NDArray[np.int64]
     angles: NDArray[np.float32] | None
+    pieces: list[list[NDArray[np.int64]]]
 
     @property
     def problem_tokens(self) -> int:
@@ -38,12 +46,11 @@ class GlobalBatch:
         """Solution tokens that are predicted: every token of a path but the first."""
         return int((self.path_lengths - 1).sum())
 
-    def computed_tokens(self, pieces: int) -> tuple[int, int]:
-        """Return problem and solution tokens with padding, when the batch is cut into ``pieces``."""
-        rows = len(self.path_lengths) // pieces
-        problem = (self.samples.sizes + 1).reshape(pieces, rows).max(1).sum()
-        solution = (self.path_lengths - 1).reshape(pieces, rows).max(1).sum()
-        return int(problem) * rows, int(solution) * rows
+    def computed_tokens(self) -> tuple[int, int]:
+        """Return problem and solution tokens with padding, over the micro-batches of all ranks."""
+        pieces = [piece for mine in self.pieces for piece in mine]
+        found = [computed_tokens(self.samples.sizes[p], self.path_lengths[p]) for p in pieces]
+        return sum(problem for problem, _ in found), sum(solution for _, solution in found)
 
 
 class SampleStream:
@@ -51,126 +58,123 @@ class SampleStream:
 
     Parameters
     ----------
-    city
-        The city of the labels.
     curriculum
         Which samples each step shows.
-    tables
-        The labels of each size, with the rows that ``curriculum`` uses only.
+    cache
+        The labels of all sizes of the curriculum.
     rotation
         Turn each sample about the depot by its own random angle.
+    ranks
+        Processes that share a step.
+    micro_batch, micro_tokens
+        Samples and tokens that a rank takes at once at most: see `model.micro_batches`.
     """
 
     def __init__(
-        self, city: City, curriculum: Curriculum, tables: Mapping[int, LabelTable], rotation: bool
+        self,
+        curriculum: Curriculum,
+        cache: LabelCache,
+        rotation: bool,
+        *,
+        ranks: int = 1,
+        micro_batch: int | None = None,
+        micro_tokens: int | None = None,
     ) -> None:
-        self.curriculum, self.tables, self.rotation = curriculum, tables, rotation
-        self._delta = city.xy - city.xy[DEPOT]
-
-    @classmethod
-    def load(
-        cls, store: Store, dataset: str, city: City, curriculum: Curriculum, rotation: bool
-    ) -> SampleStream:
-        """Return the stream with its labels read from ``store``, one size after the other."""
-        tables = {}
-        for size in range(curriculum.smallest, curriculum.last + 1):
-            count = curriculum.counts[size - curriculum.smallest]
-            table = load_table(store, dataset, size, limit=count)
-            rows = curriculum.subset(size)
-            tables[size] = table if len(rows) == count else _take(table, rows)
-        return cls(city, curriculum, tables, rotation)
+        self.curriculum, self.cache, self.rotation = curriculum, cache, rotation
+        self.ranks, self.micro_batch, self.micro_tokens = ranks, micro_batch, micro_tokens
 
     def global_batch(self, step: int) -> GlobalBatch:
-        """Return the samples of ``step`` in ``1..steps``, rows numbered as in ``tables``."""
-        drawn = self.curriculum.global_batch(step)
-        rows, path_lengths = drawn.rows.copy(), np.empty(len(drawn.rows), dtype=np.int64)
-        for size, here in _by_size(drawn):
-            if self.curriculum.trunc is not None:
-                rows[here] = np.searchsorted(self.curriculum.subset(size), rows[here])
-            offsets = self.tables[size].offsets
-            path_lengths[here] = offsets[rows[here] + 1] - offsets[rows[here]]
+        """Return the samples of ``step`` in ``1..steps``, and how the ranks share them."""
+        samples = self.curriculum.global_batch(step)
+        path_lengths = np.empty(len(samples.rows), dtype=np.int64)
+        for size, here in _by_size(samples.sizes):
+            offsets, rows = self.cache.labels(size).offsets, samples.rows[here]
+            path_lengths[here] = offsets[rows + 1] - offsets[rows]
+        pieces = micro_batches(
+            samples.sizes,
+            path_lengths,
+            ranks=self.ranks,
+            order=self.curriculum.order,
+            samples=self.micro_batch,
+            tokens=self.micro_tokens,
+        )
         angles = self.curriculum.angles(step) if self.rotation else None
-        return GlobalBatch(Samples(drawn.sizes, rows), path_lengths, angles)
+        return GlobalBatch(samples, path_lengths, angles, pieces)
 
-    def tensors(self, batch: GlobalBatch, part: slice) -> Batch:
-        """Return samples ``part`` of ``batch``, padded to the longest of them.
+    def tensors(self, batch: GlobalBatch, rows: NDArray[np.int64]) -> Batch:
+        """Return the samples at ``rows`` of ``batch``, padded to the longest of them.
 
-        Rotation moves the start of the plane's angles, so the list of routes is rolled to
-        begin with the route whose centroid has the smallest angle in [0, 2 pi) as the network
-        sees it.
+        Routes are in the order of the unrotated frame: see `model.features.rolled_path`.
         """
-        samples = Samples(batch.samples.sizes[part], batch.samples.rows[part])
-        lengths, path_lengths = samples.sizes + 1, batch.path_lengths[part]
-        angles = None if batch.angles is None else batch.angles[part]
-        ids = np.zeros((len(lengths), lengths.max()), dtype=np.int64)
+        sizes, path_lengths = batch.samples.sizes[rows], batch.path_lengths[rows]
+        ids = np.zeros((len(rows), sizes.max() + 1), dtype=np.int64)
         demands = np.zeros(ids.shape, dtype=np.float32)
-        capacity = np.empty(len(lengths), dtype=np.float32)
-        nodes = np.zeros((len(lengths), path_lengths.max()), dtype=np.int64)
-        for size, here in _by_size(samples):
-            table, rows = self.tables[size], samples.rows[here]
-            ids[here, 1 : size + 1] = table.ids[rows]
-            demands[here, 1 : size + 1] = table.demands[rows]
-            capacity[here] = table.capacities[rows]
-            inside = np.zeros(nodes.shape, dtype=bool)
-            inside[here] = np.arange(nodes.shape[1]) < path_lengths[here, None]
-            nodes[inside] = table.paths[_ranges(table.offsets, rows)]
-        if angles is not None:
-            nodes = self._rolled(nodes, path_lengths, angles)
-        path = _positions(ids, lengths, nodes)
-        arrays = (ids, demands, capacity, lengths, path, path_lengths)
-        angle = None if angles is None else torch.from_numpy(angles)
-        return replace(Batch(*(torch.from_numpy(a) for a in arrays)), angle=angle)
+        capacity = np.empty(len(rows), dtype=np.float32)
+        path = np.empty((len(rows), path_lengths.max()), dtype=np.int64)
+        columns = np.arange(path.shape[1])
+        for size, here in _by_size(sizes):
+            labels, at = self.cache.labels(size), batch.samples.rows[rows[here]]
+            ids[here, 1 : size + 1] = labels.ids[at]
+            demands[here, 1 : size + 1] = labels.demands[at]
+            capacity[here] = labels.capacities[at]
+            # A path ends at the depot, position 0: its last token again and again is the padding.
+            starts, lasts = labels.offsets[at, None], labels.offsets[at + 1, None] - 1
+            path[here] = labels.paths[np.minimum(starts + columns, lasts)]
+        return Batch(
+            ids=torch.from_numpy(ids),
+            demands=torch.from_numpy(demands),
+            capacity=torch.from_numpy(capacity),
+            lengths=torch.from_numpy(sizes + 1),
+            path=torch.from_numpy(path),
+            path_lengths=torch.from_numpy(path_lengths),
+            angle=None if batch.angles is None else torch.from_numpy(batch.angles[rows]),
+            padded=bool(sizes.min() < sizes.max()),
+        )
 
-    def _rolled(
-        self, nodes: NDArray[np.int64], lengths: NDArray[np.int64], angles: NDArray[np.float32]
-    ) -> NDArray[np.int64]:
-        """Return the paths with their routes in the order of the rotated frame."""
-        columns = np.arange(nodes.shape[1])
-        ends = lengths[:, None] - 1  # where the last depot of each path stands
-        starts = (nodes == DEPOT) & (columns < ends)  # the depot in front of each route
-        route = starts.cumsum(1) - 1 + np.arange(len(nodes))[:, None] * len(columns)
-        delta = self._delta[nodes]
-        sums = [
-            np.bincount(route.ravel(), weights=delta[..., k].ravel(), minlength=nodes.size) for k in (0, 1)
-        ]
-        angle = np.arctan2(sums[1], sums[0])[route] + angles[:, None]
-        seen = np.where(starts, np.mod(angle, 2 * np.pi), np.inf)
-        shift = seen.argmin(1)[:, None]
-        source = np.where(columns < ends, (columns + shift) % ends, columns)
-        return np.take_along_axis(nodes, source, axis=1)
+    def steps(
+        self, first: int, last: int, rank: int, ahead: bool = False
+    ) -> Iterator[tuple[GlobalBatch, list[Batch]]]:
+        """Yield the steps ``first..last`` with the micro-batches of ``rank``.
 
+        Parameters
+        ----------
+        ahead
+            Prepare the next steps in a thread, in memory that a GPU can read, while the
+            device computes. Without a GPU the thread would take the cores from the network.
+        """
+        if not ahead:
+            for step in range(first, last + 1):
+                yield self._prepared(step, rank)
+            return
+        coming: deque[Future[tuple[GlobalBatch, list[Batch]]]] = deque()
+        gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
+        with ThreadPoolExecutor(1, initializer=_use_gpu, initargs=(gpu,)) as worker:
+            for step in range(first, last + 1):
+                coming.append(worker.submit(self._pinned, step, rank))
+                if len(coming) > _AHEAD:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
 
-def _positions(
-    ids: NDArray[np.int64], lengths: NDArray[np.int64], nodes: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return where each of ``nodes`` stands among the ascending ``ids`` of its instance."""
-    pad = int(ids.max()) + 1  # larger than any node: every row stays ascending
-    keys = np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, pad)
-    base = np.arange(len(ids))[:, None]
-    found = np.searchsorted((keys + base * (pad + 1)).ravel(), (nodes + base * (pad + 1)).ravel())
-    return found.reshape(nodes.shape) - base * ids.shape[1]
+    def _prepared(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
+        batch = self.global_batch(step)
+        return batch, [self.tensors(batch, rows) for rows in batch.pieces[rank]]
 
-
-def _by_size(samples: Samples) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    for size in np.unique(samples.sizes):
-        yield int(size), np.flatnonzero(samples.sizes == size)
-
-
-def _ranges(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return offsets[r], ..., offsets[r + 1] - 1 for each r of ``rows``, on end."""
-    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
+    def _pinned(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
+        batch, mine = self._prepared(step, rank)
+        return batch, [piece.pinned() for piece in mine] if torch.cuda.is_available() else mine
 
 
-def _take(table: LabelTable, rows: NDArray[np.int64]) -> LabelTable:
-    lengths = table.offsets[rows + 1] - table.offsets[rows]
-    return LabelTable(
-        n=table.n,
-        ids=table.ids[rows],
-        demands=table.demands[rows],
-        capacities=table.capacities[rows],
-        paths=table.paths[_ranges(table.offsets, rows)],
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        costs=table.costs[rows],
-    )
+def _use_gpu(gpu: int | None) -> None:
+    """Let this thread use ``gpu``: a new one would open the first, whichever is its rank's."""
+    if gpu is not None:
+        torch.cuda.set_device(gpu)
+
+
+def _by_size(sizes: NDArray[np.int64]) -> Iterator[tuple[int, slice | NDArray[np.int64]]]:
+    """Yield each size and where it stands."""
+    if (sizes == sizes[0]).all():
+        yield int(sizes[0]), slice(None)
+        return
+    for size in np.unique(sizes):
+        yield int(size), np.flatnonzero(sizes == size)

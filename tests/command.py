@@ -52,7 +52,9 @@ class Workplace:
 
     def environment(self, **changes: str) -> dict[str, str]:
         """Return the environment of a command: nothing of Prefect's and Ray's from outside."""
-        return _environment(PREFECT_HOME=str(self.prefect), MCVRP_STORE=str(self.store)) | changes
+        cache = self.folder / "cache"
+        places = {"PREFECT_HOME": self.prefect, "MCVRP_STORE": self.store, "MCVRP_CACHE": cache}
+        return _environment(**{name: str(place) for name, place in places.items()}) | changes
 
     def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
         """Run Python to its end."""

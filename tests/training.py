@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from model.instances import InstanceStream
-from model.problem import City, Instance, Solution, canonical, cost
+from model.problem import City, cost
 from storage.labels import write_labels
 from storage.layout import label_shard
 from storage.schemas import SOLVED, Label
 from storage.store import Store
 from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
-
-
-def sweep(city: City, instance: Instance) -> Solution:
-    """Return routes that pick customers by their angle until the vehicle is full: feasible, not good."""
-    order = np.argsort(city.angles[instance.ids.astype(np.int64)])
-    routes: list[list[int]] = []
-    room = 0
-    for k in order:
-        demand = int(instance.demands[k])
-        if demand > room:
-            routes.append([])
-            room = instance.capacity
-        routes[-1].append(int(instance.ids[k]))
-        room -= demand
-    return canonical(city, Solution.of(routes))
+from tests.sweep import sweep
 
 
 def write_dataset(store: Store, city: City, sizes: range, count: int, name: str = "tiny") -> None:
@@ -50,7 +34,9 @@ def small_spec(**changes: object) -> TrainSpec:
         "network": NetworkSpec(dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.1),
         "phases": (
             PhaseSpec(name="I", first=20, last=22, trunc=24, trains="encoder", lr=0.01),
-            PhaseSpec(name="II", first=22, last=22, lr=0.005, warmup=4, tail=0.3, rotation=True),
+            PhaseSpec(
+                name="II", first=22, last=22, schedule="knee", lr=0.005, warmup=4, tail=0.3, rotation=True
+            ),
         ),
         "batch": 12,
         "checkpoint_every": 5,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from pathlib import Path
 
 from model.problem import City
 from storage.metrics import read_metrics
@@ -39,7 +40,7 @@ def main() -> None:
                 batch=64,
                 **case,
             )
-            train_phase(store, city, spec, "II")
+            train_phase(store, city, spec, "II", Path(folder, "cache"))
             rates = [row.tokens_per_second for row in read_metrics(store, run, "II")]
             print(f"{case}: {statistics.median(rates):,.0f} tokens/s")
 

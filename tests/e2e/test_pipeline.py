@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -18,7 +19,10 @@ from model.problem import infeasibility
 from storage.checkpoints import latest_checkpoint, load_weights
 from storage.cities import load_city
 from storage.labels import load_table, read_table, shards
+from storage.layout import phase_dir, run_losses
+from storage.metrics import read_metrics
 from storage.models import load_model
+from storage.registry import pointer
 from storage.schemas import table_labels
 from storage.store import Store
 from tests.command import Workplace
@@ -78,8 +82,21 @@ def test_the_model_is_of_the_city_and_of_the_presets_size(store: Store) -> None:
     model, card = load_model(store, "smoke")
     assert card.city_id == load_city(store, "smoke").city_id
     assert (card.run, card.dataset) == ("smoke", "smoke")
+    assert pointer(store, "smoke", "champion").version == card.version
     assert sum(p.numel() for p in model.parameters()) > 0
     assert not model.training
+
+
+def test_training_can_be_watched(store: Store) -> None:
+    """Held-out labels of every size, their gap where the decoder learns, the losses in three forms."""
+    for n in SPEC.label.sizes:
+        assert len(load_table(store, "smoke-held-out", n)) == SPEC.label.held_out
+    for phase in SPEC.train.phases:
+        rows = read_metrics(store, "smoke", phase.name)
+        assert [row.step for row in rows] == list(range(1, SPEC.curriculum(phase.name).steps + 1))
+        assert math.isnan(rows[-1].greedy_gap) == (phase.trains == "encoder")
+        assert any("tfevents" in path for path in store.list(phase_dir("smoke", phase.name)))
+    assert store.exists(run_losses("smoke"))
 
 
 def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
@@ -119,7 +136,13 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
     states = Counter(state for _, state in place.recorded("task_run").elements())
     assert set(states) == {"COMPLETED"}
     tasks = {name for name, _ in place.recorded("task_run")}
-    assert {"make city smoke", "solve n=20–22", "publish model smoke", "compare smoke"} <= tasks
+    assert {
+        "make city smoke",
+        "solve n=20–22",
+        "solve held-out n=20–22",
+        "publish model smoke",
+        "compare smoke",
+    } <= tasks
     assert {"train I", "train II-A", "train II-B", "train II-C", "write report smoke"} <= tasks
     assert place.processes() == []
 

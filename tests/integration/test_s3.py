@@ -19,6 +19,7 @@ import pytest
 from model.errors import McvrpError
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
+from storage import layout
 from storage.checkpoints import (
     CheckpointState,
     Moments,
@@ -32,6 +33,7 @@ from storage.checkpoints import (
 from storage.cities import load_city, save_city
 from storage.lease import Holder, holding
 from storage.models import export_model, load_model, versions
+from storage.registry import enrol, point, pointer, promote
 from storage.store import Store, StoreError
 
 
@@ -253,6 +255,20 @@ def test_cities_checkpoints_models_and_metrics_come_back(store: Store) -> None:
     assert export_model(store, "m", latest, dataset="d", rotation_trained=False) == card
     assert versions(store, "m") == [1]
     assert load_model(store, "m")[1] == card
+
+
+def test_aliases_move_by_compare_and_swap_in_either_kind_of_store(store: Store) -> None:
+    """The first is champion, the challenger takes its place, and who looked before that is refused."""
+    for version in (1, 2):
+        store.put_json(layout.model_card("m", version), {})
+        enrol(store, "m", version)
+    champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
+    assert (champion.version, challenger.version) == (1, 2)
+    promote(store, "m", champion, challenger)
+    assert pointer(store, "m", "champion").version == 2
+    assert pointer(store, "m", "challenger").version is None
+    with pytest.raises(McvrpError, match="is version 2 now, it was version 1"):
+        point(store, "m", "champion", 1, champion)
 
 
 def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:

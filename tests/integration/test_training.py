@@ -2,27 +2,28 @@
 
 import math
 import os
-import pickle
 import signal
 import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from flows.interrupt import descendants
 from model.errors import McvrpError
 from model.features import CityTable
 from model.loss import losses
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City, philox_key
-from storage.checkpoints import latest_checkpoint, load_moments, load_weights
+from storage import layout
+from storage.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
+from storage.label_cache import LabelCache
 from storage.metrics import read_metrics
-from storage.store import Store
-from tasks.train import train_phase
+from storage.store import Store, StoreUnavailable
+from tasks import train as stage
+from tasks.progress import Progress
+from tasks.train_cluster import run_cluster
 from tasks.train_stream import SampleStream
 from tests.training import small_spec, write_dataset
 
@@ -67,23 +68,38 @@ class Stopped(Exception):
 @pytest.fixture
 def here(device):
     """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
-    from tasks.train_loop import run_rank
+    from tasks.train_loop import prepare, run_rank
 
-    def launcher(stop_at=None):
+    def launcher(stop_at=None, hear=lambda event: None):
         def launch(job, progress):
             def report(event):
+                hear(event)
                 if event["event"] == "step" and event["step"] == stop_at:
                     raise Stopped
 
-            run_rank(job, 0, device, report)
+            with prepare(job, report) as labels:
+                run_rank(job, labels, 0, device, report)
 
         return launch
 
     return launcher
 
 
+def train_phase(store, city, spec, name, launch=None):
+    return stage.train_phase(store, city, spec, name, Path(f"{store.uri}-cache"), launch)
+
+
 def train_all(store, city, spec, launch):
     return [train_phase(store, city, spec, phase.name, launch) for phase in spec.phases]
+
+
+def stream_of(store, spec, phase):
+    """Return the stream of ``phase`` as one rank has it."""
+    fingerprint = latest_checkpoint(store, spec.run, phase).origin.fingerprint
+    counts = dict.fromkeys(spec.sizes(phase), COUNT)
+    cache = LabelCache.open(Path(f"{store.uri}-cache"), store, spec.dataset, fingerprint, counts)
+    curriculum = spec.curriculum(phase, tuple(counts.values()), fingerprint)
+    return SampleStream(curriculum, cache, spec.phase(phase).rotation)
 
 
 def rows(store, run, phase="II", names=LOSSES):
@@ -134,11 +150,10 @@ def test_losses_and_gradients_are_those_of_the_whole_batch(store, city, here, ze
         spec = small_spec(run=run, network=NO_DROPOUT, phases=(phase,), micro_batch=micro, zero=zero)
         train_phase(store, city, spec, "only", here())
     state = latest_checkpoint(store, "whole", "only")
-    curriculum = spec.curriculum("only", (COUNT,) * 3, state.origin.fingerprint)
-    stream = SampleStream.load(store, "tiny", city, curriculum, rotation=True)
+    stream = stream_of(store, spec.model_copy(update={"run": "whole"}), "only")
     torch.manual_seed(philox_key("weights", "1") % 2**63)
     network = FmMcvrp(NetworkConfig(**state.origin.network))
-    found = losses(network, CityTable.of(city), stream.tensors(stream.global_batch(1), slice(0, 12)))
+    found = losses(network, CityTable.of(city), stream.tensors(stream.global_batch(1), np.arange(12)))
     expected = [float((s.loss_sum / s.tokens).detach()) for s in (found.problem, found.solution)]
     whole, pieces = (rows(store, run, "only", (*LOSSES, "gradient_norm")) for run in ("whole", "pieces"))
     np.testing.assert_allclose(whole[0, [2, 4]], expected, rtol=1e-6)
@@ -151,15 +166,15 @@ def test_adam_sees_the_learning_rate_and_the_decay_of_the_specification(store, c
     spec = small_spec(network=NO_DROPOUT, weight_decay=0.1, clip=0.2)
     train_phase(store, city, spec, "I", here())
     final = latest_checkpoint(store, "small", "I")
-    curriculum = spec.curriculum("I", (COUNT,) * 3, final.origin.fingerprint)
-    stream = SampleStream.load(store, "tiny", city, curriculum, rotation=False)
+    stream = stream_of(store, spec, "I")
     torch.manual_seed(philox_key("weights", "1") % 2**63)
     network, table = FmMcvrp(NetworkConfig(**final.origin.network)), CityTable.of(city)
     parameters = network.encoder_parameters()
     adam = torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1)
     norms = []
-    for step in range(1, curriculum.steps + 1):
-        found = losses(network, table, stream.tensors(stream.global_batch(step), slice(0, 12)), False).problem
+    for step in range(1, stream.curriculum.steps + 1):
+        batch = stream.tensors(stream.global_batch(step), np.arange(12))
+        found = losses(network, table, batch, False).problem
         adam.zero_grad()
         (found.loss_sum / found.tokens).backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, 0.2)))
@@ -204,7 +219,7 @@ def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
     phase = small_spec().phases[0].model_copy(update={"lr": 1e30})
     spec = small_spec(phases=(phase,), checkpoint_every=1, log_every=5)
     with pytest.raises(
-        McvrpError, match=r"no finite number at step \d+ \(last good checkpoint: .*lower lr than 1e"
+        McvrpError, match=r"no finite number, at step \d+ .*last good checkpoint: .*with an lr below 1e"
     ):
         train_phase(store, city, spec, "I", here())
     state = latest_checkpoint(store, "small", "I")
@@ -212,51 +227,85 @@ def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
         assert all(np.isfinite(array).all() for array in load_weights(store, state).values())
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
-def test_two_ranks_killed_and_gone_on_with_as_one(store, city, here, tmp_path):
-    """SIGKILL of the run leaves no process; one rank goes on from the checkpoint with the same losses."""
-    phases = (small_spec().phases[1].model_copy(update={"name": "only", "passes": 40}),)
-    spec = small_spec(run="killed", network=NO_DROPOUT, phases=phases, ranks=2, zero=1, checkpoint_every=20)
-    script = (
-        "from tests.integration.test_training import *; import sys, pickle;"
-        "store, city, spec = pickle.loads(bytes.fromhex(sys.argv[1]));"
-        "train_phase(store, city, spec, 'only')"
-    )
-    command = [sys.executable, "-c", script, pickle.dumps((store, city, spec)).hex()]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
-    )
-    try:
-        wait_for(lambda: latest_checkpoint(store, "killed", "only") is not None, process)
-        ranks = descendants(process.pid)
-        assert len(ranks) >= 3  # a launcher and two ranks
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    wait_for(lambda: not any(alive(pid) for pid in ranks))
-    stood = latest_checkpoint(store, "killed", "only")
-    assert 0 < stood.step < stood.steps
-    short = stood.step + 10
-    with pytest.raises(Stopped):
-        train_phase(store, city, spec.model_copy(update={"ranks": 1, "zero": 0}), "only", here(short))
-    whole = spec.model_copy(update={"run": "whole", "ranks": 1, "zero": 0, "checkpoint_every": 1})
-    with pytest.raises(Stopped):
-        train_phase(store, city, whole, "only", here(short))
-    names = (*LOSSES, "gradient_norm")
-    one, two = rows(store, "whole", "only", names), rows(store, "killed", "only", names)
-    assert len(two) == stood.step
-    np.testing.assert_allclose(two, one[: stood.step], rtol=1e-5)
+def test_watching_a_phase_does_not_change_it(store, city, here):
+    """With and without a held-out set: the same losses and weights, and a gap every so many steps."""
+    write_dataset(store, city, range(20, 23), 2, "apart")
+    store.put_json(layout.label_spec("apart"), {"split": "valid"})
+    train_all(store, city, small_spec(run="alone"), here())
+    train_all(store, city, small_spec(run="watched", held_out="apart", held_out_every=3), here())
+    for phase in ("I", "II"):
+        np.testing.assert_array_equal(rows(store, "alone", phase), rows(store, "watched", phase))
+        alone, watched = (latest_checkpoint(store, run, phase) for run in ("alone", "watched"))
+        assert alone.files == watched.files
+    steps, gaps = rows(store, "watched", "II", ("step", "greedy_gap")).T
+    assert steps[~np.isnan(gaps)].tolist() == [3, 6, 7]
+    assert np.isnan(rows(store, "watched", "I", ("greedy_gap",))).all()
+    assert store.exists(layout.run_losses("watched"))
+
+
+def test_a_loss_that_diverges_stops_the_phase(store, city, here):
+    """A learning rate that spoils the network: worse than guessing for too long, said in one sentence."""
+    phase = small_spec().phases[0].model_copy(update={"lr": 10.0, "passes": 8})
+    spec = small_spec(phases=(phase,), diverged_after=20)
+    named = r"has diverged: .* on problem tokens.*last good checkpoint: .*step-"
+    with pytest.raises(McvrpError, match=named):
+        train_phase(store, city, spec, "I", here())
+    assert latest_checkpoint(store, "small", "I").step >= 15
+
+
+def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, monkeypatch):
+    """While it does not take a checkpoint the run waits and says so; it ends as if nothing had been."""
+    train_phase(store, city, small_spec(run="whole"), "I", here())
+    silences = iter([True, True])
+
+    def save(*arguments):
+        if next(silences, False):
+            raise StoreUnavailable("no answer")
+        return save_checkpoint(*arguments)
+
+    monkeypatch.setattr("tasks.train_loop.save_checkpoint", save)
+    monkeypatch.setattr("tasks.patience._FIRST_WAIT", 0.01)
+    heard = []
+    train_phase(store, city, small_spec(run="delayed"), "I", here(hear=heard.append))
+    assert [e["message"] for e in heard if e["event"] == "waiting"] == [
+        "waiting for the store: no answer"
+    ] * 2
+    np.testing.assert_array_equal(rows(store, "delayed", "I"), rows(store, "whole", "I"))
+    one, two = (latest_checkpoint(store, run, "I") for run in ("whole", "delayed"))
+    assert one.files == two.files
 
 
 @pytest.mark.slow
-def test_two_ray_workers_train_what_one_rank_trains(store, city, here):
-    """Ray Train starts the same ranks: the losses of two workers are those of a single rank."""
+def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
+    """Ray Train starts the same ranks, again after one was killed: the losses are those of a single rank."""
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
-    spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1)
+    spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
     train_phase(store, city, spec, "only", here())
+    left = [1]  # kills
+
+    class Killing(Progress):
+        def update(self, done, note=None):
+            super().update(done, note)
+            if done >= 3 and left:
+                left.pop()
+                workers = [pid for pid in descendants(os.getpid()) if "RayTrainWorker" in title(pid)]
+                os.kill(workers[0], signal.SIGKILL)
+
+    def launch(job, progress):
+        run_cluster(job, Killing(progress.label, progress.total, progress.unit, progress.done))
+
     on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
-    train_phase(store, city, spec.model_copy(update=on_ray), "only")
+    train_phase(store, city, spec.model_copy(update=on_ray), "only", launch)
+    assert not left
+    assert "started again from step" in capsys.readouterr().err
     np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
+
+
+def title(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def test_what_a_rank_refuses_reaches_the_user(store, city, here):
@@ -270,36 +319,3 @@ def test_what_a_rank_refuses_reaches_the_user(store, city, here):
         train_phase(store, city, spec, "I")
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
-
-
-def wait_for(condition, process=None, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        assert process is None or process.poll() is None, "the run ended early"
-        time.sleep(0.1)
-
-
-def descendants(pid):
-    children = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    found, queue = [], [pid]
-    while queue:
-        young = children.get(queue.pop(), [])
-        found += young
-        queue += young
-    return found
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False

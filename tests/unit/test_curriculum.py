@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from model.curriculum import Curriculum
 from model.errors import McvrpError
+from model.problem import philox_order
 
 
 def curriculum(counts, first, last, batch, **options):
@@ -83,6 +84,21 @@ def test_any_step_can_be_asked_for_first():
             assert pairs(again.global_batch(step)) == batches[step - 1]
 
 
+def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch):
+    """Where batches of a window are of several sets, none of them sorts a set of millions again."""
+    calls = []
+
+    def counted(key, stream, count):
+        calls.append(count)
+        return philox_order(key, stream, count)
+
+    monkeypatch.setattr("model.curriculum.philox_order", counted)
+    phase = curriculum([100] * 3, 20, 22, 10, order="bucketed")
+    for step in range(1, phase.steps + 1):
+        phase.global_batch(step)
+    assert sorted(calls) == [60, 100, 200, 300]  # the batches of the only window, and three sets
+
+
 def test_streams_differ_and_passes_are_shuffled_anew():
     """Another seed, and another pass over the same set, give another order."""
     one = curriculum([300], 20, 20, 100, passes=2)
@@ -102,6 +118,7 @@ def test_truncated_subsets_are_shared_by_phases_with_the_same_name():
 def test_a_batch_of_the_stream_is_what_it_always_was():
     """Golden values: a change here breaks the resume of every run that exists."""
     assert pairs(curriculum([100] * 3, 20, 22, 4).global_batch(30)) == GOLDEN_BATCH
+    assert pairs(curriculum([100] * 3, 20, 22, 4, order="bucketed").global_batch(30)) == GOLDEN_BUCKET
     np.testing.assert_allclose(curriculum([100] * 3, 20, 22, 4).angles(30), GOLDEN_ANGLES, rtol=1e-6)
 
 
@@ -143,4 +160,5 @@ def test_impossible_phases_are_refused(first, last, batch, match):
 
 
 GOLDEN_BATCH = [(21, 45), (21, 19), (20, 51), (21, 36)]
+GOLDEN_BUCKET = [(20, 85), (20, 31), (20, 34), (20, 99)]
 GOLDEN_ANGLES = [0.8349341154098511, 0.2614831030368805, 1.454047679901123, 3.6521589756011963]

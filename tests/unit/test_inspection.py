@@ -133,7 +133,7 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
     text = card_markdown(carded, "d")
     assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text
-    monkeypatch.setattr("flows.card._LARGEST", 100)
+    monkeypatch.setattr("flows.pictures._LARGEST", 100)
     assert carded.url(figure_path("d", "cost")) in card_markdown(carded, "d")
     assert card_markdown(carded, "bare") == ""
 

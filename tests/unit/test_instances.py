@@ -32,6 +32,8 @@ GOLDEN = [
     ("train", 400, 0, "f641c5652b4a71ac"),
     ("test", 20, 0, "18cf9165b0efadcf"),
     ("test", 1000, 3, "f9c854d626ac1cb2"),
+    ("valid", 20, 0, "0e0dc13ba695da3c"),
+    ("valid", 400, 5, "fb2a2fe0b4bcccc8"),
 ]
 
 
@@ -67,7 +69,7 @@ def reference(city: City, seed: int, split: str, rules: Rules, n: int, i: int) -
     st.integers(20, 60),
     st.integers(0, 2**40),
     st.integers(0, 2**40),
-    st.sampled_from(["train", "test"]),
+    st.sampled_from(["train", "valid", "test"]),
     st.sampled_from([Rules(), Rules((2, 5)), Rules((1, 1), (8, 8))]),
 )
 def test_an_instance_agrees_with_the_definition(n: int, i: int, seed: int, split: str, rules: Rules) -> None:
@@ -96,6 +98,7 @@ def test_streams_are_unrelated() -> None:
         InstanceStream(CITY, 1, "train")(20, 1),
         InstanceStream(CITY, 1, "train")(21, 0),
         InstanceStream(CITY, 1, "test")(20, 0),
+        InstanceStream(CITY, 1, "valid")(20, 0),
         InstanceStream(CITY, 2, "train")(20, 0),
         InstanceStream(other, 1, "train")(20, 0),
     ]

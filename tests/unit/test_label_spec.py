@@ -219,3 +219,19 @@ def test_a_solver_worker_starts_light(module: str) -> None:
     root = Path(__file__).parents[2]
     asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
     assert asked.stdout.strip() == "[]"
+
+
+def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
+    """Same sizes and budget, another split, its own name; asking for it does not change the dataset."""
+    plain = spec(budget="thrifty")
+    assert plain.datasets == (plain,)
+    asked = spec(budget="thrifty", held_out=4)
+    whole, apart = asked.datasets
+    assert whole == asked
+    assert whole.identity(CITY) == plain.identity(CITY)
+    assert whole.recipe(CITY) == plain.recipe(CITY)
+    assert (apart.dataset, apart.split, apart.count, apart.sizes) == ("d-held-out", "valid", 4, plain.sizes)
+    assert LabelSpec.model_validate(apart.model_dump()) == apart
+    assert {**apart.identity(CITY), "split": "train"} == plain.identity(CITY)
+    with pytest.raises(ValidationError, match="held_out = 4 goes with split train, not test"):
+        spec(held_out=4, split="test")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from model.features import CityTable, problem_features, solution_features
 from model.loss import losses
@@ -70,7 +75,7 @@ def test_micro_batches_add_up_to_the_whole(model: FmMcvrp, city: City, pairs: Pa
             assert part.solution is not None
             loss = part.problem.loss_sum + part.solution.loss_sum
             loss.backward()
-            total += float(loss)
+            total += float(loss.detach())
         return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
     whole, parts = run([pairs]), run([pairs[:1], pairs[1:4], pairs[4:]])
@@ -86,3 +91,76 @@ def test_phase_one_touches_no_decoder_parameter(model: FmMcvrp, city: City, pair
     result.problem.loss_sum.backward()
     trained = {id(p) for p in model.parameters() if p.grad is not None}
     assert trained == {id(p) for p in model.encoder_parameters()}
+
+
+def alike(pairs: Pairs) -> Pairs:
+    """Return the pairs of the first size: their instances need no padding, their solutions may."""
+    return [pair for pair in pairs if pair[0].n == pairs[0][0].n]
+
+
+def test_instances_of_one_size_need_no_mask(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """The loss of an unpadded batch is that of the same batch called padded."""
+    table, batch = CityTable.of(city), batch_of(alike(pairs))
+    masked = losses(model, table, replace(batch, padded=True))
+    free = losses(model, table, replace(batch, padded=False))
+    for a, b in ((masked.problem, free.problem), (masked.solution, free.solution)):
+        assert a is not None
+        assert b is not None
+        torch.testing.assert_close(a.loss_sum, b.loss_sum, rtol=1e-6, atol=0)
+        assert a.correct == b.correct
+
+
+def test_attention_gets_no_mask_without_padding(
+    model: FmMcvrp, city: City, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No attention call of an unpadded batch has a mask, so that flash attention can take it."""
+    masks = []
+
+    def attention(*args: torch.Tensor, attn_mask: torch.Tensor | None = None, **rest: Any) -> torch.Tensor:
+        masks.append(attn_mask)
+        return exact(*args, attn_mask=attn_mask, **rest)
+
+    exact = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
+    losses(model, CityTable.of(city), replace(batch_of(alike(pairs)), padded=False))
+    assert masks == [None] * (2 + 2 * 2)  # encoder layers, and two calls a decoder layer
+    masks.clear()
+    losses(model, CityTable.of(city), batch_of(pairs))
+    assert sum(mask is not None for mask in masks) == 2 + 2  # all but the causal ones
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_instances_of_one_size_take_flash_attention(city: City, pairs: Pairs) -> None:
+    """In bf16 on a GPU an unpadded batch runs forward and backward where flash attention alone is allowed."""
+    config = NetworkConfig(61, dim=32, heads=2, encoder_layers=1, decoder_layers=1, ff=64)
+    batch = replace(batch_of(alike(pairs)), padded=False).to("cuda")
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), torch.autocast("cuda", torch.bfloat16):
+        found = losses(FmMcvrp(config).to("cuda").train(), CityTable.of(city, "cuda"), batch)
+        assert found.solution is not None
+        (found.problem.loss_sum + found.solution.loss_sum).backward()
+
+
+@pytest.mark.parametrize("angle", [None, 1.0])
+def test_the_loss_never_waits_for_the_device(city: City, pairs: Pairs, angle: float | None) -> None:
+    """On the meta device, which has no values to wait for, loss and gradients are computed all the same."""
+    with torch.device("meta"):
+        model = FmMcvrp(NetworkConfig(61, dim=32, heads=4, encoder_layers=1, decoder_layers=1, ff=64))
+    result = losses(model, CityTable.of(city, "meta"), batch_of(pairs, angle).to("meta"))
+    assert result.solution is not None
+    (result.problem.loss_sum + result.solution.loss_sum).backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_padding_of_a_path_has_no_gradient(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Gradients stay numbers where a padded path has no node left to go to, and change with no padding."""
+    table, batch = CityTable.of(city), batch_of(pairs)
+    longer = replace(batch, path=F.pad(batch.path, (0, 9)))
+    gradients = []
+    for b in (batch, longer):
+        model.zero_grad()
+        found = losses(model, table, b).solution
+        assert found is not None
+        found.loss_sum.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[0].isfinite().all()
+    torch.testing.assert_close(gradients[0], gradients[1], atol=2e-3, rtol=1e-4)

@@ -13,7 +13,7 @@ from model.errors import McvrpError
 from model.instances import InstanceStream
 from model.problem import Instance
 from storage import layout
-from storage.overlap import Keys, dataset_keys, datasets, opposite_datasets
+from storage.overlap import Keys, dataset_keys, datasets, other_datasets
 from storage.store import Store
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.benchmark_unseen import require_unseen
@@ -67,15 +67,16 @@ def test_a_dataset_has_the_keys_of_its_spec(store: Store) -> None:
     assert len(dataset_keys(store, "a", 55).index) == 0
 
 
-def test_datasets_of_the_other_split_are_found(store: Store) -> None:
+def test_datasets_of_other_splits_are_found(store: Store) -> None:
     """Of the same city only; a dataset whose spec is damaged is left to its own verification."""
     make_dataset(store, label_spec())
     make_dataset(store, label_spec(dataset="t", split="test"))
+    make_dataset(store, label_spec(dataset="v", split="valid"))
     store.put(layout.label_spec("broken"), b"{")
-    assert datasets(store) == ["broken", "d", "t"]
-    assert opposite_datasets(store, CITY.city_id, "train") == ["t"]
-    assert opposite_datasets(store, CITY.city_id, "test") == ["d"]
-    assert opposite_datasets(store, "another", "test") == []
+    assert datasets(store) == ["broken", "d", "t", "v"]
+    assert other_datasets(store, CITY.city_id, "train") == ["t", "v"]
+    assert other_datasets(store, CITY.city_id, "test") == ["d", "v"]
+    assert other_datasets(store, "another", "test") == []
 
 
 def test_a_file_that_cannot_be_read_is_named(store: Store) -> None:

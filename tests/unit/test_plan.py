@@ -87,3 +87,32 @@ def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
     assert plan.label.by_budget["converged"] < 2 / 3 * plan.label.core_hours
     assert "converged" in plan_text(plan)
     assert make_plan(load_preset("laptop", []), "laptop").label.by_budget == {}
+
+
+def test_what_is_held_out_is_counted() -> None:
+    """Beside the instances to train on; its labels cost time and bytes, its name no step."""
+    with_it, without = (
+        make_plan(load_preset("laptop", changes), "laptop", cores=2)
+        for changes in ([], ["label.held_out=0", "train.held_out="])
+    )
+    assert with_it.label.held_out == 5 * 40
+    assert without.label.held_out == 0
+    assert with_it.label.instances == without.label.instances
+    assert with_it.label.core_hours / without.label.core_hours == pytest.approx(1 + 40 / 12_000)
+    assert "and 200 held out" in plan_text(with_it)
+    assert "held out" not in plan_text(without)
+    assert with_it.phases == without.phases
+
+
+def test_the_gpu_preset_fits_its_promise() -> None:
+    """A city of 500, about 25 M parameters, labels of 60 MB at most."""
+    plan = make_plan(load_preset("gpu"), "gpu", cores=16)
+    assert plan.customers == 500
+    assert plan.parameters == pytest.approx(25e6, rel=0.02)
+    assert plan.label.bytes < 60e6
+
+
+def test_the_papers_labels_are_40_gb_on_each_machine_that_trains() -> None:
+    """The plan says what the machines' own copies take."""
+    plan = make_plan(load_preset("paper"), "paper", cores=2)
+    assert plan.label.cache_bytes == pytest.approx(40.4e9, rel=0.01)

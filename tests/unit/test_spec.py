@@ -18,16 +18,16 @@ def refusal(name: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["laptop", "paper", "smoke"])
+@pytest.mark.parametrize("name", ["gpu", "laptop", "paper", "smoke"])
 def test_every_preset_of_the_application_is_valid(name: str) -> None:
     """A preset that comes with the application loads, and keeps to a name of its own in the store."""
     spec = load_preset(name)
     assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
 
 
-def test_there_are_three_presets() -> None:
-    """The presets that the README names are there."""
-    assert preset_names() == ["laptop", "paper", "smoke"]
+def test_the_presets_are_there() -> None:
+    """The presets that the README names."""
+    assert preset_names() == ["gpu", "laptop", "paper", "smoke"]
 
 
 def test_the_paper_preset_has_the_papers_figures() -> None:
@@ -125,7 +125,10 @@ def test_set_without_a_value_goes_back_to_the_default() -> None:
         ("train.phases.3.last=30", ["train.phases.3.last = 30", "labels are made for 20 to 22 customers"]),
         ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
         ("train.dataset=other", ["train.dataset = 'other' is not the labelled one ('smoke')"]),
-        ("label.split=test", ["label.split", "must not learn"]),
+        ("label.split=test", ["held_out = 4 goes with split train, not test"]),
+        ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only where label.held_out is"]),
+        ("train.held_out=other", ["train.held_out = 'other' is not the labelled one ('smoke-held-out')"]),
+        ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
         ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower train.batch"]),
     ],
 )
@@ -133,6 +136,15 @@ def test_a_bad_field_is_named_in_one_sentence(override: str, said: list[str]) ->
     """The sentence names the field, what was found and what was expected."""
     sentence = refusal("smoke", override)
     assert all(part in sentence for part in said), sentence
+
+
+def test_labels_of_another_split_are_not_learnt_from() -> None:
+    """What a model is measured on or watched by is not its training data."""
+    apart = ("label.held_out=0", "train.held_out=")
+    for split in ("test", "valid"):
+        said = f"label.split = '{split}': a model must not learn"
+        assert said in refusal("smoke", f"label.split={split}", *apart)
+    assert load_preset("smoke", apart).train.held_out is None
 
 
 def test_sizes_without_a_capacity_rule_are_refused() -> None:
@@ -145,7 +157,7 @@ def test_sizes_without_a_capacity_rule_are_refused() -> None:
 def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
     """A near miss gets the nearest name, anything else the list."""
     assert "did you mean laptop?" in refusal("laptp")
-    assert "laptop, paper, smoke" in refusal("zzz")
+    assert "gpu, laptop, paper, smoke" in refusal("zzz")
 
 
 def test_files_are_presets_too(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.summary import aligned, aligned_table, label_figures, plain
+from flows.summary import aligned, aligned_table, label_figures, phase_figures, plain
 from tasks.labels import LabelSummary
+from tasks.train import PhaseSummary
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
@@ -46,3 +47,18 @@ def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
     """Speed is new labels over solver time, and absent where nothing was solved."""
     assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
     assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
+
+
+def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
+    """An unfinished phase tells its step; the held-out gap is there where it was measured."""
+    figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
+    assert figures["steps"] == "10 of 30"
+    assert figures["greedy gap, held out"] == "7.50 %"
+    assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
+
+
+def test_held_out_labels_are_told() -> None:
+    """Where there are any: how many, in which dataset."""
+    held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
+    figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
+    assert figures["held out"] == "8 labels, dataset d-held-out"

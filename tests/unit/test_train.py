@@ -1,22 +1,36 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
-from model.errors import McvrpError
+from model.errors import IncompleteError, McvrpError
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
 from storage.checkpoints import CheckpointState, Moments, save_checkpoint
 from storage.metrics import StepMetrics, read_metrics, write_metrics
 from storage.models import load_model, model_card, versions
 from storage.store import Store
-from tasks.train import PhaseSpec, TrainSpec, _default_ranks, publish, train, train_phase
-from tasks.train_launch import follow_event, run_local
+from tasks import train as stage
+from tasks.progress import Progress
+from tasks.train import PhaseSpec, PhaseSummary, TrainSpec, publish, until_complete
+from tasks.train_job import OF_ANY_RANK, RanksDiedError, ranks_died, refused
+from tasks.train_launch import _last_error, follow_event, run_local
 from tests.training import small_spec, write_dataset
+
+UNUSED = Path("/nowhere")  # the cache of labels: no launcher here reads any
+
+
+def train(store, city, spec, launch):
+    return stage.train(store, city, spec, UNUSED, launch)
+
+
+def train_phase(store, city, spec, name, launch):
+    return stage.train_phase(store, city, spec, name, UNUSED, launch)
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +45,14 @@ def store(tmp_path, city):
     return store
 
 
-def pretend(job, progress):
-    """Finish the phase of ``job`` without training it; each phase adds 1 to every weight."""
+def pretend(job, progress, step=None):
+    """Train the phase of ``job`` up to ``step`` without training it; each phase adds 1 to every weight."""
     steps = job.spec.curriculum(job.phase, job.counts, "").steps
     network = FmMcvrp(NetworkConfig(**job.origin.network))
-    count = 2.0 if job.start else 1.0
+    count = 2.0 if job.phase == "II" else 1.0
     weights = {name: np.full(p.shape, count, np.float32) for name, p in network.named_parameters()}
-    state = CheckpointState(job.spec.run, job.phase, steps, steps, steps, job.origin, {"problem_loss": 1.0})
+    at = steps if step is None else step
+    state = CheckpointState(job.spec.run, job.phase, at, steps, at, job.origin, {"problem_loss": 1.0})
     save_checkpoint(job.store, state, weights, Moments({}, {}))
 
 
@@ -154,11 +169,10 @@ def test_missing_labels_are_listed_with_the_command_that_makes_them(store, city)
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(store, city):
-    """The batch has to be a multiple of ranks times micro-batch."""
+    """The batch has to be a multiple of the ranks, whatever they take at once."""
     with pytest.raises(McvrpError, match="batch = 12 cannot be shared by 5 ranks: give a multiple of 5"):
         train_phase(store, city, small_spec(ranks=5), "I", forbidden)
-    with pytest.raises(McvrpError, match="2 ranks of micro_batch 4: give a multiple of 8"):
-        train_phase(store, city, small_spec(ranks=2, micro_batch=4), "I", forbidden)
+    train_phase(store, city, small_spec(ranks=2, micro_batch=4), "I", pretend)
 
 
 def test_more_ranks_than_cores_are_refused(store, city):
@@ -177,7 +191,7 @@ def test_more_ranks_than_cores_are_refused(store, city):
 def test_ranks_by_default_share_the_batch(monkeypatch, batch, cores, ranks):
     """Without a GPU there is a rank a core, as long as each has 32 samples of a whole batch."""
     monkeypatch.setattr("tasks.train._gpus", lambda: 0)
-    assert _default_ranks(small_spec(batch=batch), cores) == ranks
+    assert stage._default_ranks(small_spec(batch=batch), cores) == ranks
 
 
 @pytest.mark.parametrize(
@@ -223,12 +237,138 @@ def test_metrics_survive_the_store(store):
 
 def test_progress_shows_both_losses():
     """Each report of rank 0 moves the bar; a loss that is not trained is not shown."""
-    from tasks.progress import Progress
-
     progress = Progress("train I", 100, "steps")
     event = {"event": "step", "step": 7, "problem_loss": 1.25, "solution_loss": 0.5, "tokens_per_second": 1e4}
     assert follow_event(event, progress) is None
     assert (progress.done, progress.note) == (7, "loss 1.250 + 0.500, 10,000 tokens/s")
     follow_event({**event, "solution_loss": None}, progress)
     assert progress.note == "loss 1.250, 10,000 tokens/s"
-    assert follow_event({"event": "refused", "message": "no"}, progress) == "no"
+    follow_event({"event": "preparing", "done": 2, "sizes": 3}, progress)
+    assert (progress.done, progress.note) == (7, "labels of 2 of 3 sizes are here")
+
+
+def test_a_refusal_stays_what_it_was_on_its_way_from_a_rank():
+    """Sentence and exit code come through, from every rank."""
+    for error in (McvrpError("no"), IncompleteError("the store is silent")):
+        event = json.loads(json.dumps(refused(error)))
+        found = follow_event(event, Progress("train I", 100, "steps"))
+        assert (type(found), str(found)) == (type(error), str(error))
+        assert event["event"] in OF_ANY_RANK
+
+
+# Jobs and restarts
+
+
+def test_jobs_follow_each_other_until_the_phase_is_complete(store, city):
+    """Each job goes on from where the one before ended; together they are one summary."""
+    ends = iter([4, 5, 12])
+
+    def a_while(job, progress):
+        assert job.ends_at is not None
+        pretend(job, progress, next(ends) if job.phase == "I" else None)
+
+    spec = small_spec(max_hours=1)
+    first = train_phase(store, city, spec, "I", a_while)
+    assert (first.began_at, first.step, first.steps, first.complete) == (0, 4, 12, False)
+    summary = train(store, city, spec, a_while)
+    assert [(p.began_at, p.step, p.complete) for p in summary.phases] == [(4, 12, True), (0, 7, True)]
+
+
+def test_the_time_of_all_jobs_is_the_phase_s():
+    """Seconds add up, the start is the first job's, and each job hears its number."""
+    numbers = []
+
+    def job(number):
+        numbers.append(number)
+        return PhaseSummary("I", 10 * number, 30, 300, 10 * (number - 1), 1.5, {})
+
+    assert until_complete(job) == PhaseSummary("I", 30, 30, 300, 0, 4.5, {})
+    assert numbers == [1, 2, 3]
+
+
+def dying(steps):
+    """Return a launcher whose ranks die at each of ``steps`` in turn, saved there, and then finish."""
+    left = iter(steps)
+    starts = []
+
+    def launch(job, progress):
+        starts.append(progress.done)
+        for step in left:
+            if step > progress.done:
+                pretend(job, progress, step)
+            raise ranks_died(job, "Signal 9 (SIGKILL) received by PID 7", "a.log")
+        pretend(job, progress)
+
+    return launch, starts
+
+
+def test_dead_ranks_are_started_again_from_the_last_checkpoint(store, city, capsys):
+    """As long as checkpoints are added they may die any number of times, and each time is told."""
+    launch, starts = dying([2, 4, 4, 6, 6])
+    assert train_phase(store, city, small_spec(restarts=2), "I", launch).complete
+    assert starts == [0, 2, 4, 4, 6, 6]
+    told = [line for line in capsys.readouterr().err.splitlines() if "SIGKILL" in line]
+    assert len(told) == 5
+    assert "the log is a.log; started again from step 2 (try 1 of 2 to get further)" in told[0]
+    assert "a lower train.micro_tokens needs less" in told[0]
+    assert "from step 6 (try 2 of 2" in told[4]
+
+
+@pytest.mark.parametrize(("restarts", "tries"), [(0, 1), (2, 3)])
+def test_ranks_that_only_die_are_given_up(store, city, restarts, tries):
+    """Without a new checkpoint there are so many restarts and no more; the error names where it stands."""
+    launch, starts = dying([0] * 10)
+    with pytest.raises(RanksDiedError, match="run again to go on from the start of the phase"):
+        train_phase(store, city, small_spec(restarts=restarts), "I", launch)
+    assert len(starts) == tries
+
+
+def test_a_refusal_is_not_tried_again(store, city):
+    """What a user has to mend, and a store that has been silent for long, end the job at once."""
+    for error in (McvrpError("no"), IncompleteError("the store is silent")):
+        starts = []
+
+        def launch(job, progress, error=error, starts=starts):
+            starts.append(job)
+            raise error
+
+        with pytest.raises(type(error), match=str(error)):
+            train_phase(store, city, small_spec(), "I", launch)
+        assert len(starts) == 1
+
+
+def test_one_process_at_a_time_trains_a_run(store, city):
+    """A second driver of the same run is refused while the first is at it, and not afterwards."""
+
+    def second(job, progress):
+        with pytest.raises(McvrpError, match="run 'small' is being trained by process"):
+            train_phase(store, city, small_spec(), "I", forbidden)
+        pretend(job, progress)
+
+    assert train_phase(store, city, small_spec(), "I", second).complete
+    assert not store.exists("training/small/lease.json")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "reason"),
+    [
+        # torch.distributed.run's summary comes last, and knows the signal
+        (
+            [
+                "[rank0]: RuntimeError: Connection closed by peer",
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+                "  traceback : Signal 9 (SIGKILL) received by PID 7",
+            ],
+            1,
+            "Signal 9 (SIGKILL) received by PID 7",
+        ),
+        # ranks whose launcher died see each other go
+        (["[rank0]: RuntimeError: Connection closed by peer"], -9, "its launcher was killed by SIGKILL"),
+        (["warming up", "done"], 3, "exit code 3"),
+    ],
+)
+def test_the_reason_of_an_early_end_is_what_happened_first(tmp_path, lines, code, reason):
+    """A signal counts for more than the errors of those who noticed."""
+    log = tmp_path / "log"
+    log.write_text("\n".join(lines))
+    assert _last_error(log, code) == reason

@@ -2,14 +2,18 @@ import numpy as np
 import pytest
 import torch
 
-from model.problem import City, Solution, route_angles
+from model.features import Batch, CityTable, rolled_path
+from model.problem import City, Instance, Solution, route_angles
+from storage.label_cache import LabelCache
 from storage.labels import load_table
+from storage.manifest import fingerprint
 from storage.store import Store
 from tasks.train_stream import SampleStream
 from tests.training import small_spec, write_dataset
 from tests.unit.conftest import batch_of
 
 COUNT = 30
+TENSORS = ("ids", "demands", "capacity", "lengths", "path", "path_lengths")
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +28,21 @@ def store(tmp_path_factory, city):
     return store
 
 
-def stream_of(store, city, phase):
-    curriculum = small_spec().curriculum(phase, (COUNT,) * 3, "data")
-    return SampleStream.load(store, "tiny", city, curriculum, rotation=phase == "II")
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory, store):
+    counts = dict.fromkeys(range(20, 23), COUNT)
+    folder = tmp_path_factory.mktemp("cache")
+    with LabelCache.open(folder, store, "tiny", fingerprint(store, "tiny"), counts) as cache:
+        yield cache
+
+
+def stream_of(cache, phase, order="paper", **sharing):
+    curriculum = small_spec(order=order).curriculum(phase, (COUNT,) * 3, "data")
+    return SampleStream(curriculum, cache, rotation=phase == "II", **sharing)
 
 
 def stored(store, city, samples):
     """Return the instances and solutions of ``samples``, read row by row."""
-    from model.problem import Instance
-
     found = []
     for size, row in zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True):
         table = load_table(store, "tiny", size)
@@ -43,23 +53,26 @@ def stored(store, city, samples):
 
 
 @pytest.mark.parametrize("step", [1, 5, 12])
-def test_tensors_are_the_stored_rows(store, city, step):
+@pytest.mark.parametrize("order", ["paper", "bucketed"])
+def test_tensors_are_the_stored_rows(store, city, cache, step, order):
     """Phase I: the batch equals one built slowly from the rows that the curriculum names."""
-    stream = stream_of(store, city, "I")
+    stream = stream_of(cache, "I", order)
     batch = stream.global_batch(step)
     pairs = stored(store, city, stream.curriculum.global_batch(step))
-    expected, found = batch_of(pairs), stream.tensors(batch, slice(0, 12))
-    for name in ("ids", "demands", "capacity", "lengths", "path", "path_lengths"):
+    expected, found = batch_of(pairs), stream.tensors(batch, np.arange(12))
+    for name in TENSORS:
         assert torch.equal(getattr(found, name), getattr(expected, name)), name
+        assert getattr(found, name).dtype == getattr(expected, name).dtype
     assert found.angle is None
+    assert found.padded == (len({instance.n for instance, _ in pairs}) > 1)
     assert batch.problem_tokens == sum(instance.n + 1 for instance, _ in pairs)
     assert batch.solution_tokens == sum(len(solution.path) - 1 for _, solution in pairs)
 
 
 @pytest.mark.parametrize("step", [1, 7])
-def test_rotated_routes_start_where_the_rotated_plane_does(store, city, step):
+def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, step):
     """Phase II: the routes are those of the label, ordered by angle in the frame that the network sees."""
-    stream = stream_of(store, city, "II")
+    stream = stream_of(cache, "II")
     batch = stream.global_batch(step)
     angles = stream.curriculum.angles(step).astype(np.float64)
     turned_pairs = []
@@ -71,30 +84,51 @@ def test_rotated_routes_start_where_the_rotated_plane_does(store, city, step):
         turned = Solution(tuple(solution.routes[k] for k in np.argsort(seen)))
         rolled += turned != solution
         turned_pairs.append((instance, turned))
-    expected, found = batch_of(turned_pairs), stream.tensors(batch, slice(0, 12))
-    assert torch.equal(found.path, expected.path)
+    expected, found = batch_of(turned_pairs), stream.tensors(batch, np.arange(12))
+    path = rolled_path(CityTable.of(city), found.ids, found.path, found.path_lengths, found.angle)
+    assert torch.equal(path, expected.path)
     assert rolled > 0
     np.testing.assert_array_equal(found.angle.numpy(), stream.curriculum.angles(step))
 
 
-def test_a_part_is_a_part_of_the_whole(store, city):
-    """Cut for a rank, a batch has the same samples; only padding differs, and its count is right."""
-    stream = stream_of(store, city, "II")
+@pytest.mark.parametrize("order", ["paper", "bucketed"])
+@pytest.mark.parametrize("sharing", [{}, {"ranks": 2, "micro_batch": 4}, {"ranks": 3, "micro_tokens": 100}])
+def test_the_ranks_pieces_are_the_global_batch(cache, order, sharing):
+    """However it is cut, a batch has the same samples; only padding differs, and its count is right."""
+    whole = stream_of(cache, "II", order)
+    stream = stream_of(cache, "II", order, **sharing)
     batch = stream.global_batch(3)
-    whole = stream.tensors(batch, slice(0, 12))
-    parts = [stream.tensors(batch, slice(at, at + 3)) for at in range(0, 12, 3)]
-    for row in range(12):
-        part, place = parts[row // 3], row % 3
-        n, tokens = int(whole.lengths[row]), int(whole.path_lengths[row])
-        assert torch.equal(part.ids[place, :n], whole.ids[row, :n])
-        assert torch.equal(part.path[place, :tokens], whole.path[row, :tokens])
-        assert part.angle[place] == whole.angle[row]
-    problem, solution = batch.computed_tokens(4)
-    assert problem == sum(part.ids.numel() for part in parts)
-    assert solution == sum(part.path.numel() - len(part.path) for part in parts)
+    everything = whole.tensors(whole.global_batch(3), np.arange(12))
+    problem = solution = 0
+    seen = []
+    for rank in range(stream.ranks):
+        pieces = next(stream.steps(3, 3, rank))[1]
+        for rows, part in zip(batch.pieces[rank], pieces, strict=True):
+            for place, row in enumerate(rows.tolist()):
+                n, tokens = int(everything.lengths[row]), int(everything.path_lengths[row])
+                assert torch.equal(part.ids[place, :n], everything.ids[row, :n])
+                assert torch.equal(part.path[place, :tokens], everything.path[row, :tokens])
+                assert part.angle[place] == everything.angle[row]
+            seen += rows.tolist()
+            problem += part.ids.numel()
+            solution += part.path.numel() - len(part.path)
+            assert part.padded == bool((part.lengths < part.ids.shape[1]).any())
+            assert order == "paper" or not part.padded
+    assert sorted(seen) == list(range(12))
+    assert batch.computed_tokens() == (problem, solution)
 
 
-def test_a_truncated_phase_keeps_its_subset_only(store, city):
-    """Phase I holds 24 of the 30 rows of each size in memory."""
-    assert {len(table) for table in stream_of(store, city, "I").tables.values()} == {24}
-    assert {len(table) for table in stream_of(store, city, "II").tables.values()} == {COUNT}
+def test_steps_prepared_ahead_are_the_same(cache):
+    """A thread that works ahead changes nothing; a fault in it is a fault of the stream."""
+    stream = stream_of(cache, "II", ranks=2, micro_batch=3)
+    plain, ahead = (list(stream.steps(2, 6, 1, ahead)) for ahead in (False, True))
+    assert len(plain) == len(ahead) == 5
+    for (batch, pieces), (again, copies) in zip(plain, ahead, strict=True):
+        assert batch.computed_tokens() == again.computed_tokens()
+        assert all(_same(a, b) for a, b in zip(pieces, copies, strict=True))
+    with pytest.raises(IndexError):
+        list(stream.steps(stream.curriculum.steps, stream.curriculum.steps + 1, 0, True))
+
+
+def _same(one: Batch, other: Batch) -> bool:
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in (*TENSORS, "angle"))

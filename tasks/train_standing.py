@@ -1,0 +1,103 @@
+"""Where the phases of a run stand, and whether that fits what is asked: checked before a rank starts."""
+
+from __future__ import annotations
+
+from model.errors import McvrpError
+from model.problem import City
+from storage.checkpoints import CheckpointState, Origin, latest_checkpoint
+from storage.labels import shards
+from storage.layout import phase_dir
+from storage.manifest import fingerprint
+from storage.store import Store
+from tasks.train_spec import TrainSpec
+
+
+def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
+    """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
+    network = {"classes": city.customers + 1, **spec.network.model_dump()}
+    return Origin(city.city_id, data, network, spec.recipe(name), parent)
+
+
+def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
+    """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
+    before = spec.before(name)
+    parent = finished(store, spec, before.name, f"phase {name!r}") if before else None
+    data = fingerprint(store, spec.dataset)
+    origin = origin_of(city, spec, name, data, parent.weights_sha256 if parent else "")
+    if parent:
+        theirs = Origin(
+            parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
+        )
+        check_origin(store, parent, origin, theirs)
+    return parent, origin
+
+
+def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:
+    """Return the last checkpoint of the phase ``name``; McvrpError where it is not finished."""
+    state = latest_checkpoint(store, spec.run, name)
+    if state is None or not state.complete:
+        where = f"stands at step {state.step:,} of {state.steps:,}" if state else "has not begun"
+        raise McvrpError(
+            f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {where}: "
+            f"run mcvrp train --phase {name}"
+        )
+    return state
+
+
+def check_origin(store: Store, state: CheckpointState, wanted: Origin, found: Origin | None = None) -> None:
+    """Raise McvrpError if ``state`` is of something else than ``wanted``; names the first difference."""
+    differences = (found or state.origin).differences(wanted)
+    if differences:
+        name, theirs, ours = differences[0]
+        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
+        raise McvrpError(
+            f"phase {state.phase!r} of run {state.run!r} was trained with {name} = {theirs}, "
+            f"now it is {ours}{more}: name the run differently or delete "
+            f"{store.url(phase_dir(state.run, state.phase))}"
+        )
+
+
+def check_shares(spec: TrainSpec, ranks: int) -> None:
+    """Raise McvrpError unless the ranks' shares of a batch are equal."""
+    if spec.batch % ranks:
+        raise McvrpError(
+            f"train.batch = {spec.batch} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+
+
+def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+    """Return how many labels there are of each size of the phase, from the smallest up."""
+    sizes = spec.sizes(name)
+    if sizes[-1] > city.customers:
+        raise McvrpError(
+            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
+        )
+    rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
+    for shard in shards(store, spec.dataset):
+        footer = shard.footer
+        if footer.city_id != city.city_id:
+            raise McvrpError(
+                f"the labels {store.url(shard.path)} are of city {footer.city_id}, not of city {city.city_id}"
+            )
+        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
+            rows[footer.n] += footer.rows
+            reached[footer.n] = footer.row_stop
+    missing = [size for size, count in rows.items() if not count]
+    if missing:
+        raise McvrpError(
+            f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
+            f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
+            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}"
+        )
+    return tuple(rows.values())
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return ascending numbers as a person writes them: "20-24, 30"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)

@@ -1,0 +1,129 @@
+"""Instances a second: what the training stream gives on one core, and what training takes on one core or GPU.
+
+Run as `python -m tests.benchmarks.bench_stream`; takes about two minutes. Nothing gates on it.
+The stream draws, cuts and gathers global batches of 256; features and rotation are the device's
+work. Training is the engine's whole step on micro-batches of the same stream. Rates are those of
+the median step.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from torch import Tensor
+
+from model.curriculum import Curriculum, Order
+from model.features import CityTable
+from model.network import FmMcvrp, NetworkConfig
+from model.problem import City
+from storage.label_cache import LabelCache
+from storage.manifest import fingerprint
+from storage.store import Store
+from tasks.train_distributed import distributed
+from tasks.train_engine import Engine, EngineOptions
+from tasks.train_stream import SampleStream
+from tests.training import write_dataset
+
+SIZES = (20, 50, 100, 200, 400)
+MIXED = range(20, 51)
+ROWS, BATCH = 512, 256
+MICRO_TOKENS = 2048  # a step of the larger network takes a second
+SECONDS = 2.0
+NETWORKS = {
+    "laptop (d=64, 3+3)": NetworkConfig(1001, dim=64, heads=4, encoder_layers=3, decoder_layers=3, ff=256),
+    "d=256, 4+4": NetworkConfig(1001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024),
+}
+
+
+def main() -> None:
+    """Print a table with a line for each size, and the stream's rates on sizes that are mixed."""
+    city = City.uniform(1000, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(f"{folder}/store")
+        for n in SIZES:
+            write_dataset(store, city, range(n, n + 1), ROWS)
+        write_dataset(store, city, MIXED, ROWS // 8, "mixed")
+        join()
+        with (
+            opened(folder, store, "tiny", dict.fromkeys(SIZES, ROWS)) as cache,
+            opened(folder, store, "mixed", dict.fromkeys(MIXED, ROWS // 8)) as mixed,
+            distributed(cores=1) as device,
+        ):
+            engines = {name: engine(config, CityTable.of(city, device)) for name, config in NETWORKS.items()}
+            print(f"{'n':>8} {'stream':>10}" + "".join(f" {name:>20} {'ratio':>7}" for name in engines))
+            for n in SIZES:
+                one = stream(cache, range(n, n + 1), ROWS, "bucketed")
+                alone = rate(one)
+                line = f"{n:>8} {alone:>10,.0f}"
+                for trained in engines.values():
+                    takes = training_rate(trained, one)
+                    line += f" {takes:>20,.1f} {alone / takes:>7,.0f}"
+                print(line, flush=True)
+            for order in ("paper", "bucketed"):
+                alone = rate(stream(mixed, MIXED, ROWS // 8, order))
+                print(f"{'20-50':>8} {alone:>10,.0f} {order}")
+
+
+def opened(folder: str, store: Store, dataset: str, counts: dict[int, int]) -> LabelCache:
+    """Return the cache of ``dataset``."""
+    return LabelCache.open(Path(folder), store, dataset, fingerprint(store, dataset), counts)
+
+
+def stream(cache: LabelCache, sizes: range, rows: int, order: Order) -> SampleStream:
+    """Return a long stream of all ``sizes`` together."""
+    counts = (rows,) * len(sizes)
+    phase = Curriculum(counts, sizes[0], sizes[-1], sizes[-1], BATCH, ("bench",), passes=20_000, order=order)
+    return SampleStream(phase, cache, rotation=True, micro_tokens=MICRO_TOKENS)
+
+
+def rate(source: SampleStream) -> float:
+    """Return how many instances a second ``source`` gives."""
+    return BATCH / median_seconds(source.steps(1, source.curriculum.steps, 0))
+
+
+def training_rate(trained: Engine, source: SampleStream) -> float:
+    """Return how many instances a second ``trained`` takes."""
+    batch = source.global_batch(1)
+    piece = source.tensors(batch, batch.pieces[0][0])
+
+    def steps() -> Iterator[Tensor]:
+        while True:
+            yield trained.step([piece], batch.problem_tokens, batch.solution_tokens, 1e-4).cpu()
+
+    return len(piece.lengths) / median_seconds(steps())
+
+
+def median_seconds(steps: Iterator[object]) -> float:
+    """Return the median duration of ``steps``, the first of which warms up."""
+    next(steps)
+    durations: list[float] = []
+    while len(durations) < 3 or sum(durations) < SECONDS:
+        began = time.perf_counter()
+        next(steps)
+        durations.append(time.perf_counter() - began)
+    return statistics.median(durations)
+
+
+def engine(config: NetworkConfig, table: CityTable) -> Engine:
+    """Return the engine as the presets of a laptop have it."""
+    options = EngineOptions(train_decoder=True, zero=0, bf16=False, weight_decay=0.01, clip=1.0)
+    return Engine(FmMcvrp(config), table, options)
+
+
+def join() -> None:
+    """Make this process the only rank."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    alone = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in alone.items()} | {"MASTER_ADDR": "127.0.0.1"}
+
+
+if __name__ == "__main__":
+    main()

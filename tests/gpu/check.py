@@ -1,0 +1,188 @@
+"""What a GPU does with the network: is it right, does it take flash attention, and how fast is it?
+
+Run as `python -m tests.gpu.check`; needs torch, numpy and this repository's `model` only. Prints
+Markdown; exits with 1 if something is wrong. See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from model.decoding import Greedy, Nucleus, Strategy, decode
+from model.features import Batch, CityTable
+from model.instances import InstanceStream
+from model.loss import losses
+from model.network import FmMcvrp, NetworkConfig
+from model.problem import City
+from tests.gpu.batches import sweep_batch
+from tests.gpu.flops import H200_BF16, training_flops
+
+SIZES = (20, 50, 100, 200, 400)
+PAPER = NetworkConfig()
+SMALL = NetworkConfig(101, dim=64, heads=4, encoder_layers=2, decoder_layers=2, ff=128)
+CHECKED = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
+SECONDS = 3.0  # of steps for each figure, at most
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check, measure and print; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument(
+        "--small", action="store_true", help="a tiny network: whether this script itself works"
+    )
+    parser.add_argument("--tokens", type=int, default=65_536, help="tokens of a micro-batch")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    given = parser.parse_args(arguments)
+    device = torch.device(given.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "processor"
+    print(f"## {name}, PyTorch {torch.__version__}\n")
+    wrong = check(SMALL if given.small else CHECKED, device)
+    config = SMALL if given.small else PAPER
+    tokens, sizes = (2048, (20, 50)) if given.small else (given.tokens, tuple(given.sizes))
+    print(f"\n### Training, {config.parameters() / 1e6:.0f} M parameters, bf16, dropout {config.dropout}\n")
+    print("| n | compile | batch | tokens/s | TFLOP/s | MFU | peak memory |\n|---|---|---|---|---|---|---|")
+    for compiled in (False,) if given.no_compile else (False, True):
+        train(config, device, sizes, tokens, compiled)
+    print("\n### Decoding, fp32, random weights\n")
+    print("| n | | instances/s | tokens/s |\n|---|---|---|---|")
+    for n in sizes:
+        route(config, device, n, Greedy(), instances=256 if not given.small else 4, samples=1)
+        route(config, device, n, Nucleus(), instances=8 if not given.small else 1, samples=100)
+    print(f"\n{'All is right.' if not wrong else 'WRONG: ' + '; '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+# --- is it right?
+
+
+def check(config: NetworkConfig, device: torch.device) -> list[str]:
+    """Compare losses and gradients with the processor's fp32; return what is wrong."""
+    city = City.uniform(config.classes - 1, 1)
+    net = FmMcvrp(config).eval()  # no dropout: it would differ
+    batches = {
+        "padded, rotated": sweep_batch(city, [20, 23, 31, 50], rotated=True),
+        "one size": sweep_batch(city, [40] * 4),
+    }
+    print("| batch | | loss | gradient |\n|---|---|---|---|")
+    wrong = []
+    for name, batch in batches.items():
+        exact = gradient(net, city, batch, torch.device("cpu"), bf16=False)
+        for bf16, allowed in ((False, 1e-4), (True, 0.05)):
+            loss, grad = gradient(net, city, batch, device, bf16)
+            off = abs(loss / exact[0] - 1), float((grad - exact[1]).norm() / exact[1].norm())
+            kind = f"{name}, {'bf16' if bf16 else 'fp32'}"
+            print(f"| {name} | {'bf16' if bf16 else 'fp32'} | {off[0]:.1e} | {off[1]:.1e} |")
+            if not max(off) < allowed:
+                wrong.append(f"{kind} is off by {max(off):.1e}")
+    try:
+        net.train(device.type == "cuda")  # with dropout, which the processor's flash attention does not know
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # anything else is an error
+            gradient(net, city, batches["one size"], device, bf16=True)
+        print("\nA batch of one size takes flash attention, forward and backward.")
+    except RuntimeError as error:
+        wrong.append(f"no flash attention for a batch of one size: {error}")
+    return wrong
+
+
+def gradient(
+    net: FmMcvrp, city: City, batch: Batch, device: torch.device, bf16: bool
+) -> tuple[float, Tensor]:
+    """Return loss and gradient of ``batch`` on ``device``, the gradient flat and on the processor."""
+    net.to(device).zero_grad(set_to_none=True)
+    loss = scaled_loss(net, CityTable.of(city, device), batch.to(device), bf16)
+    loss.backward()
+    flat = torch.cat([p.grad.flatten().double().cpu() for p in net.parameters() if p.grad is not None])
+    return float(loss.detach()), flat
+
+
+def scaled_loss(net: FmMcvrp, table: CityTable, batch: Batch, bf16: bool) -> Tensor:
+    """Return the sum of both streams' means."""
+    with torch.autocast(table.delta.device.type, torch.bfloat16, enabled=bf16):
+        found = losses(net, table, batch)
+    assert found.solution is not None
+    return found.problem.loss_sum / found.problem.tokens + found.solution.loss_sum / found.solution.tokens
+
+
+# --- how fast is it?
+
+
+def train(
+    config: NetworkConfig, device: torch.device, sizes: tuple[int, ...], tokens: int, compiled: bool
+) -> None:
+    """Print a line for each size: steps of one micro-batch of real tokens, AdamW included."""
+    city = City.uniform(config.classes - 1, 1)
+    table, net = CityTable.of(city, device), FmMcvrp(config).to(device).train()
+    adam = torch.optim.AdamW(net.parameters(), lr=1e-5, fused=True)
+    if compiled:
+        for block in [*net.encoder, *net.decoder]:
+            block.compile(dynamic=True)
+    for n in sizes:
+        rows = max(1, tokens // (2 * n + n // 8 + 2))
+        batch = sweep_batch(city, [n] * rows).to(device)
+        problem, solution = batch.lengths.tolist(), (batch.path_lengths - 1).tolist()
+
+        def step(batch: Batch = batch) -> None:
+            adam.zero_grad(set_to_none=True)
+            scaled_loss(net, table, batch, bf16=True).backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0, foreach=True)
+            adam.step()
+
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        seconds = median_seconds(step, device)
+        flops = sum(training_flops(config, t, s) for t, s in zip(problem, solution, strict=True)) / seconds
+        memory = f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
+        rate = (sum(problem) + sum(solution)) / seconds
+        print(
+            f"| {n} | {'yes' if compiled else 'no'} | {rows} | {rate:,.0f} | {flops / 1e12:.1f} "
+            f"| {flops / H200_BF16:.1%} | {memory} |",
+            flush=True,
+        )
+
+
+def route(
+    config: NetworkConfig, device: torch.device, n: int, strategy: Strategy, instances: int, samples: int
+) -> None:
+    """Print a line: instances and tokens decoded a second."""
+    city = City.uniform(config.classes - 1, 1)
+    net, stream = FmMcvrp(config).to(device).eval(), InstanceStream(city, 1, "test")
+    asked = [stream(n, i) for i in range(instances)]
+    first = decode(net, city, asked[:1], strategy=strategy, samples=min(samples, 2))  # warm up
+    assert len(first) == 1
+    began = time.perf_counter()
+    found = decode(
+        net, city, asked, strategy=strategy, samples=samples, rotations=samples > 1, max_batch=1024
+    )
+    seconds = time.perf_counter() - began
+    tokens = sum(answer.paths.size for answer in found)
+    kind = "greedy" if samples == 1 else f"nucleus, {samples} samples"
+    print(f"| {n} | {kind} | {instances / seconds:,.1f} | {tokens / seconds:,.0f} |", flush=True)
+
+
+def median_seconds(step: Callable[[], None], device: torch.device) -> float:
+    """Return the median duration of ``step`` after three that warm up."""
+    wait = (lambda: torch.cuda.synchronize(device)) if device.type == "cuda" else (lambda: None)
+    for _ in range(3):
+        step()
+    wait()
+    durations: list[float] = []
+    while len(durations) < 3 or (sum(durations) < SECONDS and len(durations) < 50):
+        began = time.perf_counter()
+        step()
+        wait()
+        durations.append(time.perf_counter() - began)
+    return statistics.median(durations)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
