@@ -43,6 +43,7 @@ def distributed(cores: int) -> Iterator[torch.device]:
     )
     try:
         yield device
+        torch.distributed.barrier()  # a rank that leaves while others still talk takes them down
     finally:
         if ours:
             torch.distributed.destroy_process_group()

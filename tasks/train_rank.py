@@ -60,4 +60,6 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # not through the libraries' own farewells, whose threads may abort the process
