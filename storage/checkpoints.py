@@ -203,11 +203,9 @@ def _read_state(store: Store, path: str) -> CheckpointState | None:
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
     kept = {state.folder for state in [*states[-keep:], *_best(states)]}
-    folders = {
-        match.string[: match.end()]
-        for path in store.list(layout.phase_dir(newest.run, newest.phase))
-        if (match := _STEP.search(path))
-    }
+    phase = layout.phase_dir(newest.run, newest.phase)
+    names = (path.removeprefix(f"{phase}/").split("/")[0] for path in store.list(phase))
+    folders = {f"{phase}/{name}" for name in names if _STEP.fullmatch(name)}
     for folder in folders - kept:
         store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
         store.delete(folder)

@@ -42,7 +42,7 @@ class LabelFile:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The labels of one size, N of them, as training reads them.
+    """The labels of one size, N of them, with their costs; what training reads is `storage.flat_labels`.
 
     Parameters
     ----------
@@ -261,6 +261,15 @@ def shards(
                     "move it away"
                 )
             yield file
+
+
+def require_city(store: Store, shard: LabelFile, city: City) -> None:
+    """Raise McvrpError if the labels of ``shard`` are of another city than ``city``."""
+    if shard.footer.city_id != city.city_id:
+        raise McvrpError(
+            f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
+            f"not of city {city.city_id}"
+        )
 
 
 def read_rows(store: Store, dataset: str, n: int, limit: int | None = None) -> Iterator[pa.Table]:

@@ -138,8 +138,7 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     The same config as the latest one's is a publisher that was stopped before its end, or one that
     publishes the same at this moment: all write the same bytes.
     """
-    taken = [path.split("/")[-2] for path in store.list(layout.models_dir(name))]
-    number = max((int(folder) for folder in taken if folder.isdigit()), default=0)
+    number = max(_numbers(store, name), default=0)
     while not _holds(store, layout.model_config(name, number), config):
         number += 1
         if store.put_new(layout.model_config(name, number), config):
@@ -153,9 +152,14 @@ def _holds(store: Store, path: str, data: bytes) -> bool:
 
 def versions(store: Store, name: str) -> list[int]:
     """Return the numbers of the versions of ``name``, ascending."""
-    folders = [path.split("/")[-2] for path in store.list(layout.models_dir(name))]
-    numbers = sorted({int(folder) for folder in folders if folder.isdigit()})
-    return [number for number in numbers if store.exists(layout.model_card(name, number))]
+    return [n for n in sorted(_numbers(store, name)) if store.exists(layout.model_card(name, n))]
+
+
+def _numbers(store: Store, name: str) -> set[int]:
+    """Return the numbers that are taken, by versions and by what has not become one yet."""
+    everything = layout.models_dir(name)
+    folders = (path.removeprefix(f"{everything}/").split("/")[0] for path in store.list(everything))
+    return {int(folder) for folder in folders if folder.isdigit()}
 
 
 def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:

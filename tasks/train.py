@@ -178,6 +178,8 @@ def _outlive(job: RankJob, launch: Launcher, steps: int) -> None:
         standing = latest_checkpoint(job.store, run, phase)
         if standing and standing.complete:  # by whoever was at it before, or by ranks that died afterwards
             return
+        if standing:
+            check_origin(job.store, standing, job.origin)  # it may have come since the phase was checked
         job = replace(job, start=standing or job.start)
         done = standing.step if standing else 0
         try:

@@ -6,6 +6,7 @@ import contextvars
 import os
 import tempfile
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -16,7 +17,7 @@ from ray.util.queue import Empty, Queue
 from model.errors import McvrpError
 from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
-from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refused
+from tasks.train_job import RankJob, ranks_died
 from tasks.train_launch import follow_event
 
 _POLL_SECONDS = 0.5
@@ -28,12 +29,12 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
     Raises
     ------
     McvrpError
-        If a rank refused to go on, or the cluster has fewer cores than ranks.
+        If a rank refused to go on, or the cluster has fewer cores, or GPUs if any, than ranks.
     RanksDiedError
         If a rank failed or its node was lost; names the last checkpoint.
     """
     with ray_session(job.ranks), tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
-        gpus = ray.cluster_resources().get("GPU", 0) >= job.ranks
+        gpus = _on_gpus(job.ranks, int(ray.cluster_resources().get("GPU", 0)))
         reports = Queue(actor_options={"num_cpus": 0})
         trainer = TorchTrainer(
             _worker,
@@ -57,23 +58,23 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
             raise refused_by
 
 
+def _on_gpus(ranks: int, gpus: int) -> bool:
+    """Return whether each rank gets a GPU; where some would and some not, these would hold up those."""
+    if 0 < gpus < ranks:
+        raise McvrpError(f"train.ranks = {ranks}, the Ray cluster has {gpus} GPUs: ask for {gpus} or fewer")
+    return gpus > 0
+
+
 def _worker(config: dict[str, Any]) -> None:
-    from tasks.train_distributed import distributed
-    from tasks.train_loop import prepare, run_rank
+    from tasks.train_loop import take_part
 
-    job, rank = config["job"], int(os.environ["RANK"])
+    def send(event: Mapping[str, Any]) -> None:
+        config["reports"].put(dict(event))
 
-    def report(event: Any) -> None:
-        if rank == 0 or event["event"] in OF_ANY_RANK:
-            config["reports"].put(dict(event))
-
-    try:
-        cores = int(os.environ["LOCAL_WORLD_SIZE"])  # one core a rank
-        with prepare(job, report) as cache, distributed(cores) as device:
-            run_rank(job, cache, rank, device, report)
-    except McvrpError as error:
-        report(refused(error))
-        raise
+    cores = int(os.environ["LOCAL_WORLD_SIZE"])  # one core a rank
+    error = take_part(config["job"], int(os.environ["RANK"]), cores, send)
+    if error:
+        raise error
 
 
 class _Follower:
@@ -106,3 +107,5 @@ class _Follower:
                 self._refusal = follow_event(event, self._progress) or self._refusal
             except McvrpError as error:  # who listens to the progress wants no more of it
                 self._refusal = error
+                self._reports.shutdown(force=True)  # the next report fails, and its rank with it
+                return

@@ -41,9 +41,8 @@ def distributed(cores: int) -> Iterator[torch.device]:
         verbose=False,
         timeout=timedelta(seconds=COLLECTIVE_SECONDS),
     )
-    try:
-        yield device
-        torch.distributed.barrier()  # a rank that leaves while others still talk takes them down
-    finally:
-        if ours:
-            torch.distributed.destroy_process_group()
+    yield device
+    # Not when it fails: then the others may never come, and taking the group down would wait for them.
+    torch.distributed.barrier()  # a rank that leaves while others still talk takes them down
+    if ours:
+        torch.distributed.destroy_process_group()

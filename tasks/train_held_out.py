@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from model.errors import McvrpError
 from model.problem import City, Instance
 from storage import layout
-from storage.labels import load_table, shards
+from storage.labels import load_table, require_city, shards
 from storage.labels import sizes as labelled_sizes
 from storage.store import Store
 from tasks.train_spec import TrainSpec
@@ -48,7 +48,7 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}, "
             f"so that the network may have learnt from it or be benchmarked on it: {mend}"
         )
-    _check_city(store, city, spec.held_out)
+    _require_city(store, city, spec.held_out)
     sizes = spec.sizes(phase)
     if not set(sizes) & set(labelled_sizes(store, spec.held_out)):
         raise McvrpError(
@@ -74,7 +74,7 @@ class HeldOut:
         McvrpError
             If it has none of them, or is of another city.
         """
-        _check_city(store, city, dataset)
+        _require_city(store, city, dataset)
         instances: list[Instance] = []
         costs = []
         for n in labelled_sizes(store, dataset):
@@ -110,10 +110,6 @@ class HeldOut:
         return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))
 
 
-def _check_city(store: Store, city: City, dataset: str) -> None:
+def _require_city(store: Store, city: City, dataset: str) -> None:
     for shard in shards(store, dataset):
-        if shard.footer.city_id != city.city_id:
-            raise McvrpError(
-                f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
-                f"not of city {city.city_id}"
-            )
+        require_city(store, shard, city)

@@ -53,7 +53,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
             try:
                 error = _follow(process, progress)
                 code = process.wait()
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, McvrpError):
                 Path(log).unlink(missing_ok=True)  # the ranks did nothing wrong
                 raise
             finally:

@@ -7,12 +7,15 @@ started them does not matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from model.errors import McvrpError
 from model.features import CityTable
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import philox_key
@@ -21,11 +24,36 @@ from storage.label_cache import LabelCache
 from storage.metrics import StepMetrics
 from tasks.patience import Patience
 from tasks.train_clock import JobClock
+from tasks.train_distributed import distributed
 from tasks.train_engine import Engine, EngineOptions
 from tasks.train_held_out import HeldOut, measured
-from tasks.train_job import RankJob, Report
+from tasks.train_job import OF_ANY_RANK, RankJob, Report, refused
 from tasks.train_log import TrainLog
 from tasks.train_stream import SampleStream
+
+
+def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
+    """Train the phase of ``job`` as ``rank``, with the others; return the error if it was refused.
+
+    Parameters
+    ----------
+    cores
+        Of this machine, which its ranks share.
+    send
+        Takes the reports that are this rank's to make, a refusal among them.
+    """
+
+    def report(event: Mapping[str, Any]) -> None:
+        if rank == 0 or event["event"] in OF_ANY_RANK:
+            send(event)
+
+    try:
+        with prepare(job, report) as cache, distributed(cores) as device:
+            run_rank(job, cache, rank, device, report)
+    except McvrpError as error:
+        report(refused(error))
+        return error
+    return None
 
 
 def prepare(job: RankJob, report: Report) -> LabelCache:

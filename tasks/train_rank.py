@@ -16,9 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.errors import McvrpError
-from tasks.train_job import OF_ANY_RANK, refused
-
 _POLL_SECONDS = 0.5
 
 
@@ -27,25 +24,17 @@ def main() -> int:
     _end_with(os.getppid())
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # DeepSpeed logs to standard output
-    rank = int(os.environ["RANK"])
 
-    def report(event: Mapping[str, Any]) -> None:
-        if rank == 0 or event["event"] in OF_ANY_RANK:
-            channel.write(json.dumps(event) + "\n")
+    def send(event: Mapping[str, Any]) -> None:
+        channel.write(json.dumps(event) + "\n")
 
-    # Imported only now: what these print while they are imported must not reach the channel.
-    from tasks.train_distributed import distributed
-    from tasks.train_loop import prepare, run_rank
+    # Imported only now: what it prints while it is imported must not reach the channel.
+    from tasks.train_loop import take_part
 
-    try:
-        # The launcher's own temporary file: nobody else can have written it.
-        job = pickle.loads(Path(sys.argv[1]).read_bytes())
-        with prepare(job, report) as cache, distributed(job.cores) as device:
-            run_rank(job, cache, rank, device, report)
-    except McvrpError as error:
-        report(refused(error))
-        return error.exit_code
-    return 0
+    # The launcher's own temporary file: nobody else can have written it.
+    job = pickle.loads(Path(sys.argv[1]).read_bytes())
+    error = take_part(job, int(os.environ["RANK"]), job.cores, send)
+    return error.exit_code if error else 0
 
 
 def _end_with(parent: int) -> None:
@@ -60,6 +49,10 @@ def _end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
+    try:
+        code = main()
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
     sys.stderr.flush()
     os._exit(code)  # not through the libraries' own farewells, whose threads may abort the process

@@ -20,12 +20,12 @@ class _Spec(BaseModel):
 class NetworkSpec(_Spec):
     """The shape of the network; the defaults are the paper's. The number of classes is the city's."""
 
-    dim: int = Field(768, ge=1)
-    heads: int = Field(12, ge=1)
-    encoder_layers: int = Field(12, ge=1)
-    decoder_layers: int = Field(12, ge=1)
-    ff: int = Field(3072, ge=1)
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dim: int = Field(768, ge=1, description="Numbers that stand for a token")
+    heads: int = Field(12, ge=1, description="Heads of each attention")
+    encoder_layers: int = Field(12, ge=1, description="Layers that read the problem")
+    decoder_layers: int = Field(12, ge=1, description="Layers that write the solution")
+    ff: int = Field(3072, ge=1, description="Width of each feed-forward layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
 
     @model_validator(mode="after")
     def _divisible(self) -> Self:
@@ -35,24 +35,22 @@ class NetworkSpec(_Spec):
 
 
 class PhaseSpec(_Spec):
-    """One phase of the curriculum (Table 2).
+    """One phase of the curriculum (Table 2): the sets Cr_first, ..., Cr_last in turn.
 
-    The phase shows the sets Cr_first, ..., Cr_last, each once, ``passes`` times over; with
-    ``trunc``, a random subset of that many rows of each size. ``schedule``, ``lr``,
-    ``warmup`` and ``tail`` are those of `model.schedules.Schedule`.
+    ``schedule``, ``lr``, ``warmup`` and ``tail`` are those of `model.schedules.Schedule`.
     """
 
-    name: str = Field(pattern=NAME_PATTERN)
-    first: int = Field(ge=1)
-    last: int = Field(ge=1)
-    trunc: int | None = Field(None, ge=1)
-    passes: int = Field(1, ge=1)
-    trains: Literal["encoder", "both"] = "both"
-    schedule: Kind = "constant"
-    lr: float = Field(gt=0)
-    warmup: int = Field(0, ge=0)
-    tail: float = Field(0.0, ge=0, le=1)
-    rotation: bool = False
+    name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
+    first: int = Field(ge=1, description="Largest size of the first set")
+    last: int = Field(ge=1, description="Largest size of the last set")
+    trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
+    passes: int = Field(1, ge=1, description="How often the sets are gone through")
+    trains: Literal["encoder", "both"] = Field("both", description="encoder, or both: the decoder too")
+    schedule: Kind = Field("constant", description="Of the learning rate: t5, constant, cosine or knee")
+    lr: float = Field(gt=0, description="Largest learning rate")
+    warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
+    tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
+    rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
@@ -70,77 +68,49 @@ class PhaseSpec(_Spec):
 
 
 class TrainSpec(_Spec):
-    """A training run: the fields below `seed` change the result, those below `ranks` do not.
+    """A training run: the fields below `seed` change the result, those below `ranks` do not."""
 
-    Parameters
-    ----------
-    run
-        Names the run's checkpoints and metrics in the store.
-    dataset
-        The labels to learn from.
-    model
-        The name that the finished model gets.
-    smallest
-        The smallest size of every set of the curriculum.
-    batch
-        Samples of a step, over all ranks.
-    order
-        "paper" or "bucketed": see `model.curriculum.Curriculum`.
-    precision
-        "bf16" runs the network in bfloat16 by autocast; weights, gradients and moments stay fp32.
-    ranks
-        Processes that share a step; None takes one a GPU, or else one a core with enough to do.
-    launcher
-        "local" starts the ranks on this machine, "ray" on the Ray cluster.
-    micro_batch, micro_tokens
-        Samples, and problem and solution tokens with their padding, that a rank takes at once at
-        most; None takes its whole share of the batch.
-    compile
-        Compile the network's blocks by torch.compile.
-    zero
-        DeepSpeed's ZeRO stage. Stage 3 would shard weights that 200 M parameters need not shard.
-    max_hours
-        Wall-clock hours after which a job ends with a checkpoint; the next goes on from it.
-    restarts
-        How often in a row the ranks are started again when one died and no checkpoint was added.
-    checkpoint_every, log_every
-        In steps.
-    keep
-        How many checkpoints of a phase are kept, besides the best.
-    held_out, held_out_every
-        Labels of the split "valid" that the network routes greedily every so many steps.
-    diverged_after
-        Steps after which a loss that stays far above what it was ends the run.
-    """
+    run: str = Field("train", pattern=NAME_PATTERN, description="Names checkpoints and metrics in the store")
+    dataset: str = Field(pattern=NAME_PATTERN, description="The labels to learn from")
+    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name that the finished model gets")
+    network: NetworkSpec = Field(NetworkSpec(), description="The shape of the network")
+    phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
+    smallest: int = Field(20, ge=1, description="Smallest size of every set of the curriculum")
 
-    run: str = Field("train", pattern=NAME_PATTERN)
-    dataset: str = Field(pattern=NAME_PATTERN)
-    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN)
-    network: NetworkSpec = NetworkSpec()
-    phases: tuple[PhaseSpec, ...] = Field(min_length=1)
-    smallest: int = Field(20, ge=1)
+    seed: int = Field(1, ge=0, description="Names the weights to begin with, the order and the dropout")
+    batch: int = Field(256, ge=1, description="Samples of a step, over all ranks")
+    order: Order = Field("paper", description="paper: random; bucketed: alike sizes together, less padding")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="bf16: the network by autocast; weights, gradients and moments stay fp32"
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Of AdamW")
+    clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
 
-    seed: int = Field(1, ge=0)
-    batch: int = Field(256, ge=1)
-    order: Order = "paper"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    weight_decay: float = Field(0.01, ge=0)
-    clip: float = Field(1.0, gt=0)
-
-    ranks: int | None = Field(None, ge=1)
-    launcher: Literal["local", "ray"] = "local"
-    micro_batch: int | None = Field(None, ge=1)
-    micro_tokens: int | None = Field(None, ge=1)
-    compile: bool = False
-    zero: Literal[0, 1, 2] = 0
-    max_hours: float | None = Field(None, gt=0)
-    restarts: int = Field(3, ge=0)
-    checkpoint_every: int = Field(1000, ge=1)
-    log_every: int = Field(10, ge=1)
-    keep: int = Field(2, ge=1)
-    held_out: str | None = Field(None, pattern=NAME_PATTERN)
-    held_out_every: int = Field(1000, ge=1)
-    diverged_after: int = Field(1000, ge=1)
+    ranks: int | None = Field(
+        None, ge=1, description="Processes that share a step, else one a GPU, or one a core with enough to do"
+    )
+    launcher: Literal["local", "ray"] = Field("local", description="Ranks on this machine, or on the cluster")
+    micro_batch: int | None = Field(None, ge=1, description="Samples a rank takes at once, else its share")
+    micro_tokens: int | None = Field(
+        None, ge=1, description="Tokens that a rank takes at once, with padding; else its share of the batch"
+    )
+    compile: bool = Field(False, description="Compile the network's blocks by torch.compile")
+    # Stage 3 would shard weights that 200 M parameters need not shard.
+    zero: Literal[0, 1, 2] = Field(0, description="DeepSpeed's ZeRO stage")
+    max_hours: float | None = Field(
+        None, gt=0, description="Hours after which a job ends with a checkpoint; the next goes on from it"
+    )
+    restarts: int = Field(
+        3, ge=0, description="How often in a row ranks that died without a new checkpoint are started again"
+    )
+    checkpoint_every: int = Field(1000, ge=1, description="Steps between two checkpoints")
+    log_every: int = Field(10, ge=1, description="Steps between two rows of metrics")
+    keep: int = Field(2, ge=1, description="Checkpoints of a phase that are kept, besides the best measured")
+    held_out: str | None = Field(
+        None, pattern=NAME_PATTERN, description="Labels of split valid that are routed to watch the training"
+    )
+    held_out_every: int = Field(1000, ge=1, description="Steps until they are routed again")
+    diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from model.errors import McvrpError
 from model.problem import City
 from storage.checkpoints import CheckpointState, Origin, latest_checkpoint
-from storage.labels import shards
+from storage.labels import require_city, shards
 from storage.layout import phase_dir
 from storage.manifest import fingerprint
 from storage.store import Store
@@ -74,11 +74,8 @@ def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[
         )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in shards(store, spec.dataset):
+        require_city(store, shard, city)
         footer = shard.footer
-        if footer.city_id != city.city_id:
-            raise McvrpError(
-                f"the labels {store.url(shard.path)} are of city {footer.city_id}, not of city {city.city_id}"
-            )
         if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
             rows[footer.n] += footer.rows
             reached[footer.n] = footer.row_stop

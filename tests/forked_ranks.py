@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tasks.progress import Progress
-from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refusal, refused
+from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refusal
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["torch._dynamo", "tasks.train_loop", "tasks.train_distributed", __name__])
+_FORKS.set_forkserver_preload(["torch._dynamo", "tasks.train_loop", __name__])
 
 # Decides at a report of rank 0 which of so many ranks are killed now, if any.
 Fate = Callable[[Mapping[str, Any], int], list[int]]
@@ -79,20 +79,11 @@ def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], chann
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks}
     os.environ |= environment | {name: str(value) for name, value in names.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    from model.errors import McvrpError
-    from tasks.train_distributed import distributed
-    from tasks.train_loop import prepare, run_rank
+    from tasks.train_loop import take_part
 
-    def report(event: Mapping[str, Any]) -> None:
-        if rank == 0 or event["event"] in OF_ANY_RANK:
-            channel.send(dict(event))
-
-    try:
-        with prepare(job, report) as cache, distributed(cores=job.ranks) as device:
-            run_rank(job, cache, rank, device, report)
-    except McvrpError as error:
-        report(refused(error))
-        raise SystemExit(error.exit_code) from error
+    error = take_part(job, rank, job.ranks, lambda event: channel.send(dict(event)))
+    if error:
+        raise SystemExit(error.exit_code)
 
 
 class Killer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -141,7 +143,7 @@ def s3() -> Iterator[S3Server]:
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
-    for last in (False, False, True):  # another program may take a port before the server does
+    for last in (False, False, False, False, True):  # another program may take a port before the server does
         server = _configured(Path(tempfile.mkdtemp(prefix="mcvrp-s3-")))
         try:
             _start(server)
@@ -235,9 +237,12 @@ def _answers(endpoint: str) -> bool:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port below those that the system gives to outgoing connections, which come in between."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,16 @@ def test_the_best_is_kept_besides_the_last(store, keep, gaps, kept):
     assert [state.step for state in checkpoints(store, "run", "I")] == kept
 
 
+def test_a_run_may_be_named_like_a_checkpoint(store):
+    """Names that look like a step's folder cost no checkpoint, of this phase or of another."""
+    for phase in ("I", "step-2"):
+        for step in (1, 2, 3):
+            state = CheckpointState("step-1", phase, step, 9, step, ORIGIN, {})
+            save_checkpoint(store, state, ARRAYS, MOMENTS)
+    for phase in ("I", "step-2"):
+        assert [state.step for state in checkpoints(store, "step-1", phase)] == [2, 3]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 def test_a_kill_at_any_moment_leaves_a_checkpoint_to_go_on_from(tmp_path):
     """Stopped before each operation on files in turn: there is the old checkpoint or the new one, whole."""

@@ -40,3 +40,13 @@ def test_a_service_is_pinned_and_listens_to_this_machine_only(name: str) -> None
     tag = service["image"].rpartition(":")[2]
     assert any(character.isdigit() for character in tag)
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_whoever_trains_keeps_labels_on_a_volume() -> None:
+    """Each service that can start a rank has the cache of labels on the volume, and is told where."""
+    training = {name: s for name, s in STACK["services"].items() if "MCVRP_STORE" in s.get("environment", {})}
+    del training["bucket"]
+    assert training.keys() == {"ray-head", "ray-worker", "worker", "mcvrp"}
+    for service in training.values():
+        assert f"cache:{service['environment']['MCVRP_CACHE']}" in service["volumes"]
+    assert "cache" in STACK["volumes"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from model import linear_cross_entropy as module
 from model.linear_cross_entropy import linear_cross_entropy
@@ -50,6 +54,34 @@ def test_equals_the_plain_computation(dtype: torch.dtype) -> None:
         assert a.grad is not None
         assert b.grad is not None
         torch.testing.assert_close(a.grad, b.grad, **tolerance)
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many elements the largest tensor has that comes into being."""
+
+    elements = 0
+
+    def __torch_dispatch__(
+        self,
+        operation: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        made = operation(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(tensor, torch.Tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return made
+
+
+def test_the_scores_of_all_tokens_never_exist_at_once() -> None:
+    """No tensor, forward or backward, is larger than embeddings, weight and the scores of a chunk."""
+    found = inputs()
+    with Largest() as largest:
+        loss, _ = linear_cross_entropy(*found)
+        loss.backward()
+    assert N * D <= largest.elements <= max(N * D, CLASSES * D, module._SCORES_ON_CPU)
 
 
 def test_gradients_equal_finite_differences() -> None:

@@ -73,6 +73,15 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
         model_card(store, "m", "challenger")
 
 
+def test_a_number_may_be_a_model_s_name(store: Store) -> None:
+    """Versions of a model named 2026 are counted from 1 like those of any other."""
+    cards = [
+        export_model(store, "2026", checkpoint(store, value), dataset="d", rotation_trained=True)
+        for value in (1.0, 2.0)
+    ]
+    assert [card.version for card in cards] == versions(store, "2026") == [1, 2]
+
+
 def test_a_version_says_what_it_is(store: Store) -> None:
     """Config to load it, card for programs, card for people: city, data, figures, use and limits."""
     card = publish(store, checkpoint(store, 1.0))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from flows.preset import Override, load_preset, preset_names
 from flows.spec import PipelineSpec
@@ -136,6 +140,22 @@ def test_a_bad_field_is_named_in_one_sentence(override: str, said: list[str]) ->
     """The sentence names the field, what was found and what was expected."""
     sentence = refusal("smoke", override)
     assert all(part in sentence for part in said), sentence
+
+
+def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every field of ``model`` and of the models in it, with its path."""
+    for name, field in model.model_fields.items():
+        yield f"{path}{name}", field
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from fields(inner, f"{path}{name}.")
+
+
+def test_every_field_says_what_it_is() -> None:
+    """The form in the Prefect UI has a sentence for each field of each stage."""
+    described = {path: field.description for path, field in fields(PipelineSpec)}
+    assert {"city.seed", "train.phases.lr", "train.network.dim"} <= set(described)
+    assert [path for path, text in described.items() if not text] == []
 
 
 def test_labels_of_another_split_are_not_learnt_from() -> None:

@@ -1,5 +1,6 @@
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -335,6 +336,35 @@ def test_a_refusal_is_not_tried_again(store, city):
         with pytest.raises(type(error), match=str(error)):
             train_phase(store, city, small_spec(), "I", launch)
         assert len(starts) == 1
+
+
+def test_another_s_checkpoint_is_not_gone_on_from(store, city):
+    """What has come into the run's folder since the phase was checked is checked before ranks start again."""
+
+    def foreign(job, progress):
+        recipe = {**job.origin.recipe, "seed": 2}
+        pretend(replace(job, origin=replace(job.origin, recipe=recipe)), progress, 2)
+        raise ranks_died(job, "node lost")
+
+    with pytest.raises(McvrpError, match=r"recipe.seed = 2, now it is 1: name the run differently"):
+        train_phase(store, city, small_spec(), "I", foreign)
+
+
+def test_a_launcher_that_is_to_stop_leaves_no_log(store, city, tmp_path, monkeypatch):
+    """The ranks did nothing wrong where somebody else has taken over, or the user wants no more."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr("tasks.train_launch._command", lambda *_: [sys.executable, "-c", "print('{}')"])
+    for error in (McvrpError("another has taken over"), KeyboardInterrupt()):
+
+        def stop(event, progress, error=error):
+            raise error
+
+        monkeypatch.setattr("tasks.train_launch.follow_event", stop)
+        with pytest.raises(type(error)):
+            train_phase(store, city, small_spec(ranks=1), "I", run_local)
+        assert not list(folder.iterdir())
 
 
 def test_one_process_at_a_time_trains_a_run(store, city):

@@ -58,7 +58,7 @@ def make_job(store, phase="II", start=None, **changes):
         start=start,
         ranks=1,
         cores=1,
-        **({"cache": ""} if "cache" in RankJob.__dataclass_fields__ else {}),
+        cache="",
     )
 
 
