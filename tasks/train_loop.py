@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from model.errors import McvrpError
+from model.errors import McvrpError, reason
 from model.features import CityTable
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import philox_key
@@ -29,6 +29,7 @@ from tasks.train_engine import Engine, EngineOptions
 from tasks.train_held_out import HeldOut, measured
 from tasks.train_job import OF_ANY_RANK, RankJob, Report, refused
 from tasks.train_log import TrainLog
+from tasks.train_memory import is_out_of_memory
 from tasks.train_stream import SampleStream
 
 
@@ -51,9 +52,19 @@ def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError |
         with prepare(job, report) as cache, distributed(cores) as device:
             run_rank(job, cache, rank, device, report)
     except McvrpError as error:
-        report(refused(error))
-        return error
-    return None
+        refusal = error
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        refusal = McvrpError(
+            "out of memory for weights, Adam's moments and what else is no micro-batch "
+            f"({reason(error)}): train a smaller network, spread the moments over more ranks with "
+            "--set train.zero=1, or use a machine with more memory"
+        )
+    else:
+        return None
+    report(refused(refusal))
+    return refusal
 
 
 def prepare(job: RankJob, report: Report) -> LabelCache:
