@@ -33,6 +33,7 @@ _ORIGIN = [
     pa.field("device", pa.string(), nullable=False),
     pa.field("workers", pa.uint32(), nullable=False),
     pa.field("machine", pa.string(), nullable=False),
+    pa.field("busy_cores", pa.float64()),
     pa.field("version", pa.string(), nullable=False),
     pa.field("configuration", pa.string(), nullable=False),
     pa.field("failure", pa.string()),
@@ -60,6 +61,8 @@ RESULTS = pa.schema(
     ]
 )
 
+_LATER = ("busy_cores",)  # columns that files of before do not have
+
 Routes = tuple[tuple[int, ...], ...]
 
 
@@ -81,6 +84,9 @@ class PartRow:
         How: ``workers`` instances were solved at once, each on ``device`` of ``machine``.
     failure
         Why there is no solution.
+    busy_cores
+        Cores of the machine that worked meanwhile, for us or others, on average; None where
+        the system does not tell.
     """
 
     method: str
@@ -97,6 +103,7 @@ class PartRow:
     version: str
     configuration: str
     failure: str | None = None
+    busy_cores: float | None = None
 
 
 def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:
@@ -184,6 +191,9 @@ def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
         raise McvrpError(
             f"{store.url(path)} is no readable Parquet file ({reason(error)}): remove it"
         ) from error
+    for place, name in enumerate(schema.names):
+        if name in _LATER and name not in table.column_names:
+            table = table.add_column(place, schema.field(name), pa.nulls(len(table), schema.field(name).type))
     if not table.schema.equals(schema):
         raise McvrpError(f"{store.url(path)} has other columns than benchmark results have: remove it")
     return table

@@ -5,6 +5,7 @@ No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from model.instances import InstanceStream, Rules
 from model.problem import City, Instance, infeasibility
 from storage.benchmarks import PartRow, part_path, write_part
 from storage.store import Store
-from tasks.hardware import hardware
+from tasks.hardware import busy_seconds, hardware
 from tasks.solvers import Answer, Solver, SolverFailed
+
+_LEAST_SECONDS = 0.5  # below, the system's clock ticks of 10 ms blur how many cores worked
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,23 @@ def solve_part(store: Store, city: City, part: Part, solver: Solver, workers: in
     stream = InstanceStream(city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     timed = _together if part.together else _one_by_one
-    answers = timed(city, instances, part, solver)
+    began, busy = time.perf_counter(), busy_seconds()
+    answers = list(timed(city, instances, part, solver))
+    worked = _busy_cores(busy, time.perf_counter() - began)
     rows = [
-        _row(part, part.start + k, instance, answer, seconds, solver, workers)
+        _row(part, part.start + k, instance, answer, seconds, solver, workers, worked)
         for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
     ]
     write_part(store, part.path, rows)
     return part.rows
+
+
+def _busy_cores(before: float | None, seconds: float) -> float | None:
+    """Return how many cores worked in the last ``seconds`` on average; None after too few to tell."""
+    after = busy_seconds()
+    if before is None or after is None or seconds < _LEAST_SECONDS:
+        return None
+    return (after - before) / seconds
 
 
 Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each number of samples
@@ -106,6 +119,7 @@ def _row(
     seconds: tuple[float, ...],
     solver: Solver,
     workers: int,
+    busy_cores: float | None,
 ) -> PartRow:
     reason = answer.failure
     if answer.solution is not None:
@@ -126,4 +140,5 @@ def _row(
         version=solver.version,
         configuration=solver.configuration,
         failure=None if solved else reason or "no answer",
+        busy_cores=busy_cores,
     )

@@ -14,6 +14,7 @@ from model.errors import McvrpError
 from model.problem import City, Instance, Solution, canonical, cost, infeasibility
 
 COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
+SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
 
 
 class SolverMissing(McvrpError):

@@ -12,7 +12,7 @@ import numpy as np
 
 from model.errors import McvrpError
 from model.problem import City, Instance, Solution
-from tasks.solvers import Answer, SolverFailed, best_of, checked_budget, scaled_costs, scaled_xy
+from tasks.solvers import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs, scaled_xy
 
 _NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
 
@@ -54,10 +54,10 @@ class HGS:
 
     @property
     def configuration(self) -> str:
-        """Budget and fleet in one line."""
+        """Budget, fleet and scale in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{self._settings()}"
+        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{self._settings()}, {SCALED}"
 
     def _settings(self) -> str:
         return "".join(

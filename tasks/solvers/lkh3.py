@@ -18,10 +18,11 @@ import numpy as np
 
 from model.errors import McvrpError
 from model.problem import City, Instance, Solution
-from tasks.solvers import Answer, SolverFailed, SolverMissing, best_of, scaled_xy
+from tasks.solvers import COORDINATE_SCALE, Answer, SolverFailed, SolverMissing, best_of, scaled_xy
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
 _FINER = 100  # LKH rounds distances to integers: on a square of side 1e6 nobody notices
+_SCALED = f"city scaled to a side of {COORDINATE_SCALE * _FINER:,.0f}, whole distances"
 _ELKAI_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
 
 
@@ -72,7 +73,7 @@ class LKH3:
     def configuration(self) -> str:
         """Program and parameters in one line."""
         trials = "n" if self.max_trials is None else self.max_trials
-        settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES"
+        settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
         return f"{self.version}, {settings}; the time includes the start of a process a run"
 
     def solve(

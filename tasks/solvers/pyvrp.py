@@ -12,7 +12,7 @@ import pyvrp
 from pyvrp.stop import NoImprovement
 
 from model.problem import City, Instance, Solution
-from tasks.solvers import Answer, SolverFailed, best_of, checked_budget, scaled_costs
+from tasks.solvers import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class PyVRP:
 
     @property
     def configuration(self) -> str:
-        """Program and budget in one line."""
+        """Program, budget, fleet and scale in one line."""
         without = " without improvement" if self.iterations is not None else ""
-        return f"{self.version}, {checked_budget(self.time_limit, self.iterations)}{without}"
+        budget = checked_budget(self.time_limit, self.iterations)
+        return f"{self.version}, {budget}{without}, fleet n, {SCALED}, whole distances"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
