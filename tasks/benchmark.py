@@ -79,7 +79,9 @@ def run_benchmark(
     rows = [row for block in blocks for row in block.rows(store, spec)]
     write_results(store, spec.run, rows)
     accuracy = _problem_accuracy(model, city, spec) if model else None
-    return summarise(store, spec.run, city, card=card, accuracy=accuracy, p=spec.p, samples=spec.samples[-1])
+    return summarise(
+        store, spec.run, city, spec.rules, card=card, accuracy=accuracy, p=spec.p, samples=spec.samples[-1]
+    )
 
 
 def _check(

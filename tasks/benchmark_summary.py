@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 
 from model.errors import McvrpError
+from model.instances import Rules
 from model.problem import City
 from storage import layout
 from storage.benchmarks import read_results
 from storage.models import ModelCard
 from storage.store import Store
+from tasks.paper_tables import paper_tables
+from tasks.paper_values import is_papers_setting
 from tasks.table_formats import to_csv, to_latex, to_markdown
 from tasks.tables import Table, gaps, make_table, paired
 
 BASELINE = ("HGS", 1)
 GREEDY = ("FM-MCVRP (GS)", 1)
 SAMPLED = "FM-MCVRP (NS)"
+OVERVIEW = "table"  # the name of the table of every method
+FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ def summarise(
     store: Store,
     run: str,
     city: City,
+    rules: Rules,
     *,
     card: ModelCard | None,
     accuracy: float | None,
@@ -83,8 +89,9 @@ def summarise(
     results = results_frame(store, run)
     table = benchmark_table(results, accuracy)
     folder = layout.benchmark_dir(run)
-    for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
-        store.put(f"{folder}/table.{name}", text.encode())
+    for each in (table, *comparisons(results, city, rules, card)):
+        for ending, write in FORMATS.items():
+            store.put(f"{folder}/{table_path(each, ending)}", write(each).encode())
     summary = BenchmarkSummary(
         run=run,
         city_id=city.city_id,
@@ -138,12 +145,26 @@ def results_frame(store: Store, run: str) -> pd.DataFrame:
 def benchmark_table(results: pd.DataFrame, accuracy: float | None) -> Table:
     """Return the table of a run: every method against HGS s = 1."""
     notes = [
-        f"Machine: {_machines(results)}. Heuristics solve one instance a core; FM-MCVRP decodes instances "
-        "in batches, and an instance's time is its share."
+        "Heuristics solve one instance a core; FM-MCVRP decodes instances in batches, and an instance's time "
+        "is its share."
     ]
     if accuracy is not None:
         notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
     return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes)
+
+
+def comparisons(results: pd.DataFrame, city: City, rules: Rules, card: ModelCard | None) -> tuple[Table, ...]:
+    """Return the paper's four tables of a run."""
+    return paper_tables(
+        results,
+        trained_up_to=card.largest if card else None,
+        is_papers_setting=is_papers_setting(city, rules),
+    )
+
+
+def table_path(table: Table, ending: str) -> str:
+    """Where a table lies in the folder of its run: the overview on top, the paper's in a folder."""
+    return f"{'' if table.name == OVERVIEW else 'tables/'}{table.name}.{ending}"
 
 
 def mean_gap(results: pd.DataFrame, method: tuple[str, int]) -> float | None:

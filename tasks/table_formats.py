@@ -1,16 +1,33 @@
-"""A table of the benchmark written down: CSV, Markdown, LaTeX (booktabs) and an HTML fragment."""
+"""A table of the benchmark written down: CSV, Markdown, LaTeX (booktabs) and an HTML fragment.
+
+The paper's own figure, where there is one, stands in brackets behind ours, in CSV in columns of
+its own.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from tasks.durations import format_seconds
 from tasks.tables import Line, Range, Table
 
-HEADINGS = ("N", "Method", "Wins", "Obj. avg.", "Obj. 80 %", "Gap avg. (%)", "Gap 80 % (%)", "Time", "Run on")
+_HEADINGS = (
+    "N",
+    "Method",
+    "Wins",
+    "Obj. avg.",
+    "Obj. 80 %",
+    "Gap avg. (%)",
+    "Gap 80 % (%)",
+    "Time",
+    "Run on",
+)
+_WINS = 2  # its place among the headings
 BASELINE = "baseline"
 _NOTHING = "–"
 _LATEX = {
@@ -28,28 +45,59 @@ _LATEX = {
 }
 
 
-def cells(table: Table, line: Line) -> tuple[str, ...]:
-    """Return what stands in each column of ``line``, in the order of `HEADINGS`."""
-    d = table.decimals
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell: our text, the paper's ("" for none), and what to sort by."""
 
-    def spread(values: Range | None) -> tuple[str, str]:
-        if values is None:
-            return _NOTHING, _NOTHING
-        return _fixed(values.mean, d), f"{_fixed(values.low, d)} – {_fixed(values.high, d)}"
+    text: str
+    paper: str = ""
+    value: float | str | None = None
 
-    gap = (BASELINE, "") if line.is_baseline and line.gap else spread(line.gap)
+    def __str__(self) -> str:
+        return f"{self.text} ({self.paper})" if self.paper else self.text
+
+
+def headings(table: Table) -> tuple[str, ...]:
+    """Return the columns' headings."""
+    return tuple(h for k, h in enumerate(_HEADINGS) if table.has_wins or k != _WINS)
+
+
+def cells(table: Table, line: Line) -> tuple[Cell, ...]:
+    """Return what stands in each column of ``line``, in the order of `headings`."""
+    d, paper = table.decimals, line.published
+
+    def spread(ours: Range | None, theirs: Range | None) -> tuple[Cell, Cell]:
+        """Return the cells of a mean and of its range; the paper has two decimals."""
+        mean = Cell(_mean(ours, d), _mean(theirs, 2) if theirs else "", ours.mean if ours else None)
+        return mean, Cell(_span(ours, d), _span(theirs, 2) if theirs else "", ours.low if ours else None)
+
+    gap = spread(line.gap, paper.gap if paper else None)
+    if line.is_baseline and line.gap:
+        gap = Cell(BASELINE), Cell("")
     won = _NOTHING if line.wins is None else str(line.wins)
+    won_there = "" if paper is None or paper.wins is None else str(paper.wins)
     seconds = _NOTHING if line.seconds is None else format_seconds(line.seconds)
-    return str(line.n), line.name, won, *spread(line.cost), *gap, seconds, line.run_on
+    seconds_there = "" if paper is None or paper.seconds is None else format_seconds(paper.seconds)
+    every = (
+        Cell(str(line.n), value=line.n),
+        Cell(line.name, value=line.name),
+        Cell(won, won_there, line.wins),
+        *spread(line.cost, paper.cost if paper else None),
+        *gap,
+        Cell(seconds, seconds_there, line.seconds),
+        Cell(line.run_on, value=line.run_on),
+    )
+    return tuple(cell for k, cell in enumerate(every) if table.has_wins or k != _WINS)
 
 
-def format_seconds(seconds: float) -> str:
-    """Return a time per instance with three digits that count: "8.10 ms", "5.00 s", "1.28 min", "1.05 h"."""
-    for limit, factor, unit in ((0.9995, 1000.0, "ms"), (99.95, 1.0, "s"), (5997, 1 / 60, "min")):
-        if seconds < limit:
-            value = seconds * factor
-            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
-    return f"{seconds / 3600:.2f} h"
+def _mean(values: Range | None, decimals: int) -> str:
+    return _NOTHING if values is None else _fixed(values.mean, decimals)
+
+
+def _span(values: Range | None, decimals: int) -> str:
+    if values is None:
+        return _NOTHING
+    return f"{_fixed(values.low, decimals)} – {_fixed(values.high, decimals)}"
 
 
 def _fixed(value: float, decimals: int) -> str:
@@ -57,25 +105,58 @@ def _fixed(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text  # no "-0.00"
 
 
+def has_papers_figures(table: Table) -> bool:
+    """Return whether any line has a figure of the paper."""
+    return any(line.published for line in table.lines)
+
+
+def _starts(table: Table) -> list[str]:
+    """Return for each line whether it begins a "size", a "group" of equal samples, or neither ("")."""
+    previous: Line | None = None
+    found = []
+    for line in table.lines:
+        new_group = previous and table.by_samples and previous.samples != line.samples
+        found.append("size" if previous is None or previous.n != line.n else "group" if new_group else "")
+        previous = line
+    return found
+
+
 def to_frame(table: Table) -> pd.DataFrame:
     """Return the table's numbers at full precision, one row a line; missing is NaN."""
-    nothing = Range(np.nan, np.nan, np.nan)
-    return pd.DataFrame(
-        {
+    rows = []
+    for line in table.lines:
+        row = {
             "n": line.n,
             "method": line.method,
             "samples": line.samples,
             "instances": line.instances,
             "failed": line.failed,
-            "wins": np.nan if line.wins is None else line.wins,
-            **{f"cost_{k}": v for k, v in _columns(line.cost or nothing)},
-            **{f"gap_{k}": v for k, v in _columns(line.gap or nothing)},
-            "seconds": np.nan if line.seconds is None else line.seconds,
+            **_numbers("", line.wins, line.cost, line.gap, line.seconds),
             "run_on": line.run_on,
             "failure": line.failure,
         }
-        for line in table.lines
-    )
+        if has_papers_figures(table):
+            there = line.published
+            row |= _numbers("paper_", *(there.wins, there.cost, there.gap, there.seconds) if there else ())
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _numbers(
+    prefix: str,
+    wins: int | None = None,
+    cost: Range | None = None,
+    gap: Range | None = None,
+    seconds: float | None = None,
+) -> dict[str, float]:
+    nothing = Range(np.nan, np.nan, np.nan)
+    numbers = {
+        "wins": np.nan if wins is None else wins,
+        **{f"cost_{k}": v for k, v in _columns(cost or nothing)},
+        **{f"gap_{k}": v for k, v in _columns(gap or nothing)},
+        "seconds": np.nan if seconds is None else seconds,
+    }
+    return {prefix + name: value for name, value in numbers.items()}
 
 
 def _columns(values: Range) -> tuple[tuple[str, float], ...]:
@@ -93,35 +174,40 @@ def to_markdown(table: Table) -> str:
     def row(values: Sequence[str]) -> str:
         return "| " + " | ".join(v.replace("|", r"\|") for v in values) + " |"
 
-    rule = "|" + "|".join("---" if h in ("Method", "Run on") else "--:" for h in HEADINGS) + "|"
-    body = [row(cells(table, line)) for line in table.lines]
+    rule = "|" + "|".join("---" if h in ("Method", "Run on") else "--:" for h in headings(table)) + "|"
+    body = [row([str(cell) for cell in cells(table, line)]) for line in table.lines]
     notes = [f"- {note}" for note in table.notes]
-    return "\n".join([f"**{table.caption}**", "", row(HEADINGS), rule, *body, "", *notes]) + "\n"
+    return "\n".join([f"**{table.caption}**", "", row(headings(table)), rule, *body, "", *notes]) + "\n"
 
 
 def to_latex(table: Table) -> str:
     """Return the table as a LaTeX ``table`` for the packages booktabs and multirow."""
+    first = 4 if table.has_wins else 3  # the column of the objective
+    wins = "& " if table.has_wins else ""
     text = [
         "% needs \\usepackage{booktabs} and \\usepackage{multirow}",
         "\\begin{table}[htbp]",
         "    \\centering\\footnotesize",
         f"    \\caption{{{latex_escape(table.caption)}}}",
-        "    \\begin{tabular}{rlr rr rr rl}",
+        f"    \\begin{{tabular}}{{rl{'r' if table.has_wins else ''} rr rr rl}}",
         "        \\toprule",
-        "        & & & \\multicolumn{2}{c}{Obj.} & \\multicolumn{2}{c}{Gap (\\%)} & & \\\\",
-        "        \\cmidrule(lr){4-5} \\cmidrule(lr){6-7}",
-        "        N & Method & Wins & Avg. & 80\\,\\% range & Avg. & 80\\,\\% range & Time & Run on \\\\",
+        f"        & & {wins}\\multicolumn{{2}}{{c}}{{Obj.}} & \\multicolumn{{2}}{{c}}{{Gap (\\%)}} & & \\\\",
+        f"        \\cmidrule(lr){{{first}-{first + 1}}} \\cmidrule(lr){{{first + 2}-{first + 3}}}",
+        f"        N & Method & {'Wins & ' if table.has_wins else ''}Avg. & 80\\,\\% range & Avg. "
+        "& 80\\,\\% range & Time & Run on \\\\",
     ]
     sizes = [line.n for line in table.lines]
-    for k, line in enumerate(table.lines):
-        n, *rest = (latex_escape(cell) for cell in cells(table, line))
-        first = k == 0 or sizes[k - 1] != line.n
-        if first:
+    last = len(headings(table))
+    for line, start in zip(table.lines, _starts(table), strict=True):
+        n, *rest = (_latex_cell(cell) for cell in cells(table, line))
+        if start == "size":
             text.append("        \\midrule")
             n = f"\\multirow{{{sizes.count(line.n)}}}{{*}}{{{n}}}"
-        if rest[4] == BASELINE:
-            rest[4:6] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
-        text.append("        " + " & ".join([n if first else "", *rest]) + " \\\\")
+        elif start == "group":
+            text.append(f"        \\cmidrule{{2-{last}}}")
+        if rest[first] == BASELINE:
+            rest[first : first + 2] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
+        text.append("        " + " & ".join([n if start == "size" else "", *rest]) + " \\\\")
     text += ["        \\bottomrule", "    \\end{tabular}"]
     text += [
         "    \\par\\smallskip\\raggedright\\scriptsize",
@@ -130,25 +216,35 @@ def to_latex(table: Table) -> str:
     return "\n".join([*text, "\\end{table}"]) + "\n"
 
 
+def _latex_cell(cell: Cell) -> str:
+    paper = f" {{\\scriptsize({latex_escape(cell.paper)})}}" if cell.paper else ""
+    return latex_escape(cell.text) + paper
+
+
 def latex_escape(text: str) -> str:
     """Return ``text`` with every character that LaTeX would act on made harmless."""
     return "".join(_LATEX.get(character, character) for character in text)
 
 
 def to_html(table: Table) -> str:
-    """Return the table as an HTML fragment: a ``table`` in a scrolling box, the notes as a list."""
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in HEADINGS)
+    """Return the table as an HTML fragment: a ``table`` in a scrolling box, the notes as a list.
+
+    Cells carry what to sort by; a size is written in every line and shown in its first by style.
+    """
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings(table))
     body = []
-    previous = None
-    for line in table.lines:
-        values = list(cells(table, line))
-        start = ' class="start"' if line.n != previous else ""
-        values[0] = values[0] if line.n != previous else ""
-        previous = line.n
-        body.append(f"<tr{start}>{''.join(f'<td>{html.escape(v)}</td>' for v in values)}</tr>")
+    for line, start in zip(table.lines, _starts(table), strict=True):
+        row = "".join(map(_html_cell, cells(table, line)))
+        body.append(f'<tr class="{start}">{row}</tr>' if start else f"<tr>{row}</tr>")
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
     return (
-        f'<div class="scroll"><table><caption>{html.escape(table.caption)}</caption>'
+        f'<div class="scroll"><table class="sortable"><caption>{html.escape(table.caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul>'
     )
+
+
+def _html_cell(cell: Cell) -> str:
+    value = "" if cell.value is None else f' data-value="{html.escape(str(cell.value))}"'
+    paper = f"<small>{html.escape(cell.paper)}</small>" if cell.paper else ""
+    return f"<td{value}>{html.escape(cell.text)}{paper}</td>"

@@ -1,10 +1,11 @@
 """The benchmark's tables: per-instance results in, the columns of the paper's tables out (pandas).
 
-How a table is written down is `tasks.table_formats`' business.
+How a table is written down is `tasks.table_formats`' business, which tables there are in the
+paper that of `tasks.paper_tables`.
 
 Results are one row an instance, as `tasks.benchmark` stores them: method, n, index, samples,
-cost (best of the samples), seconds, device, workers, failure, configuration. A cost that is
-missing has its reason in ``failure``.
+cost (best of the samples), seconds, seed, device, workers, machine, busy_cores, version,
+configuration, failure. A cost that is missing has its reason in ``failure``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from model.problem import COST_TOLERANCE
+from tasks.fairness import conditions, run_on
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
+DIVERGED = "diverged"  # stands in the failure of a model whose training did not converge
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,24 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Published:
+    """What the paper prints in a line: as in `Line`, None where it prints a dash or has no such column."""
+
+    wins: int | None
+    cost: Range | None
+    gap: Range | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class Line:
     """One method at one size and number of samples.
 
     ``cost``, ``gap`` (percent) and ``seconds`` are None where no instance was solved;
     ``gap`` is over the instances that the baseline solved too. ``wins`` counts instances on
-    which the method is strictly better than the baseline. ``failure`` is the commonest
-    reason among the ``failed``.
+    which the method is strictly better than the baseline, or which a baseline that diverged
+    has no answer to. ``failure`` is the commonest reason among the ``failed``, or why there are
+    no ``instances`` yet. ``published`` has the paper's figures where they are comparable.
     """
 
     n: int
@@ -58,6 +72,7 @@ class Line:
     seconds: float | None
     run_on: str
     failure: str | None
+    published: Published | None = None
 
     @property
     def name(self) -> str:
@@ -71,12 +86,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """Lines in the order of size, then of the results, with a caption and notes below."""
+    """Lines in the order of size, with a caption and notes below.
+
+    ``name`` is a file's name without its ending. ``has_wins`` is whether there is a column of
+    wins, ``by_samples`` whether lines of equal numbers of samples belong together.
+    """
 
     caption: str
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
     decimals: int = 2
+    name: str = "table"
+    has_wins: bool = True
+    by_samples: bool = False
 
 
 def gaps(cost: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -125,45 +147,76 @@ def make_table(
         What stands below the table, before what the data itself says (number of
         instances, configurations, failures).
     """
-    lines = tuple(_lines(results, baseline, baseline_samples))
-    return Table(caption, lines, (*_data_notes(lines, results), *notes))
+    keys = results[["n", "method", "samples"]].drop_duplicates().sort_values("n", kind="stable")
+    lines = tuple(
+        make_line(results, n, method, samples, (baseline, baseline_samples or samples))
+        for n, method, samples in keys.itertuples(index=False)
+    )
+    return Table(caption, lines, (*data_notes(lines), *conditions(results), *notes))
 
 
-def _lines(results: pd.DataFrame, baseline: str, baseline_samples: int | None) -> Iterator[Line]:
-    for n in sorted(results["n"].unique().tolist()):
-        rows = results[results["n"] == n]
-        for (method, samples), block in rows.groupby(["method", "samples"], sort=False):
-            other = samples if baseline_samples is None else baseline_samples
-            is_baseline = (method, samples) == (baseline, other)
-            cost, base = paired(rows, n, (method, samples), (baseline, other))
-            solved = block["cost"].dropna().to_numpy(np.float64)
-            reasons = block["failure"].dropna()
-            yield Line(
-                n=n,
-                method=method,
-                samples=samples,
-                instances=len(block),
-                failed=len(block) - len(solved),
-                is_baseline=is_baseline,
-                wins=None if is_baseline or not len(cost) else wins(cost, base),
-                cost=Range.of(solved) if len(solved) else None,
-                gap=Range.of(gaps(cost, base)) if len(cost) else None,
-                seconds=float(block.loc[block["cost"].notna(), "seconds"].mean()) if len(solved) else None,
-                run_on=_run_on(block),
-                failure=str(reasons.mode().iloc[0]) if len(reasons) else None,
-            )
+def make_line(
+    results: pd.DataFrame,
+    n: int,
+    method: str,
+    samples: int,
+    baseline: tuple[str, int],
+    published: Published | None = None,
+) -> Line:
+    """Return the figures of ``method`` at size ``n`` against ``baseline`` (its label, its samples)."""
+    rows = results[results["n"] == n]
+    block = rows[(rows["method"] == method) & (rows["samples"] == samples)]
+    other = rows[(rows["method"] == baseline[0]) & (rows["samples"] == baseline[1])]
+    solved = block["cost"].dropna().to_numpy(np.float64)
+    cost, base = paired(rows, n, (method, samples), baseline)
+    is_baseline = (method, samples) == baseline
+    won = None if is_baseline or not len(cost) else wins(cost, base)
+    if len(solved) and not is_baseline and _diverged(other):
+        won = len(solved)
+    reasons = block["failure"].dropna()
+    reason = str(reasons.mode().iloc[0]) if len(reasons) else None
+    seconds = float(block.loc[block["cost"].notna(), "seconds"].mean()) if len(solved) else None
+    return Line(
+        n=n,
+        method=method,
+        samples=samples,
+        instances=len(block),
+        failed=len(block) - len(solved),
+        is_baseline=is_baseline,
+        wins=won,
+        cost=Range.of(solved) if len(solved) else None,
+        gap=Range.of(gaps(cost, base)) if len(cost) else None,
+        seconds=seconds,
+        run_on=run_on(block, seconds) if len(block) else "–",
+        failure=reason if len(block) else not_yet(results, n, method, samples),
+        published=published,
+    )
 
 
-def _run_on(block: pd.DataFrame) -> str:
-    device, workers = str(block["device"].iloc[0]), int(block["workers"].max())
-    return f"{device}, {workers} at once" if workers > 1 else device
+def not_yet(results: pd.DataFrame, n: int, method: str, samples: int) -> str:
+    """Return why there are no results of ``method`` at ``n`` and ``samples``: in a few words."""
+    rows = results[results["method"] == method]
+    if not len(rows):
+        return "not among the methods of this benchmark"
+    if n not in rows["n"].to_numpy():
+        return f"not run yet on {n} customers"
+    return f"not run with s = {samples} yet"
 
 
-def _data_notes(lines: Sequence[Line], results: pd.DataFrame) -> Iterator[str]:
-    counts = {line.n: line.instances for line in lines}
+def _diverged(rows: pd.DataFrame) -> bool:
+    failures = rows["failure"].dropna()
+    every = len(rows) > 0 and len(failures) == len(rows)
+    return every and any(DIVERGED in str(failure) for failure in failures)
+
+
+def data_notes(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what the lines themselves have to say: instances, columns, and who has no answer to what."""
+    counts: dict[int, int] = {}
+    for line in lines:
+        counts[line.n] = max(counts.get(line.n, 0), line.instances)
     if len(set(counts.values())) == 1:
         yield f"Means over {next(iter(counts.values())):,} held-out instances of each size."
-    else:
+    elif counts:
         sizes = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
         yield f"Means over held-out instances: {sizes}."
     yield (
@@ -171,13 +224,28 @@ def _data_notes(lines: Sequence[Line], results: pd.DataFrame) -> Iterator[str]:
         "wins: instances strictly better than the baseline; s: number of samples or runs, the best counts."
     )
     yield "Time: wall-clock per instance as run, on what the last column says."
-    for (method, text), _ in results.groupby(["method", "configuration"], sort=False):
-        yield f"{method}: {text}."
     for line in lines:
         if line.failed and line.cost:
             yield (
                 f"{line.name}, N = {line.n}: no answer on {line.failed} of {line.instances} instances "
                 f"({line.failure}); its figures leave them out."
             )
-    for method, failure in dict.fromkeys((x.method, x.failure) for x in lines if x.cost is None):
-        yield f"{method} has no figures: {failure}."
+        if 0 < line.instances < counts[line.n]:
+            yield f"{line.name}, N = {line.n}: {line.instances:,} of {counts[line.n]:,} instances so far."
+    yield from _without_figures(lines)
+
+
+def _without_figures(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield a note a reason: of a whole method, or of some of its lines, and at which sizes if not at all."""
+    found: dict[tuple[str, str | None], list[Line]] = {}
+    for line in lines:
+        if line.cost is None:
+            found.setdefault((line.method, line.failure), []).append(line)
+    every = {line.n for line in lines}
+    for (method, failure), those in found.items():
+        sizes = {line.n for line in those}
+        where = "" if sizes == every else f" at N = {', '.join(map(str, sorted(sizes)))}"
+        whole = len(those) == sum(line.method == method and line.n in sizes for line in lines)
+        subject = method if whole else ", ".join(dict.fromkeys(line.name for line in those))
+        verb = "has" if whole or len({line.name for line in those}) == 1 else "have"
+        yield f"{subject} {verb} no figures{where}: {failure}."

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.table_formats import cells, format_seconds, latex_escape, to_csv, to_html, to_latex, to_markdown
+from tasks.durations import format_seconds
+from tasks.table_formats import cells, latex_escape, to_csv, to_html, to_latex, to_markdown
 from tasks.tables import Line, Range, Table, gaps, make_table, paired, wins
 
 
@@ -26,8 +27,12 @@ def block(
             "samples": samples,
             "cost": pd.array(costs, dtype="float64"),
             "seconds": 0.5,
+            "seed": 1,
             "device": "1 CPU core",
             "workers": 2,
+            "machine": "2 cores of a processor",
+            "busy_cores": 2.2,
+            "version": "1.0",
             "failure": [failure if cost is None else None for cost in costs],
             "configuration": f"{method} as it comes",
         }
@@ -95,7 +100,7 @@ def test_a_method_that_never_ran_has_a_row_and_a_reason() -> None:
     results = pd.concat([block("HGS", 20, HGS), block("LKH-3", 20, [None] * 3, failure="not installed")])
     table = make_table(results, "x")
     row = cells(table, line(table, "LKH-3"))
-    assert row[2:8] == ("–",) * 6
+    assert [cell.text for cell in row[2:8]] == ["–"] * 6
     for text in (to_markdown(table), to_html(table), to_latex(table), to_csv(table)):
         assert "LKH-3" in text
         assert "not installed" in text

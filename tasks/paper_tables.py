@@ -1,0 +1,160 @@
+"""Which tables of results the paper has, and ours in their place: its rows, its columns, its baselines.
+
+Methods that the paper does not have follow its own in every table; a method of the paper without
+results keeps its row, and a note says why it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tasks.fairness import conditions
+from tasks.paper_values import published
+from tasks.tables import Table, data_notes, make_line
+
+HGS, LKH3, AM = "HGS", "LKH-3", "AM (VS)"
+GREEDY, SAMPLED = "FM-MCVRP (GS)", "FM-MCVRP (NS)"
+PAPER_METHODS = (HGS, LKH3, AM, GREEDY, SAMPLED)
+PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
+_ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
+_BRACKETS = "In brackets or small below: what the paper prints, from hardware and instances of its own."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of the paper.
+
+    Parameters
+    ----------
+    name
+        A file's name, and the name of its figures in `published`.
+    caption
+        What is compared.
+    baseline
+        Against whom gaps and wins are: one run of it at every number of samples, or, with
+        ``equal_samples``, as many runs as samples.
+    methods
+        The rows at each number of samples, the baseline among them.
+    larger
+        Whether it is about the sizes beyond those trained on, or about the others.
+    has_wins
+        Whether there is a column of wins.
+    """
+
+    name: str
+    caption: str
+    baseline: str
+    methods: tuple[str, ...]
+    equal_samples: bool = True
+    larger: bool = False
+    has_wins: bool = True
+
+
+COMPARISONS = (  # Tables 3 to 6
+    Comparison(
+        "training",
+        "FM-MCVRP against what it was trained on: a single run of HGS",
+        HGS,
+        (HGS, GREEDY, SAMPLED),
+        equal_samples=False,
+        has_wins=False,
+    ),
+    Comparison(
+        "larger",
+        "More customers than in training: FM-MCVRP against HGS, at equal numbers of samples",
+        HGS,
+        (HGS, GREEDY, SAMPLED),
+        larger=True,
+    ),
+    Comparison(
+        "lkh3",
+        "FM-MCVRP and HGS against LKH-3, at equal numbers of samples",
+        LKH3,
+        (LKH3, HGS, GREEDY, SAMPLED),
+    ),
+    Comparison(
+        "am",
+        "FM-MCVRP against the attention model (AM), at equal numbers of samples",
+        AM,
+        (AM, GREEDY, SAMPLED),
+    ),
+)
+
+
+def paper_tables(
+    results: pd.DataFrame, *, trained_up_to: int | None = None, is_papers_setting: bool = False
+) -> tuple[Table, ...]:
+    """Return the paper's four tables from ``results``, as `tasks.tables` takes them.
+
+    Parameters
+    ----------
+    trained_up_to
+        Most customers that the model was trained on; None where nothing is known of it, which
+        takes the paper's 400.
+    is_papers_setting
+        Whether city and orders are the paper's, so that its figures stand beside ours.
+    """
+    limit = trained_up_to or PAPER_TRAINED_UP_TO
+    return tuple(_table(results, comparison, limit, is_papers_setting) for comparison in COMPARISONS)
+
+
+def _table(results: pd.DataFrame, comparison: Comparison, limit: int, is_papers_setting: bool) -> Table:
+    sizes = [n for n in sorted(results["n"].unique().tolist()) if (n > limit) == comparison.larger]
+    theirs = published(comparison.name) if is_papers_setting else {}
+    others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
+    lines = tuple(
+        make_line(
+            results,
+            n,
+            method,
+            samples,
+            (comparison.baseline, samples if comparison.equal_samples else 1),
+            theirs.get((n, method, samples)),
+        )
+        for n in sizes
+        for method, samples in _rows(results[results["n"] == n], comparison, others)
+    )
+    rows = results[results["n"].isin(sizes) & results["method"].isin([*comparison.methods, *others])]
+    notes: list[str] = []
+    if not lines:
+        notes.append(_empty(comparison, limit))
+    else:
+        notes += [*data_notes(lines), f"{_ABBREVIATIONS}."]
+        if any(line.published for line in lines):
+            notes.append(_BRACKETS)
+        if others:
+            notes.append(f"Not in the paper: {', '.join(others)}.")
+        notes += conditions(rows)
+    return Table(
+        comparison.caption,
+        lines,
+        tuple(notes),
+        name=comparison.name,
+        has_wins=comparison.has_wins,
+        by_samples=comparison.equal_samples,
+    )
+
+
+def _rows(results: pd.DataFrame, comparison: Comparison, others: list[str]) -> Iterator[tuple[str, int]]:
+    """Yield method and number of samples of each row of one size: the paper's, then the others."""
+    asked = results[results["method"].isin(PAPER_METHODS)]["samples"].unique().tolist()
+    pairs = set(results[["method", "samples"]].itertuples(index=False, name=None))
+    for samples in sorted({1, *asked, *(s for method, s in pairs if method in others)}):
+        for method in comparison.methods:
+            single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
+            if samples == 1 or (samples in asked and not single):
+                yield method, samples
+        for method in others:
+            if (method, samples) in pairs:
+                yield method, samples
+
+
+def _empty(comparison: Comparison, limit: int) -> str:
+    which, change = ("more", "larger") if comparison.larger else ("no more", "smaller")
+    return (
+        f"No rows yet: this benchmark has no size of {which} than {limit} customers, the most in "
+        f"training; {change} sizes in benchmark.sizes fill this table."
+    )
