@@ -1,0 +1,108 @@
+"""The paper's tests of significance (Tables 7 and 8): is one method's mean cost below another's?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.paper_tables import HGS, SAMPLED
+from tasks.paper_values import published_tests
+from tasks.student import cumulative, quantile
+from tasks.tables import paired
+
+CONFIDENCE = 0.95
+PAPER_SIZE = 400  # customers (Appendix "Test Statistics")
+Method = tuple[str, int]  # its label and its number of samples
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A one-sided paired t-test of H0: X >= Y against H1: X < Y.
+
+    ``x_mean``, ``y_mean``, ``x_std``, ``y_std`` (of n - 1), ``t``, ``p``, ``degrees`` of freedom,
+    and the two-sided 95 % confidence interval of the mean difference X - Y.
+    """
+
+    x_mean: float
+    y_mean: float
+    x_std: float
+    y_std: float
+    t: float
+    p: float
+    degrees: int
+    ci_low: float
+    ci_high: float
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Two methods compared on the instances of size ``n`` that both solved.
+
+    ``statistics`` is None where there is nothing to test, ``reason`` says why; ``paper`` has the
+    paper's figures by the names of `Statistics` where they are comparable.
+    """
+
+    x: Method
+    y: Method
+    n: int
+    statistics: Statistics | None
+    reason: str | None = None
+    paper: dict[str, float] | None = None
+
+
+def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
+    """Return the test of H1: mean(x) < mean(y) on pairs ``(k,)``, k >= 2.
+
+    Where all differences are equal there is no spread to compare with: t is infinite, or 0 for
+    no difference at all.
+    """
+    difference = x - y
+    k, mean = len(difference), float(difference.mean())
+    error = float(difference.std(ddof=1)) / k**0.5
+    without_spread = float(np.sign(mean)) * np.inf if mean else 0.0
+    t = mean / error if error > 0 else without_spread
+    half = quantile((1 + CONFIDENCE) / 2, k - 1) * error
+    return Statistics(
+        x_mean=float(x.mean()),
+        y_mean=float(y.mean()),
+        x_std=float(x.std(ddof=1)),
+        y_std=float(y.std(ddof=1)),
+        t=t,
+        p=cumulative(t, k - 1),
+        degrees=k - 1,
+        ci_low=mean - half,
+        ci_high=mean + half,
+    )
+
+
+def paper_tests(
+    results: pd.DataFrame, *, n: int, samples: int, is_papers_setting: bool = False
+) -> tuple[PairedTest, PairedTest]:
+    """Return the paper's two tests on instances of ``n`` customers.
+
+    First, whether the best of the model's ``samples`` is shorter than a single run of HGS;
+    second, whether the best of as many runs of HGS is shorter than the best of the samples.
+    """
+    model = (SAMPLED, samples)
+    return (
+        _test(results, n, model, (HGS, 1), is_papers_setting),
+        _test(results, n, (HGS, samples), model, is_papers_setting),
+    )
+
+
+def _test(results: pd.DataFrame, n: int, x: Method, y: Method, is_papers_setting: bool) -> PairedTest:
+    paper = published_tests().get((x, y)) if is_papers_setting and n == PAPER_SIZE else None
+    ours, theirs = paired(results, n, x, y)
+    if len(ours) >= 2:
+        return PairedTest(x, y, n, paired_t_test(ours, theirs), paper=paper)
+    solved = results[(results["n"] == n) & results["cost"].notna()]
+    missing = [
+        f"{method} with s = {s}"
+        for method, s in (x, y)
+        if not ((solved["method"] == method) & (solved["samples"] == s)).any()
+    ]
+    reason = f"no results of {' and '.join(missing)} yet" if missing else "fewer than two instances in common"
+    return PairedTest(x, y, n, None, f"{reason} at N = {n}", paper)
