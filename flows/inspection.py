@@ -78,7 +78,8 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
     """
     from storage.cities import find_city
     from storage.label_lookup import load_label
-    from tasks.figures import Panel, solutions
+    from tasks.example_figures import Panel, solutions
+    from tasks.figures import png
 
     dataset = dataset_of(store, path)
     if dataset is None:
@@ -88,7 +89,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
     try:
-        target.write_bytes(solutions(city, label.instance, [Panel(title, label.solution)]))
+        target.write_bytes(png(solutions(city, label.instance, [Panel(title, label.solution)])))
     except OSError as error:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
     text = (

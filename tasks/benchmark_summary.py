@@ -15,8 +15,10 @@ from storage import layout
 from storage.benchmarks import read_results
 from storage.models import ModelCard
 from storage.store import Store
-from tasks.paper_tables import paper_tables
+from tasks import significance_formats
+from tasks.paper_tables import PAPER_TRAINED_UP_TO, paper_tables
 from tasks.paper_values import is_papers_setting
+from tasks.significance import PairedTest, compared_size, paper_tests
 from tasks.table_formats import to_csv, to_latex, to_markdown
 from tasks.tables import Table, gaps, make_table, paired
 
@@ -24,6 +26,7 @@ BASELINE = ("HGS", 1)
 GREEDY = ("FM-MCVRP (GS)", 1)
 SAMPLED = "FM-MCVRP (NS)"
 OVERVIEW = "table"  # the name of the table of every method
+SIGNIFICANCE = "significance"  # of that of the tests
 FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
 
@@ -91,7 +94,10 @@ def summarise(
     folder = layout.benchmark_dir(run)
     for each in (table, *comparisons(results, city, rules, card)):
         for ending, write in FORMATS.items():
-            store.put(f"{folder}/{table_path(each, ending)}", write(each).encode())
+            store.put(f"{folder}/{table_path(each.name, ending)}", write(each).encode())
+    tests = significance(results, city, rules, card)
+    for ending, write_tests in significance_formats.FORMATS.items() if tests else ():
+        store.put(f"{folder}/{table_path(SIGNIFICANCE, ending)}", write_tests(tests).encode())
     summary = BenchmarkSummary(
         run=run,
         city_id=city.city_id,
@@ -157,14 +163,31 @@ def comparisons(results: pd.DataFrame, city: City, rules: Rules, card: ModelCard
     """Return the paper's four tables of a run."""
     return paper_tables(
         results,
-        trained_up_to=card.largest if card else None,
+        trained_up_to=trained_up_to(card),
         is_papers_setting=is_papers_setting(city, rules),
     )
 
 
-def table_path(table: Table, ending: str) -> str:
+def significance(
+    results: pd.DataFrame, city: City, rules: Rules, card: ModelCard | None
+) -> tuple[PairedTest, ...]:
+    """Return the paper's tests of a run, none where nothing was sampled from a model."""
+    samples = results.loc[results["method"] == SAMPLED, "samples"]
+    if samples.empty:
+        return ()
+    n = compared_size(results, trained_up_to(card))
+    where = is_papers_setting(city, rules)
+    return paper_tests(results, n=n, samples=int(samples.max()), is_papers_setting=where)
+
+
+def trained_up_to(card: ModelCard | None) -> int:
+    """Return the most customers that the model was trained on; the paper's where nothing is known."""
+    return (card.largest if card else None) or PAPER_TRAINED_UP_TO
+
+
+def table_path(name: str, ending: str) -> str:
     """Where a table lies in the folder of its run: the overview on top, the paper's in a folder."""
-    return f"{'' if table.name == OVERVIEW else 'tables/'}{table.name}.{ending}"
+    return f"{'' if name == OVERVIEW else 'tables/'}{name}.{ending}"
 
 
 def mean_gap(results: pd.DataFrame, method: tuple[str, int]) -> float | None:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tasks.fairness import conditions
 from tasks.paper_values import published
-from tasks.tables import Table, data_notes, make_line
+from tasks.tables import Blocks, Table, blocks_of, data_notes, make_line
 
 HGS, LKH3, AM = "HGS", "LKH-3", "AM (VS)"
 GREEDY, SAMPLED = "FM-MCVRP (GS)", "FM-MCVRP (NS)"
@@ -97,17 +97,19 @@ def paper_tables(
     is_papers_setting
         Whether city and orders are the paper's, so that its figures stand beside ours.
     """
-    limit = trained_up_to or PAPER_TRAINED_UP_TO
-    return tuple(_table(results, comparison, limit, is_papers_setting) for comparison in COMPARISONS)
+    limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
+    return tuple(_table(results, blocks, comparison, limit, is_papers_setting) for comparison in COMPARISONS)
 
 
-def _table(results: pd.DataFrame, comparison: Comparison, limit: int, is_papers_setting: bool) -> Table:
+def _table(
+    results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit: int, is_papers_setting: bool
+) -> Table:
     sizes = [n for n in sorted(results["n"].unique().tolist()) if (n > limit) == comparison.larger]
     theirs = published(comparison.name) if is_papers_setting else {}
     others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
     lines = tuple(
         make_line(
-            results,
+            blocks,
             n,
             method,
             samples,
@@ -115,7 +117,7 @@ def _table(results: pd.DataFrame, comparison: Comparison, limit: int, is_papers_
             theirs.get((n, method, samples)),
         )
         for n in sizes
-        for method, samples in _rows(results[results["n"] == n], comparison, others)
+        for method, samples in _rows([key[1:] for key in blocks if key[0] == n], comparison, others)
     )
     rows = results[results["n"].isin(sizes) & results["method"].isin([*comparison.methods, *others])]
     notes: list[str] = []
@@ -138,17 +140,21 @@ def _table(results: pd.DataFrame, comparison: Comparison, limit: int, is_papers_
     )
 
 
-def _rows(results: pd.DataFrame, comparison: Comparison, others: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield method and number of samples of each row of one size: the paper's, then the others."""
-    asked = results[results["method"].isin(PAPER_METHODS)]["samples"].unique().tolist()
-    pairs = set(results[["method", "samples"]].itertuples(index=False, name=None))
-    for samples in sorted({1, *asked, *(s for method, s in pairs if method in others)}):
+def _rows(
+    there: list[tuple[str, int]], comparison: Comparison, others: list[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield method and number of samples of each row of one size: the paper's, then the others.
+
+    ``there`` is what has results at this size.
+    """
+    asked = {samples for method, samples in there if method in PAPER_METHODS}
+    for samples in sorted({1, *asked, *(s for method, s in there if method in others)}):
         for method in comparison.methods:
             single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
             if samples == 1 or (samples in asked and not single):
                 yield method, samples
         for method in others:
-            if (method, samples) in pairs:
+            if (method, samples) in there:
                 yield method, samples
 
 

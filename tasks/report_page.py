@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no network, no scripts, pictures inside.
+"""A report as one HTML page that needs nothing else: no network, pictures and one small script inside.
 
 Knows headings, figures and escaping; what they say comes from `tasks.report`.
 """
@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from tasks.report_script import SCRIPT
+from tasks.significance import PairedTest
+from tasks.significance_formats import to_html as tests_html
 from tasks.table_formats import to_html
 from tasks.tables import Table
 
@@ -32,8 +35,20 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 caption { text-align: left; font-weight: 600; padding: .2rem 0 .5rem; }
 th, td { padding: .32rem .6rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
-th:nth-child(2), td:nth-child(2), th:last-child, td:last-child { text-align: left; }
-tr.start td { border-top: 1px solid #9aa5b1; }
+table.sortable tr > *:nth-child(2), table.sortable tr > *:last-child { text-align: left; }
+th button { all: unset; cursor: pointer; white-space: nowrap; }
+th button:hover, th button:focus-visible { text-decoration: underline; }
+th[aria-sort=ascending] button::after { content: " ▲"; font-size: .7em; }
+th[aria-sort=descending] button::after { content: " ▼"; font-size: .7em; }
+table:not(.sorted) tr.size td { border-top: 1px solid #9aa5b1; }
+table:not(.sorted) tr.group td:nth-child(n + 2) { border-top: 1px solid var(--line); }
+table.sortable:not(.sorted) tbody tr:not(.size) td:first-child { color: transparent; }
+td small { display: block; color: var(--soft); font-size: .78rem; line-height: 1.2; }
+table.tests { width: auto; }
+table.tests th { white-space: normal; max-width: 22rem; }
+table.tests tr > * { text-align: right; }
+table.tests tr > *:first-child { text-align: left; }
+.scroll + .notes { margin-bottom: 2.4rem; }
 table.plain td { text-align: left; white-space: normal; border-bottom: 1px solid var(--line); }
 table.plain td:first-child { font-weight: 600; white-space: nowrap; vertical-align: top; }
 ul.notes { color: var(--soft); font-size: .86rem; padding-left: 1.1rem; overflow-wrap: anywhere; }
@@ -46,17 +61,25 @@ summary { cursor: pointer; }
 a { color: var(--blue); }
 ul.files { columns: 2; column-gap: 2rem; padding-left: 1.1rem; overflow-wrap: anywhere; }
 @media (max-width: 640px) { body { padding: 1rem .8rem 3rem; } ul.files { columns: 1; }
-  h1 { font-size: 1.4rem; } .card b { font-size: 1.4rem; } }
+  h1 { font-size: 1.4rem; } .card b { font-size: 1.4rem; }
+  .cards { grid-template-columns: 1fr 1fr; } .card { padding: .5rem .6rem; }
+  table.sortable tr > *:nth-child(2) { position: sticky; left: 0; background: #fff; white-space: normal;
+    min-width: 8.5rem; box-shadow: 1px 0 var(--line); } }
 """
+
+
+# The page may use what it carries and nothing else.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture (PNG bytes) with what it shows, in a sentence for under it."""
+    """A picture (PNG bytes, and SVG for a file beside the page) with what it shows, in a sentence or two."""
 
     name: str
     png: bytes
     caption: str
+    svg: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -93,6 +116,7 @@ class Page:
     key_figures: Sequence[KeyFigure]
     stages: Sequence[StageLine]
     tables: Sequence[Table]
+    tests: Sequence[PairedTest]
     figures: Sequence[Figure]
     configuration: str
     links: Sequence[Link]
@@ -104,6 +128,7 @@ def render(page: Page) -> str:
         ("", f'<div class="cards">{_join(map(_card, page.key_figures))}</div>' if page.key_figures else ""),
         ("What was run", _stages(page.stages)),
         ("Comparison", _join(map(to_html, page.tables))),
+        ("Significance", tests_html(page.tests) if page.tests else ""),
         ("Pictures", _join(map(_figure, page.figures))),
         ("Configuration", _configuration(page.configuration)),
         ("Files", _links(page.links)),
@@ -112,8 +137,10 @@ def render(page: Page) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{escape(page.title)}</title><style>{_STYLE}</style></head><body>\n"
-        f'<h1>{escape(page.title)}</h1><p class="lead">{escape(page.lead)}</p>\n{body}\n</body></html>\n'
+        f'<h1>{escape(page.title)}</h1><p class="lead">{escape(page.lead)}</p>\n{body}\n'
+        f"<script>{SCRIPT}</script></body></html>\n"
     )
 
 

@@ -53,6 +53,13 @@ class PairedTest:
     paper: dict[str, float] | None = None
 
 
+def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
+    """Return the size at which the paper compares distributions: 400 or the largest that it may."""
+    sizes = sorted(results["n"].unique().tolist())
+    trained = [n for n in sizes if n <= trained_up_to]
+    return PAPER_SIZE if PAPER_SIZE in trained else (trained or sizes)[-1]
+
+
 def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     """Return the test of H1: mean(x) < mean(y) on pairs ``(k,)``, k >= 2.
 

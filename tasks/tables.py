@@ -10,7 +10,7 @@ configuration, failure. A cost that is missing has its reason in ``failure``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from model.problem import COST_TOLERANCE
 from tasks.fairness import conditions, run_on
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
+Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
 DIVERGED = "diverged"  # stands in the failure of a model whose training did not converge
 
 
@@ -119,12 +120,26 @@ def paired(
     A method is named by (method, samples); ``n`` None takes every size.
     """
     rows = results if n is None else results[results["n"] == n]
-    columns = [
-        rows[(rows["method"] == method) & (rows["samples"] == samples)].set_index(["n", "index"])["cost"]
-        for method, samples in (one, other)
-    ]
-    both = pd.concat(columns, axis=1, join="inner", keys=["one", "other"]).dropna().sort_index()
-    return both["one"].to_numpy(np.float64), both["other"].to_numpy(np.float64)
+    return matched(
+        *(rows[(rows["method"] == method) & (rows["samples"] == samples)] for method, samples in (one, other))
+    )
+
+
+def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the costs of two blocks of results on the instances that both solved, as `paired`."""
+    keys = ["n", "index"]
+    both = one[[*keys, "cost"]].merge(other[[*keys, "cost"]], on=keys, suffixes=("", "_other"))
+    both = both.dropna().sort_values(keys)
+    return both["cost"].to_numpy(np.float64), both["cost_other"].to_numpy(np.float64)
+
+
+def blocks_of(results: pd.DataFrame) -> Blocks:
+    """Return the results by size, method and number of samples, sizes ascending, else as they come."""
+    names = ["n", "method", "samples"]
+    ordered = results.sort_values("n", kind="stable")
+    keys = ordered[names].drop_duplicates().itertuples(index=False, name=None)
+    groups = ordered.groupby(names, sort=False)
+    return {key: groups.get_group(key) for key in keys}
 
 
 def make_table(
@@ -147,16 +162,16 @@ def make_table(
         What stands below the table, before what the data itself says (number of
         instances, configurations, failures).
     """
-    keys = results[["n", "method", "samples"]].drop_duplicates().sort_values("n", kind="stable")
+    blocks = blocks_of(results)
     lines = tuple(
-        make_line(results, n, method, samples, (baseline, baseline_samples or samples))
-        for n, method, samples in keys.itertuples(index=False)
+        make_line(blocks, n, method, samples, (baseline, baseline_samples or samples))
+        for n, method, samples in blocks
     )
     return Table(caption, lines, (*data_notes(lines), *conditions(results), *notes))
 
 
 def make_line(
-    results: pd.DataFrame,
+    blocks: Blocks,
     n: int,
     method: str,
     samples: int,
@@ -164,14 +179,16 @@ def make_line(
     published: Published | None = None,
 ) -> Line:
     """Return the figures of ``method`` at size ``n`` against ``baseline`` (its label, its samples)."""
-    rows = results[results["n"] == n]
-    block = rows[(rows["method"] == method) & (rows["samples"] == samples)]
-    other = rows[(rows["method"] == baseline[0]) & (rows["samples"] == baseline[1])]
+    block = blocks.get((n, method, samples))
+    if block is None:
+        why = _not_yet(blocks, n, method, samples)
+        return Line(n, method, samples, 0, 0, False, None, None, None, None, "–", why, published)
+    other = blocks.get((n, *baseline))
     solved = block["cost"].dropna().to_numpy(np.float64)
-    cost, base = paired(rows, n, (method, samples), baseline)
+    cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
     is_baseline = (method, samples) == baseline
     won = None if is_baseline or not len(cost) else wins(cost, base)
-    if len(solved) and not is_baseline and _diverged(other):
+    if len(solved) and other is not None and _diverged(other):
         won = len(solved)
     reasons = block["failure"].dropna()
     reason = str(reasons.mode().iloc[0]) if len(reasons) else None
@@ -187,26 +204,23 @@ def make_line(
         cost=Range.of(solved) if len(solved) else None,
         gap=Range.of(gaps(cost, base)) if len(cost) else None,
         seconds=seconds,
-        run_on=run_on(block, seconds) if len(block) else "–",
-        failure=reason if len(block) else not_yet(results, n, method, samples),
+        run_on=run_on(block, seconds),
+        failure=reason,
         published=published,
     )
 
 
-def not_yet(results: pd.DataFrame, n: int, method: str, samples: int) -> str:
-    """Return why there are no results of ``method`` at ``n`` and ``samples``: in a few words."""
-    rows = results[results["method"] == method]
-    if not len(rows):
+def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
+    """Return why there are no results of ``method`` at ``n`` and ``samples``, in a few words."""
+    sizes = {size for size, label, _ in blocks if label == method}
+    if not sizes:
         return "not among the methods of this benchmark"
-    if n not in rows["n"].to_numpy():
-        return f"not run yet on {n} customers"
-    return f"not run with s = {samples} yet"
+    return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 
 def _diverged(rows: pd.DataFrame) -> bool:
     failures = rows["failure"].dropna()
-    every = len(rows) > 0 and len(failures) == len(rows)
-    return every and any(DIVERGED in str(failure) for failure in failures)
+    return len(failures) == len(rows) and any(DIVERGED in str(failure) for failure in failures)
 
 
 def data_notes(lines: Sequence[Line]) -> Iterator[str]:

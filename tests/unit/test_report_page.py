@@ -6,6 +6,8 @@ import re
 from html.parser import HTMLParser
 
 from tasks.report_page import Figure, KeyFigure, Link, Page, StageLine, render
+from tasks.report_script import SCRIPT
+from tasks.significance import PairedTest
 from tasks.tables import Line, Range, Table
 
 EVIL = '<script>alert("x")</script> & "quotes" \'too\''
@@ -21,6 +23,7 @@ def page(text: str) -> Page:
         key_figures=[KeyFigure(text, text, text)],
         stages=[StageLine(text, text)],
         tables=[Table(text, (line,), (text,))],
+        tests=[PairedTest((text, 1), (text, 2), 20, None, text)],
         figures=[Figure("name", b"\x89PNG", text)],
         configuration=text,
         links=[Link("table.csv", text)],
@@ -55,7 +58,6 @@ def test_text_cannot_become_markup() -> None:
     """Whatever names, reasons and settings hold, the page has the tags of a harmless one."""
     evil, plain = parsed(render(page(EVIL))), parsed(render(page("harmless")))
     assert [tag for tag, _ in evil.seen] == [tag for tag, _ in plain.seen]
-    assert "script" not in {tag for tag, _ in evil.seen}
 
 
 def test_the_page_loads_nothing() -> None:
@@ -71,8 +73,18 @@ def test_the_page_loads_nothing() -> None:
     assert not re.search(r"https?://|url\(|@import|<link", html)
 
 
+def test_the_one_script_is_ours_and_the_page_may_run_nothing_else() -> None:
+    """Sorting is the only code, and the browser is told to fetch nothing from anywhere."""
+    html = render(page(EVIL))
+    assert [tag for tag, _ in parsed(html).seen].count("script") == 1
+    assert html.count(f"<script>{SCRIPT}</script>") == 1
+    policy = next(a["content"] for tag, a in parsed(html).seen if a.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
 def test_sections_without_content_are_left_out() -> None:
     """A benchmark without model has no training section and no empty heading."""
-    html = render(Page("t", "l", [], [], [], [], "", []))
+    html = render(Page("t", "l", [], [], [], [], [], "", []))
     assert parsed(html)
     assert "<h2>" not in html

@@ -1,0 +1,69 @@
+"""The picture of cost against time: how good each method's best answer is after t seconds, by size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from tasks.figures import BLUE, FONT, GREEN, ORANGE, PINK, in_unit, panel_grid
+from tasks.paper_tables import AM, GREEDY, HGS, LKH3, SAMPLED
+from tasks.time_curves import SizeCurves
+
+_KNOWN = {  # colour, dash and marker; HGS and the model as in the other pictures
+    HGS: (BLUE, "-", "o"),
+    SAMPLED: (ORANGE, "-", "D"),
+    GREEDY: ("#E69F00", "--", "^"),
+    LKH3: (GREEN, "-", "s"),
+    AM: (PINK, "--", "v"),
+}
+_OTHERS = (("#000000", "-.", "P"), ("#56B4E9", "-", "X"), ("#8A7A00", "--", "*"), ("#555555", ":", "h"))
+_TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
+_TICKS |= {3600: "1 h", 36_000: "10 h"}
+_COLUMNS = 3
+_MARGIN = 2.0  # of the time axis beyond the first and the last answer, a factor
+
+
+def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
+    """Return the mean cost of each method's best answer so far over the time of an instance, a panel a size.
+
+    A method has nothing before its first answer, and keeps its best after its last; marks are
+    the numbers of samples at which the time was measured.
+    """
+    drawn = [size for size in sizes if size.curves]
+    methods = list(dict.fromkeys(curve.method for size in drawn for curve in size.curves))
+    others = [method for method in methods if method not in _KNOWN]
+    looks = {**_KNOWN, **dict(zip(others, cycle(_OTHERS), strict=False))}
+    figure, axes = panel_grid(max(len(drawn), 1), columns=_COLUMNS, width=4.2, height=3.5)
+    for axis, size in zip(axes, drawn, strict=False):
+        first = min(curve.seconds[0] for curve in size.curves) / _MARGIN
+        last = max(curve.seconds[-1] for curve in size.curves) * _MARGIN
+        for curve in size.curves:
+            colour, dash, marker = looks[curve.method]
+            line: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 2}
+            seconds, cost = [*curve.seconds, last], [*curve.cost, curve.cost[-1]]
+            axis.step(seconds, cost, where="post", **line)
+            x, y = curve.seconds[curve.marks], curve.cost[curve.marks]
+            axis.plot(
+                x, y, linestyle="none", marker=marker, color=colour, markersize=7, markeredgecolor="white"
+            )
+        axis.set_xscale("log")
+        axis.set_xticks(list(_TICKS), list(_TICKS.values()))
+        axis.set_xlim(first, last)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_locator(MaxNLocator(5))
+        axis.set_title(f"{size.n} customers, {size.instances:,} instances", fontsize=FONT)
+        axis.set_xlabel("Time per instance", fontsize=FONT)
+    for axis in axes[::_COLUMNS]:
+        axis.set_ylabel(f"Mean distance of the best answer{in_unit(unit)}", fontsize=FONT - 1)
+    handles = [
+        Line2D([], [], color=colour, linestyle=dash, linewidth=2, marker=marker, label=method)
+        for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)
+    ]
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=FONT - 1)
+    return figure
