@@ -150,10 +150,7 @@ def results_frame(store: Store, run: str) -> pd.DataFrame:
 
 def benchmark_table(results: pd.DataFrame, accuracy: float | None) -> Table:
     """Return the table of a run: every method against HGS s = 1."""
-    notes = [
-        "Heuristics solve one instance a core; FM-MCVRP decodes instances in batches, and an instance's time "
-        "is its share."
-    ]
+    notes = []
     if accuracy is not None:
         notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
     return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes)

@@ -33,6 +33,8 @@ h2 { font-size: 1.2rem; margin: 2.6rem 0 .8rem; padding-bottom: .3rem; border-bo
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
 caption { text-align: left; font-weight: 600; padding: .2rem 0 .5rem; }
+caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
+.hint { color: var(--soft); font-size: .86rem; margin: -.4rem 0 1rem; }
 th, td { padding: .32rem .6rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
 table.sortable tr > *:nth-child(2), table.sortable tr > *:last-child { text-align: left; }
@@ -68,6 +70,7 @@ ul.files { columns: 2; column-gap: 2rem; padding-left: 1.1rem; overflow-wrap: an
 """
 
 
+_SORTABLE = '<p class="hint">A click on a heading sorts its table.</p>'
 # The page may use what it carries and nothing else.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
@@ -127,7 +130,7 @@ def render(page: Page) -> str:
     sections = [
         ("", f'<div class="cards">{_join(map(_card, page.key_figures))}</div>' if page.key_figures else ""),
         ("What was run", _stages(page.stages)),
-        ("Comparison", _join(map(to_html, page.tables))),
+        ("Comparison", _SORTABLE + _join(map(to_html, page.tables)) if page.tables else ""),
         ("Significance", tests_html(page.tests) if page.tests else ""),
         ("Pictures", _join(map(_figure, page.figures))),
         ("Configuration", _configuration(page.configuration)),

@@ -112,8 +112,8 @@ def to_html(tests: Sequence[PairedTest]) -> str:
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows(tests))
     below = "".join(f"<li>{html.escape(note)}</li>" for note in notes(tests))
     return (
-        f'<div class="scroll"><table class="tests"><caption>{CAPTION}</caption><thead><tr>{head}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><ul class="notes">{below}</ul>'
+        f'<div class="scroll"><table class="tests"><caption><span>{CAPTION}</span></caption>'
+        f'<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div><ul class="notes">{below}</ul>'
     )
 
 

@@ -238,7 +238,8 @@ def to_html(table: Table) -> str:
         body.append(f'<tr class="{start}">{row}</tr>' if start else f"<tr>{row}</tr>")
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
     return (
-        f'<div class="scroll"><table class="sortable"><caption>{html.escape(table.caption)}</caption>'
+        '<div class="scroll"><table class="sortable">'
+        f"<caption><span>{html.escape(table.caption)}</span></caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
         f'<ul class="notes">{notes}</ul>'
     )
@@ -246,5 +247,5 @@ def to_html(table: Table) -> str:
 
 def _html_cell(cell: Cell) -> str:
     value = "" if cell.value is None else f' data-value="{html.escape(str(cell.value))}"'
-    paper = f"<small>{html.escape(cell.paper)}</small>" if cell.paper else ""
+    paper = f" <small>({html.escape(cell.paper)})</small>" if cell.paper else ""
     return f"<td{value}>{html.escape(cell.text)}{paper}</td>"

@@ -237,7 +237,10 @@ def data_notes(lines: Sequence[Line]) -> Iterator[str]:
         "Obj.: travel cost; 80 %: 10th to 90th percentile; gap: mean of each instance's gap to the baseline; "
         "wins: instances strictly better than the baseline; s: number of samples or runs, the best counts."
     )
-    yield "Time: wall-clock per instance as run, on what the last column says."
+    yield (
+        "Time: wall-clock per instance as run, on what the last column says; instances decoded together, and "
+        "the runs of a heuristic one after the other, share it evenly."
+    )
     for line in lines:
         if line.failed and line.cost:
             yield (

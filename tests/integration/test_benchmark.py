@@ -121,7 +121,16 @@ def test_summary_says_what_the_results_say(finished: Store) -> None:
         gaps = [100 * (cost_of[method, samples, *k] / cost_of["HGS", 1, *k] - 1) for k in keys]
         assert summary[f"{name}_mean_gap"] == pytest.approx(sum(gaps) / 8)
     assert 0 <= summary["encoder_accuracy"] <= 1
-    assert finished.exists("benchmarks/b/table.tex")
+    for table in (
+        "table",
+        "tables/training",
+        "tables/larger",
+        "tables/lkh3",
+        "tables/am",
+        "tables/significance",
+    ):
+        for ending in ("csv", "md", "tex"):
+            assert finished.exists(f"benchmarks/b/{table}.{ending}")
     assert asdict(read_summary(finished, "b")) == asdict(run_benchmark(finished, CITY, SPEC, "m"))
 
 
@@ -179,10 +188,11 @@ def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> Non
     address = write_report(finished, CITY, SPEC)
     page = Path(address).read_text()
     assert address == finished.url("benchmarks/b/report.html")
-    for picture in ("solution", "distances", "gaps"):
+    pictures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")
+    for picture in pictures:
         assert f'id="{picture}"' in page
     links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("..")]
-    assert len(links) == 8
+    assert len(links) == 2 + 2 * len(pictures) + 3 * 6  # results, summary; PNG and SVG; six tables
     for link in links:
         assert finished.exists(f"benchmarks/b/{link}")
 

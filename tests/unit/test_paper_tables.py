@@ -144,7 +144,7 @@ def test_the_papers_figures_stand_beside_ours_only_in_its_own_setting() -> None:
     assert "paper" not in to_csv(ours)
     assert line(both, "AM (VS, s = 1)").published == published("am")[20, "AM (VS)", 1]
     assert "(5.17) | " in to_markdown(both)
-    assert "<small>5.17</small>" in to_html(both)
+    assert "<small>(5.17)</small>" in to_html(both)
     assert "{\\scriptsize(5.17)}" in to_latex(both)
     assert "paper_cost_mean" in to_csv(both)
 
