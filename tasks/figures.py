@@ -89,8 +89,8 @@ def _phase_starts(phases: Sequence[tuple[str, pd.DataFrame]]) -> list[int]:
 
 
 def in_unit(unit: str) -> str:
-    """Return the unit as it follows an axis label; "" for a city without one."""
-    return "" if unit in ("", "unit") else f" ({unit})"
+    """Return the unit as it follows an axis label: of a synthetic city the side of its square is 1."""
+    return "" if unit == "" else " (city's side = 1)" if unit == "unit" else f" ({unit})"
 
 
 def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:

@@ -59,7 +59,7 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
         axis.set_title(f"{size.n} customers, {size.instances:,} instances", fontsize=FONT)
         axis.set_xlabel("Time per instance", fontsize=FONT)
     for axis in axes[::_COLUMNS]:
-        axis.set_ylabel(f"Mean distance of the best answer{in_unit(unit)}", fontsize=FONT - 1)
+        axis.set_ylabel(f"Mean distance of the\nbest answer{in_unit(unit)}", fontsize=FONT - 1)
     handles = [
         Line2D([], [], color=colour, linestyle=dash, linewidth=2, marker=marker, label=method)
         for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)

@@ -107,7 +107,7 @@ def test_cost_against_time_has_a_panel_a_size_and_any_number_of_methods() -> Non
     sizes = [SizeCurves(20, 9, (*curves, once)), SizeCurves(50, 0, ())]
     figure = cost_against_time(sizes, "m")
     assert len(figure.axes) == 1
-    assert figure.axes[0].get_ylabel() == "Mean distance of the best answer (m)"
+    assert figure.axes[0].get_ylabel() == "Mean distance of the\nbest answer (m)"
     assert drawn(figure) > 0.02
     assert drawn(cost_against_time([])) >= 0
 
