@@ -33,7 +33,7 @@ _ORIGIN = [
     pa.field("device", pa.string(), nullable=False),
     pa.field("workers", pa.uint32(), nullable=False),
     pa.field("machine", pa.string(), nullable=False),
-    pa.field("busy_cores", pa.float64()),
+    pa.field("other_cores", pa.float64()),
     pa.field("version", pa.string(), nullable=False),
     pa.field("configuration", pa.string(), nullable=False),
     pa.field("failure", pa.string()),
@@ -61,7 +61,7 @@ RESULTS = pa.schema(
     ]
 )
 
-_LATER = ("busy_cores",)  # columns that files of before do not have
+_LATER = ("other_cores",)  # columns that files of before do not have
 
 Routes = tuple[tuple[int, ...], ...]
 
@@ -84,9 +84,9 @@ class PartRow:
         How: ``workers`` instances were solved at once, each on ``device`` of ``machine``.
     failure
         Why there is no solution.
-    busy_cores
-        Cores of the machine that worked meanwhile, for us or others, on average; None where
-        the system does not tell.
+    other_cores
+        Cores of the machine that others kept busy meanwhile, on average; None where the
+        system does not tell.
     """
 
     method: str
@@ -103,7 +103,7 @@ class PartRow:
     version: str
     configuration: str
     failure: str | None = None
-    busy_cores: float | None = None
+    other_cores: float | None = None
 
 
 def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:

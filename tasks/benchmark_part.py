@@ -5,6 +5,7 @@ No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,23 +67,39 @@ def solve_part(store: Store, city: City, part: Part, solver: Solver, workers: in
     stream = InstanceStream(city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     timed = _together if part.together else _one_by_one
-    began, busy = time.perf_counter(), busy_seconds()
+    began = _Clock.read()
     answers = list(timed(city, instances, part, solver))
-    worked = _busy_cores(busy, time.perf_counter() - began)
+    others = _Clock.read().others_since(began, workers)
     rows = [
-        _row(part, part.start + k, instance, answer, seconds, solver, workers, worked)
+        _row(part, part.start + k, instance, answer, seconds, solver, workers, others)
         for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
     ]
     write_part(store, part.path, rows)
     return part.rows
 
 
-def _busy_cores(before: float | None, seconds: float) -> float | None:
-    """Return how many cores worked in the last ``seconds`` on average; None after too few to tell."""
-    after = busy_seconds()
-    if before is None or after is None or seconds < _LEAST_SECONDS:
-        return None
-    return (after - before) / seconds
+@dataclass(frozen=True)
+class _Clock:
+    """Seconds since some start: of wall-clock, of processors for us, and of processors for anyone."""
+
+    wall: float
+    ours: float
+    anyone: float | None
+
+    @classmethod
+    def read(cls) -> _Clock:
+        return cls(time.perf_counter(), sum(os.times()[:4]), busy_seconds())
+
+    def others_since(self, start: _Clock, workers: int) -> float | None:
+        """Return how many cores worked for others on average, None where that cannot be told.
+
+        The other workers are taken to need as much as this one.
+        """
+        seconds = self.wall - start.wall
+        if self.anyone is None or start.anyone is None or seconds < _LEAST_SECONDS:
+            return None
+        busy = self.anyone - start.anyone - workers * (self.ours - start.ours)
+        return max(0.0, busy / seconds)
 
 
 Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each number of samples
@@ -119,7 +136,7 @@ def _row(
     seconds: tuple[float, ...],
     solver: Solver,
     workers: int,
-    busy_cores: float | None,
+    other_cores: float | None,
 ) -> PartRow:
     reason = answer.failure
     if answer.solution is not None:
@@ -140,5 +157,5 @@ def _row(
         version=solver.version,
         configuration=solver.configuration,
         failure=None if solved else reason or "no answer",
-        busy_cores=busy_cores,
+        other_cores=other_cores,
     )

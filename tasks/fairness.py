@@ -42,7 +42,7 @@ def _facts(block: pd.DataFrame) -> Iterator[str]:
         part = block[(block[["device", "workers", "machine"]] == [device, workers, machine]).all(axis=1)]
         at_once = f", {workers} at once" if workers > 1 else ""
         yield f"{device} an instance{at_once}, on a machine with {machine}"
-        yield _alone(part["busy_cores"], _cores(device) * workers)
+        yield _alone(part["other_cores"])
 
 
 def _seeds(block: pd.DataFrame) -> str:
@@ -56,12 +56,12 @@ def _cores(device: str) -> int:
     return int(found[1]) if found else 1
 
 
-def _alone(busy: pd.Series, ours: int) -> str:
-    """Say whether others worked on the machine meanwhile; ``ours`` is the cores that the method may use."""
-    known = busy.dropna()
+def _alone(others: pd.Series) -> str:
+    """Say whether others worked on the machine meanwhile."""
+    known = others.dropna()
     if known.empty:
         return "whether it had the machine to itself was not recorded"
-    others = float(known.mean()) - ours
-    if others <= _TOLERANCE:
+    cores = float(known.mean())
+    if cores <= _TOLERANCE:
         return "nothing else of weight ran on the machine"
-    return f"not alone: other work kept {others:.1f} more cores of the machine busy, times are upper bounds"
+    return f"not alone: other work kept {cores:.1f} cores of the machine busy, times are upper bounds"

@@ -19,7 +19,7 @@ from tasks.tables import Table
 _STYLE = """
 :root { color-scheme: light; --ink: #1c2530; --soft: #5b6774; --line: #dfe4ea; --blue: #0072B2; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1120px; padding: 1.5rem 1.25rem 4rem; color: var(--ink); background: #fff;
+body { margin: 0 auto; max-width: 1220px; padding: 1.5rem 1.25rem 4rem; color: var(--ink); background: #fff;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .2rem 0 .3rem; }
 h2 { font-size: 1.2rem; margin: 2.6rem 0 .8rem; padding-bottom: .3rem; border-bottom: 2px solid var(--line); }

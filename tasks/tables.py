@@ -4,7 +4,7 @@ How a table is written down is `tasks.table_formats`' business, which tables the
 paper that of `tasks.paper_tables`.
 
 Results are one row an instance, as `tasks.benchmark` stores them: method, n, index, samples,
-cost (best of the samples), seconds, seed, device, workers, machine, busy_cores, version,
+cost (best of the samples), seconds, seed, device, workers, machine, other_cores, version,
 configuration, failure. A cost that is missing has its reason in ``failure``.
 """
 

@@ -32,7 +32,7 @@ def rows(method: str, n: int, samples: int, count: int = 5, failure: str | None 
             "device": "1 CPU core",
             "workers": 2,
             "machine": "2 cores of a processor",
-            "busy_cores": 2.1,
+            "other_cores": 0.1,
             "version": "1.0",
             "configuration": f"{method} as it comes",
             "failure": failure,

@@ -36,7 +36,7 @@ ROW = PartRow(
     machine="2 cores of a processor",
     version="1.0",
     configuration="as it comes",
-    busy_cores=2.5,
+    other_cores=2.5,
 )
 PATH = part_path("b", "hgs-abc", 20, 0, 2)
 
@@ -54,24 +54,24 @@ def without(store: Store, path: str, column: str) -> None:
 
 
 def test_a_part_reads_back_as_written(store: Store) -> None:
-    """Every field, whether the system told how busy it was or not."""
-    rows = [ROW, replace(ROW, index=1, busy_cores=None)]
+    """Every field, whether the system told of others or not."""
+    rows = [ROW, replace(ROW, index=1, other_cores=None)]
     write_part(store, PATH, rows)
     assert read_part(store, PATH) == rows
 
 
 def test_parts_and_results_of_before_are_read(store: Store) -> None:
-    """Files without the column busy_cores have it empty; no days of benchmark are lost."""
+    """Files without the column other_cores have it empty; no days of benchmark are lost."""
     rows = [ROW, replace(ROW, index=1)]
     write_part(store, PATH, rows)
-    without(store, PATH, "busy_cores")
-    assert read_part(store, PATH) == [replace(row, busy_cores=None) for row in rows]
+    without(store, PATH, "other_cores")
+    assert read_part(store, PATH) == [replace(row, other_cores=None) for row in rows]
     write_results(store, "b", rows)
     expected = read_results(store, "b").schema
-    without(store, results_path("b"), "busy_cores")
+    without(store, results_path("b"), "other_cores")
     table = read_results(store, "b")
     assert table.schema == expected
-    assert table["busy_cores"].null_count == len(table) == 4
+    assert table["other_cores"].null_count == len(table) == 4
 
 
 def test_a_file_without_another_column_is_refused(store: Store) -> None:
@@ -86,6 +86,6 @@ def test_fewer_samples_are_a_prefix(store: Store) -> None:
     """Cost and seconds at each number of samples; routes and all costs with the largest."""
     write_results(store, "b", [ROW])
     one, two = read_results(store, "b").to_pylist()
-    assert (one["cost"], one["seconds"], one["routes"], one["busy_cores"]) == (5.0, 1.0, None, 2.5)
+    assert (one["cost"], one["seconds"], one["routes"], one["other_cores"]) == (5.0, 1.0, None, 2.5)
     assert (two["cost"], two["costs"], two["routes"]) == (4.0, [5.0, 4.0], [[1, 2], [3]])
-    assert pa.types.is_float64(read_results(store, "b").schema.field("busy_cores").type)
+    assert pa.types.is_float64(read_results(store, "b").schema.field("other_cores").type)

@@ -31,7 +31,7 @@ def block(
             "device": "1 CPU core",
             "workers": 2,
             "machine": "2 cores of a processor",
-            "busy_cores": 2.2,
+            "other_cores": 0.2,
             "version": "1.0",
             "failure": [failure if cost is None else None for cost in costs],
             "configuration": f"{method} as it comes",
