@@ -150,7 +150,8 @@ def _rows(
 
     ``there`` is what has results at this size.
     """
-    asked = {samples for method, samples in there if method in PAPER_METHODS}
+    deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
+    asked = {samples for method, samples in there if method in deciding}
     for samples in sorted({1, *asked, *(s for method, s in there if method in others)}):
         for method in comparison.methods:
             single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)

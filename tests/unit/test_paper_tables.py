@@ -90,6 +90,14 @@ def test_training_data_is_one_run_of_hgs_at_every_number_of_samples_and_the_othe
     assert "Wins" in to_markdown(am)
 
 
+def test_more_runs_of_hgs_make_no_rows_in_the_first_table() -> None:
+    """Its baseline is one run at every s, so the numbers of samples there are those of the model."""
+    more = pd.concat([results(sizes=(20,)), rows("HGS", 20, 7)])
+    training, _, lkh3, _ = paper_tables(more)
+    assert names(training, 20) == names(paper_tables(results(sizes=(20,)))[0], 20)
+    assert "HGS (s = 7)" in names(lkh3, 20)
+
+
 def test_a_method_without_results_keeps_its_rows_and_a_note_says_why() -> None:
     """Never ran at all, not at this size, not with so many samples: three reasons, each told."""
     everything = results(("AM (VS)", 20), ("AM (VS)", 600), ("LKH-3", 20))
