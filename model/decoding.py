@@ -1,72 +1,38 @@
-"""Solutions from the network, token by token: greedy and nucleus sampling under the mask (Sec. 4.4).
+"""Solutions from the network, token by token, under the mask (Sec. 4.4).
 
-Instances of any sizes and capacities are decoded together. The problem is encoded once for
-an instance and rotation; the samples that share both share its keys. Randomness is a pure
-function of (seed, instance, sample): what an instance is decoded with, and how many samples
-are asked for, never changes a sample (up to the last bits of the network's arithmetic).
-
-Symbols in shapes: G groups, each an instance in one rotation, of S samples; T problem
-tokens; t tokens of the path so far.
+Instances of any sizes and capacities are decoded together. The problem is encoded once for an
+instance and rotation (once a batch, where memory divides its samples among several); the samples
+that share both share its keys. Randomness is a pure function of (seed, instance, sample): what an
+instance is decoded with, and how many samples are asked for, never changes a sample (up to the
+last bits of the network's arithmetic).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import McvrpError
-from model.features import CityTable, feasible, problem_features, with_loads
-from model.network import Cache, FmMcvrp, Memory
+from model.features import CityTable
+from model.network import FmMcvrp
+from model.paths import Group, Paths
 from model.problem import DEPOT, City, Instance, Solution, philox_key, philox_uniforms
+from model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
-_RETIRE = 0.75  # drop finished groups once fewer than this share of a batch is still going
-_SPARE_ROUTES = 1.25  # routes over the fewest possible that the cache has room for at first
+__all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
 
-
-@dataclass(frozen=True)
-class Greedy:
-    """The most probable node at every step."""
-
-    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the node chosen from ``scores`` ``(..., T)``, int64 ``(...)``."""
-        return scores.argmax(-1)
-
-
-@dataclass(frozen=True)
-class Nucleus:
-    """A draw from the smallest set of nodes that holds a share ``p`` of the probability.
-
-    Raises
-    ------
-    McvrpError
-        If ``p`` is not in (0, 1].
-    """
-
-    p: float = 0.9  # the paper names none
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p <= 1:
-            raise McvrpError(f"the share p of nucleus sampling must be in (0, 1], not {self.p}")
-
-    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the node that ``uniforms`` ``(...)`` in [0, 1) draw from ``scores``, int64 ``(...)``."""
-        probability, node = scores.double().softmax(-1).sort(stable=True, dim=-1, descending=True)
-        through = probability.cumsum(-1)
-        kept = through - probability < self.p  # those before it hold less than p
-        through = (probability * kept).cumsum(-1)
-        drawn = (through <= uniforms[..., None] * through[..., -1:]).sum(-1, keepdim=True)
-        last = kept.sum(-1, keepdim=True) - 1  # where rounding makes u times the whole the whole
-        return node.gather(-1, drawn.minimum(last.clamp_min(0)))[..., 0]
-
-
-Strategy = Greedy | Nucleus
+_SHARE = 0.5  # of the free memory that keys and values may take
+_CPU_BYTES = 4 << 30  # and no more than this of a computer's
+_CPU_PATHS, _GPU_PATHS = 1024, 8192  # more at once is no faster
+_COPIES = 1.5  # a batch's keys and values, what moving a layer of them needs, and scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +63,9 @@ def decode(
     *,
     strategy: Strategy,
     samples: int = 1,
-    rotations: bool = False,
+    rotations: int = 1,
     seed: int = 0,
-    max_batch: int = 256,
+    max_batch: int | None = None,
     table: CityTable | None = None,
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
@@ -107,16 +73,21 @@ def decode(
     Parameters
     ----------
     model
-        In evaluation mode, on the device that decoding runs on.
+        In evaluation mode, on the device and in the precision that decoding runs in.
     city
         The city that the model was trained on.
+    samples
+        Paths of each instance; of a beam, its most probable ones in descending order, the most
+        probable again where there are fewer paths.
     rotations
-        Whether samples after the first see the city turned by an angle of their own
-        (Sec. 4.4); the first always sees it as it is.
+        How many ways the samples see the city turned (Sec. 4.4): sample i, counted from 0, takes
+        rotation i mod ``rotations``, and shares encoding and keys with the others that do. Rotation 0
+        is the city as it is, the others turn it by an angle of their own. With as many rotations as
+        samples, each sample has its own, as in the paper.
     seed
         Names the random numbers.
     max_batch
-        Paths decoded at once.
+        Paths decoded at once; None takes what memory allows.
     table
         The city's table on the model's device, if there is one already.
 
@@ -124,160 +95,132 @@ def decode(
     ------
     McvrpError
         If the network has other classes than the city has nodes, an instance is another
-        city's, or several samples are asked of the greedy strategy.
+        city's, or more samples are asked than greedy decoding or a beam has.
     """
-    _check(model, city, instances, strategy, samples, max_batch)
-    device = model.output.weight.device
-    table = CityTable.of(city, device) if table is None else table
-    order = sorted(range(len(instances)), key=lambda i: instances[i].n)  # alike sizes: little padding
-    share = 1 if rotations else min(samples, max_batch)  # samples of a group
-    jobs = [(first, i) for first in range(0, samples, share) for i in order]
-    if rotations:
-        jobs.sort(key=lambda job: instances[job[1]].n)
-    pieces: list[list[tuple[int, NDArray[np.int32]]]] = [[] for _ in instances]
+    _check(model, city, instances, strategy, samples, rotations, max_batch)
+    if not instances:
+        return []
+    table = CityTable.of(city, model.output.weight.device) if table is None else table
+    share = -(-samples // rotations)
+    if max_batch is None:
+        max_batch = paths_at_once(model, max(instance.n for instance in instances), share)
+    width = strategy.width if isinstance(strategy, Beam) else None
+    pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
     with torch.inference_mode():
-        while jobs:
-            count = min(share, samples - jobs[0][0])
-            batch = [job for job in jobs[: max(1, max_batch // count)] if job[0] + count <= samples]
-            jobs = jobs[len(batch) :]
-            groups = [_group(seed, instances[i], range(f, f + count), rotations) for f, i in batch]
-            for (first, i), paths in zip(batch, _decode_batch(model, table, groups, strategy), strict=True):
-                pieces[i].append((first, paths))
+        for jobs in _batches(instances, samples, rotations, max_batch, width):
+            groups = [_group(seed, instances[job.instance], job.samples, rotations, width) for job in jobs]
+            for job, paths in zip(jobs, _decode_batch(model, table, groups, strategy), strict=True):
+                pieces[job.instance].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """An instance in one rotation, with the uniforms ``(S, 2 n)`` that its samples draw nodes with."""
+def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
+    """Return how many paths through ``n`` customers memory has room for, ``share`` of them on shared keys.
 
-    instance: Instance
-    angle: float
-    uniforms: NDArray[np.float64]
+    Counts keys and values, for paths as long as they can be; half of the memory that is free may
+    be taken.
+    """
+    weight, config = model.output.weight, model.config
+    tokens = 2 * n + (n + 1) / share  # a path's own keys, and its part in the group's
+    path = 2 * config.decoder_layers * config.dim * tokens * weight.element_size() * _COPIES
+    if weight.device.type == "cpu":
+        return max(1, min(int(min(_CPU_BYTES, _free_bytes() * _SHARE) / path), _CPU_PATHS))
+    free = torch.cuda.mem_get_info(weight.device)[0] + torch.cuda.memory_reserved(weight.device)
+    free -= torch.cuda.memory_allocated(weight.device)  # what PyTorch holds and does not use is free
+    return max(1, min(int(free * _SHARE / path), _GPU_PATHS))
 
 
-def _group(seed: int, instance: Instance, samples: range, rotations: bool) -> _Group:
-    """Return the group of ``samples``; word 0 of a sample's stream turns it, word t + 1 follows token t."""
+def _free_bytes() -> int:
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):  # not on every system
+        return _CPU_BYTES
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Some samples of the same rotation of an instance."""
+
+    instance: int
+    samples: range
+
+
+def _batches(
+    instances: Sequence[Instance], samples: int, rotations: int, max_batch: int, width: int | None
+) -> Iterator[list[_Job]]:
+    """Yield what is decoded together: jobs of equally many paths, sizes alike, so that little is padding."""
+    jobs = [
+        _Job(i, of_rotation[start : start + max_batch] if width is None else of_rotation)
+        for i in range(len(instances))
+        for of_rotation in (range(r, samples, rotations) for r in range(min(rotations, samples)))
+        for start in range(0, len(of_rotation), max_batch if width is None else len(of_rotation))
+    ]
+    jobs.sort(key=lambda job: (len(job.samples), instances[job.instance].n))
+    for count, alike in itertools.groupby(jobs, key=lambda job: len(job.samples)):
+        rest, together = list(alike), max(1, max_batch // (width or count))
+        yield from (rest[start : start + together] for start in range(0, len(rest), together))
+
+
+def _group(seed: int, instance: Instance, samples: range, rotations: int, width: int | None) -> Group:
+    """Return the group of ``samples``; word 0 of sample r's stream is rotation r's angle.
+
+    Word t + 1 of a sample's own stream draws the node after token t.
+    """
     digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
     digest.update(str(instance.capacity).encode())
     key = philox_key("decoding", str(seed), instance.city_id, digest.hexdigest())
+    rotation = samples.start % rotations
+    angle = float(philox_uniforms(key, (rotation, 0), 1)[0]) * 2 * np.pi if rotation else 0.0
+    if width is not None:
+        return Group(instance, angle, np.zeros((width, 2 * instance.n)))
     uniforms = np.stack([philox_uniforms(key, (sample, 0), 2 * instance.n + 1) for sample in samples])
-    turned = rotations and samples.start > 0
-    return _Group(instance, float(uniforms[0, 0]) * 2 * np.pi if turned else 0.0, uniforms[:, 1:])
-
-
-@dataclass
-class _State:
-    """A batch half-way: what its groups are, and where their samples stand."""
-
-    rows: Tensor  # (G,) which group of the batch
-    features: Tensor  # (G, T, 9) of the problem tokens
-    columns: Tensor  # (G, D, T) of the output layer, at the instance's own nodes
-    demands: Tensor  # (G, 1, T)
-    capacity: Tensor  # (G, 1)
-    total: Tensor  # (G, 1) demand of the instance
-    inside: Tensor  # (G, 1, T) not padding
-    uniforms: Tensor  # (G, S, steps)
-    memory: Memory
-    cache: Cache
-    position: Tensor  # (G, S) the last node
-    served: Tensor  # (G, S, T)
-    load: Tensor  # (G, S) of the current route
-    delivered: Tensor  # (G, S) in all
-
-    def select(self, keep: Tensor) -> None:
-        """Forget the groups that ``keep`` ``(G,)`` leaves out."""
-        samples = keep.repeat_interleave(self.position.shape[1])
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                setattr(self, name, value[keep])
-        self.memory = self.memory.select(keep)
-        self.cache = [(keys[samples], values[samples]) for keys, values in self.cache]
-
-    def grow(self, most: int) -> None:
-        """Make room in the cache for half as many tokens again, ``most`` in all."""
-        room = self.cache[0][0].shape[2]
-        pad = (0, 0, 0, min(most, room + room // 2 + 1) - room)
-        self.cache = [(F.pad(keys, pad), F.pad(values, pad)) for keys, values in self.cache]
+    return Group(instance, angle, uniforms[:, 1:])
 
 
 def _decode_batch(
-    model: FmMcvrp, table: CityTable, groups: Sequence[_Group], strategy: Strategy
+    model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy: Strategy
 ) -> list[NDArray[np.int32]]:
     """Return each group's paths as the city's node numbers, padded with 0, ``(S, L)``."""
-    state = _start(model, table, groups)
-    steps = state.uniforms.shape[2]
-    paths = torch.zeros(*state.uniforms.shape[:2], steps + 1, dtype=torch.int64, device=state.rows.device)
+    now = Paths.start(model, table, groups)
+    count, size, steps = now.uniforms.shape  # G, S
+    device = now.group.device
+    paths = torch.zeros(count, size, steps + 1, dtype=torch.int64, device=device)
+    totals = strategy.start(count, device) if isinstance(strategy, Beam) else torch.empty(0)
     for t in range(steps):
-        if t == state.cache[0][0].shape[2]:
-            state.grow(steps)
-        position = state.position  # (G, S)
-        tokens = state.features.gather(1, position[..., None].expand(-1, -1, state.features.shape[2]))
-        tokens = with_loads(tokens, state.load / state.capacity, state.delivered / state.total)
-        embeddings = model.step(tokens, state.cache, t, state.memory)  # (G, S, D)
-        allowed = feasible(
-            state.demands, state.capacity - state.load, state.served, position == 0, state.inside
-        )
-        scores = (embeddings @ state.columns).masked_fill(~allowed, -torch.inf)  # (G, S, T)
-        node = strategy.choose(scores, state.uniforms[:, :, t])
-        node = torch.where(allowed.any(-1), node, 0)  # nothing left to do: stay at the depot
-        paths[state.rows, :, t + 1] = node
-        demand = state.demands.expand(-1, node.shape[1], -1).gather(2, node[..., None])[..., 0]
-        state.position = node
-        state.load = torch.where(node == 0, 0.0, state.load + demand)
-        state.delivered = state.delivered + demand
-        state.served.scatter_(2, node[..., None], True)
-        going = ((state.delivered < state.total) | (node != 0)).any(1)  # (G,)
-        left = int(going.sum())
-        if left == 0:
+        scores = now.scores(model, t)
+        if isinstance(strategy, Beam):
+            parent, node, totals[now.group] = strategy.extend(scores, totals[now.group])
+            now.follow(parent, t)
+            paths[now.group] = paths[now.group].gather(1, parent[..., None].expand(-1, -1, steps + 1))
+            now.advance(node)
+            going = (now.going & ~totals[now.group].isneginf()).any(1, keepdim=True).expand_as(node)
+        else:
+            node = strategy.choose(scores, now.uniforms[:, :, t])
+            node = torch.where(scores.isneginf().all(-1), DEPOT, node)  # nothing left to do: stay
+            now.advance(node)
+            going = now.going
+        paths[now.group[:, None], now.sample, t + 1] = node
+        if not now.retire(going):
             break
-        if left < _RETIRE * len(going):
-            state.select(going)
+    if isinstance(strategy, Beam):
+        paths = _by_probability(paths, totals)
     done = paths[:, :, : t + 2].cpu().numpy()
     return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
 
 
-def _start(model: FmMcvrp, table: CityTable, groups: Sequence[_Group]) -> _State:
-    device = model.output.weight.device
-    lengths = torch.tensor([group.instance.n + 1 for group in groups], device=device)
-    tokens, samples = int(lengths.max()), len(groups[0].uniforms)
-    ids = np.full((len(groups), tokens), DEPOT)
-    demands = np.zeros((len(groups), tokens), dtype=np.float32)
-    uniforms = np.zeros((len(groups), samples, 2 * (tokens - 1)))
-    for row, group in enumerate(groups):
-        n = group.instance.n
-        ids[row, : n + 1] = group.instance.nodes
-        demands[row, 1 : n + 1] = group.instance.demands
-        uniforms[row, :, : 2 * n] = group.uniforms
-    nodes, demand = torch.from_numpy(ids).to(device), torch.from_numpy(demands).to(device)
-    capacity = torch.tensor([float(group.instance.capacity) for group in groups], device=device)
-    angle = torch.tensor([group.angle for group in groups], dtype=torch.float32, device=device)
-    features = problem_features(table, nodes, demand, capacity, angle)
-    routes = int((demand.sum(1) / capacity).max() * _SPARE_ROUTES) + 2
-    padded = None if bool((lengths == tokens).all()) else lengths
-    none = torch.zeros(len(groups), samples, device=device)
-    return _State(
-        rows=torch.arange(len(groups), device=device),
-        features=features,
-        columns=model.output.weight[nodes].transpose(1, 2),
-        demands=demand[:, None],
-        capacity=capacity[:, None],
-        total=demand.sum(1, keepdim=True),
-        inside=(torch.arange(tokens, device=device) < lengths[:, None])[:, None],
-        uniforms=torch.from_numpy(uniforms).to(device),
-        memory=model.memory(model.encode(features, padded), padded),
-        cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
-        position=torch.zeros_like(none, dtype=torch.int64),
-        served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
-        load=none,
-        delivered=none.clone(),
-    )
+def _by_probability(paths: Tensor, totals: Tensor) -> Tensor:
+    """Return a beam's ``paths`` ``(G, S, L)``, most probable first, and that one where there is none."""
+    totals, order = totals.sort(dim=1, descending=True, stable=True)
+    order = torch.where(totals.isneginf(), order[:, :1], order)
+    return paths.gather(1, order[..., None].expand_as(paths))
 
 
-def _finish(city: City, instance: Instance, parts: list[tuple[int, NDArray[np.int32]]]) -> Decoded:
+def _finish(city: City, instance: Instance, parts: list[tuple[range, NDArray[np.int32]]]) -> Decoded:
     """Put an instance's samples in order, cut the padding that all share, and cost them."""
-    ordered = [paths for _, paths in sorted(parts, key=lambda part: part[0])]
-    longest = max(paths.shape[1] for paths in ordered)
-    paths = np.concatenate([np.pad(p, ((0, 0), (0, longest - p.shape[1]))) for p in ordered])
+    longest = max(paths.shape[1] for _, paths in parts)
+    paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
+    for samples, found in parts:
+        paths[samples, : found.shape[1]] = found
     used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
     paths = paths[:, :used]
     nodes = instance.nodes
@@ -294,7 +237,8 @@ def _check(
     instances: Sequence[Instance],
     strategy: Strategy,
     samples: int,
-    max_batch: int,
+    rotations: int,
+    max_batch: int | None,
 ) -> None:
     if model.config.classes != city.customers + 1:
         raise McvrpError(
@@ -304,7 +248,16 @@ def _check(
     foreign = next((i for i in instances if i.city_id != city.city_id), None)
     if foreign is not None:
         raise McvrpError(f"an instance belongs to city {foreign.city_id}, not to city {city.city_id}")
-    if samples < 1 or max_batch < 1:
-        raise McvrpError(f"decoding needs at least one sample and one path, not {samples} and {max_batch}")
-    if samples > 1 and isinstance(strategy, Greedy):
-        raise McvrpError(f"greedy decoding has one answer, not {samples}: use nucleus sampling")
+    for name, value in (("sample", samples), ("rotation", rotations), ("path at once", max_batch)):
+        if value is not None and value < 1:
+            raise McvrpError(f"decoding needs at least one {name}, not {value}")
+    share = -(-samples // rotations)
+    if share > 1 and isinstance(strategy, Greedy):
+        raise McvrpError(
+            f"greedy decoding has one answer a rotation: {rotations} at most, not {samples}; "
+            "use nucleus sampling"
+        )
+    if isinstance(strategy, Beam) and share > strategy.width:
+        raise McvrpError(
+            f"a beam of width {strategy.width} has {strategy.width} answers a rotation, not {share}"
+        )

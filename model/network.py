@@ -207,7 +207,7 @@ class FmMcvrp(nn.Module):
         ``lengths`` ``(B,)`` counts the tokens that are not padding; None means all.
         """
         mask = _key_mask(lengths, problem.shape[1])
-        x = self.dropout(self.encoder_input(problem))
+        x = self.dropout(self.encoder_input(problem.to(self.encoder_input.weight.dtype)))
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x)
@@ -238,7 +238,7 @@ class FmMcvrp(nn.Module):
 
         Equals position ``t`` of `decode` on the whole path.
         """
-        x = self.decoder_input(solution)  # (G, S, 9) -> (G, S, D)
+        x = self.decoder_input(solution.to(self.decoder_input.weight.dtype))  # (G, S, 9) -> (G, S, D)
         for block, stored, keys_values in zip(self._decoder_blocks, cache, memory.keys_values, strict=True):
             x = block.step(x, stored, t, keys_values, memory.mask)
         return self.decoder_norm(x)

@@ -165,8 +165,8 @@ def _block(
         "rules": [spec.demand, spec.capacity],
         "samples": samples,
         "settings": solver.configuration + solver.version if solver else "",
-        "model": [card.weights_sha256, card.rotation_trained] if card and method in NEURAL else "",
-        "p": spec.p if method == "fm-ns" else None,
+        "model": card.weights_sha256 if card and method in NEURAL else "",
+        "sampling": [spec.p, _rotations(spec, card)] if method == "fm-ns" else None,
     }
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
     rows = _part_rows(spec, method)
@@ -277,7 +277,7 @@ def _decode(
         return
     strategy = Greedy() if block.method == "fm-gs" else Nucleus(spec.p)
     name = f"{card.name} version {card.version}"
-    solver = FmMcvrpSolver(model, strategy, rotations=card.rotation_trained, version=name)
+    solver = FmMcvrpSolver(model, strategy, rotations=_rotations(spec, card), version=name)
     first = block.missing[0]
     warm_up = [InstanceStream(city, spec.seed, "test", spec.rules)(first.n, first.start)]
     list(solver.solve(city, warm_up, samples=1, seed=spec.seed))  # what only the first call pays
@@ -286,6 +286,10 @@ def _decode(
     with Progress(f"benchmark, {solver.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing:
             progress.advance(solve_part(store, city, part, solver, workers=1))
+
+
+def _rotations(spec: BenchmarkSpec, card: ModelCard | None) -> int:
+    return spec.rotations if card and card.rotation_trained else 1
 
 
 def _problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec) -> float:

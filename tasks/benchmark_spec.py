@@ -36,6 +36,9 @@ class BenchmarkSpec(BaseModel):
     samples: tuple[int, ...] = Field((1, 16), min_length=1, description="Samples of nucleus sampling")
     heuristic_samples: tuple[int, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+    rotations: int = Field(
+        1000, ge=1, description="Ways that samples see the city turned; as many as samples: each its own"
+    )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
     hgs_fleet: Literal["default"] | int = Field("default", description="Most vehicles")

@@ -11,17 +11,13 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from model.decoding import Decoded, Greedy, Strategy, decode
+from model.decoding import Beam, Decoded, Greedy, Strategy, decode
 from model.features import CityTable, problem_features
 from model.network import FmMcvrp
 from model.problem import City, Instance, canonical, infeasibility
 from tasks.solvers import Answer
 
-_CPU_BYTES = 1 << 30  # for keys and values of the paths decoded at once
-_GPU_SHARE = 0.5  # of the memory that is free
-_CPU_PATHS, _GPU_PATHS = 1024, 8192  # more at once is no faster
 _SCORES = 1 << 25  # scores of all classes held at once
-_COPIES = 3  # a batch's keys and values, and what moving them needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +29,9 @@ class FmMcvrpSolver:
     model
         In evaluation mode, on the device to use.
     strategy
-        Greedy, or nucleus sampling with its p.
+        How it chooses nodes.
     rotations
-        Whether the model was trained with rotation: samples after the first then turn the city.
+        How many ways the samples see the city turned; 1 where the model was trained without rotation.
     version
         Name and version of the model.
     max_batch
@@ -44,14 +40,15 @@ class FmMcvrpSolver:
 
     model: FmMcvrp
     strategy: Strategy
-    rotations: bool = False
+    rotations: int = 1
     version: str = ""
     max_batch: int | None = None
 
     @property
     def label(self) -> str:
         """Name in the tables."""
-        return "FM-MCVRP (GS)" if isinstance(self.strategy, Greedy) else "FM-MCVRP (NS)"
+        kind = {Greedy: "GS", Beam: "BS"}.get(type(self.strategy), "NS")
+        return f"FM-MCVRP ({kind})"
 
     @cached_property
     def device(self) -> str:
@@ -66,9 +63,9 @@ class FmMcvrpSolver:
         """Model, strategy and rotation in one line."""
         model = f"model {self.version}, " if self.version else ""
         if isinstance(self.strategy, Greedy):
-            return f"{model}greedy decoding"
-        turned = "after the first rotated at random" if self.rotations else "not rotated"
-        return f"{model}nucleus sampling with p = {self.strategy.p:g}, samples {turned}"
+            return f"{model}{self.strategy.words}"
+        turned = f"in up to {self.rotations} rotations" if self.rotations > 1 else "not rotated"
+        return f"{model}{self.strategy.words}, samples {turned}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -78,7 +75,7 @@ class FmMcvrpSolver:
         Raises
         ------
         McvrpError
-            If the model does not know the city, or several samples are asked of greedy decoding.
+            If the model does not know the city, or more samples are asked than the strategy has answers.
         """
         if not instances:
             return
@@ -91,21 +88,11 @@ class FmMcvrpSolver:
             samples=samples,
             rotations=self.rotations,
             seed=seed,
-            max_batch=self.max_batch or self._paths_at_once(max(instance.n for instance in instances)),
-            table=CityTable.of(city, self.model.output.weight.device),
+            max_batch=self.max_batch,
         )
         seconds = (time.perf_counter() - start) / len(instances)
         for instance, answer in zip(instances, decoded, strict=True):
             yield _answer(city, instance, answer, seconds)
-
-    def _paths_at_once(self, n: int) -> int:
-        """Return how many paths through ``n`` customers memory has room for."""
-        config = self.model.config
-        tokens = 2 * n + (n + 1) * self.rotations  # own keys, and a group's where each has its own rotation
-        path = 2 * 4 * config.decoder_layers * config.dim * tokens * _COPIES
-        on_cpu = self.model.output.weight.device.type == "cpu"
-        room = _CPU_BYTES if on_cpu else int(torch.cuda.mem_get_info()[0] * _GPU_SHARE)
-        return max(1, min(room // path, _CPU_PATHS if on_cpu else _GPU_PATHS))
 
 
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:

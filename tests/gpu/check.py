@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from model.decoding import Greedy, Nucleus, Strategy, decode
+from model.decoding import Beam, Greedy, Nucleus, Strategy, decode
 from model.features import Batch, CityTable
 from model.instances import InstanceStream
 from model.loss import losses
@@ -29,6 +30,7 @@ SIZES = (20, 50, 100, 200, 400)
 PAPER = NetworkConfig()
 SMALL = NetworkConfig(101, dim=64, heads=4, encoder_layers=2, decoder_layers=2, ff=128)
 CHECKED = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
+PRECISIONS = ("fp32", "tf32", "bf16")
 SECONDS = 3.0  # of steps for each figure, at most
 
 
@@ -53,11 +55,18 @@ def main(arguments: list[str] | None = None) -> int:
     print("| n | compile | batch | tokens/s | TFLOP/s | MFU | peak memory |\n|---|---|---|---|---|---|---|")
     for compiled in (False,) if given.no_compile else (False, True):
         train(config, device, sizes, tokens, compiled)
-    print("\n### Decoding, fp32, random weights\n")
-    print("| n | | instances/s | tokens/s |\n|---|---|---|---|")
+    print(f"\n### Decoding, {config.parameters() / 1e6:.0f} M parameters, random weights\n")
+    print("| n | instances | samples | rotations | | seconds | instances/s | tokens/s | peak memory |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    net = FmMcvrp(config).to(device).eval()
+    many, samples = (4, 10) if given.small else (256, 1000)
     for n in sizes:
-        route(config, device, n, Greedy(), instances=256 if not given.small else 4, samples=1)
-        route(config, device, n, Nucleus(), instances=8 if not given.small else 1, samples=100)
+        for precision in PRECISIONS:
+            route(net, device, precision, n, Greedy(), instances=many)
+            route(net, device, precision, n, Nucleus(), instances=1, samples=samples)
+            route(net, device, precision, n, Nucleus(), instances=1, samples=samples, rotations=10)
+        route(net, device, "tf32", n, Nucleus(), instances=1, samples=samples, rotations=samples)
+        route(net, device, "tf32", n, Beam(samples // 10), instances=1)
     print(f"\n{'All is right.' if not wrong else 'WRONG: ' + '; '.join(wrong)}")
     return 1 if wrong else 0
 
@@ -151,22 +160,34 @@ def train(
 
 
 def route(
-    config: NetworkConfig, device: torch.device, n: int, strategy: Strategy, instances: int, samples: int
+    net: FmMcvrp,
+    device: torch.device,
+    precision: str,
+    n: int,
+    strategy: Strategy,
+    instances: int,
+    samples: int = 1,
+    rotations: int = 1,
 ) -> None:
-    """Print a line: instances and tokens decoded a second."""
-    city = City.uniform(config.classes - 1, 1)
-    net, stream = FmMcvrp(config).to(device).eval(), InstanceStream(city, 1, "test")
+    """Print a line: how long it takes to decode ``instances``, and in how much memory."""
+    city = City.uniform(net.config.classes - 1, 1)
+    stream = InstanceStream(city, 1, "test")
     asked = [stream(n, i) for i in range(instances)]
-    first = decode(net, city, asked[:1], strategy=strategy, samples=min(samples, 2))  # warm up
-    assert len(first) == 1
-    began = time.perf_counter()
-    found = decode(
-        net, city, asked, strategy=strategy, samples=samples, rotations=samples > 1, max_batch=1024
-    )
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    net = net.bfloat16() if precision == "bf16" else net.float()  # rounded once: the weights are random
+    decode(net, city, asked[:1], strategy=strategy, samples=min(samples, 2))  # warm up
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    began = time.perf_counter()  # decoding ends with its answer on the processor
+    found = decode(net, city, asked, strategy=strategy, samples=samples, rotations=rotations)
     seconds = time.perf_counter() - began
-    tokens = sum(answer.paths.size for answer in found)
-    kind = "greedy" if samples == 1 else f"nucleus, {samples} samples"
-    print(f"| {n} | {kind} | {instances / seconds:,.1f} | {tokens / seconds:,.0f} |", flush=True)
+    tokens = sum(int(np.count_nonzero(answer.paths)) for answer in found)
+    memory = f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
+    print(
+        f"| {n} | {instances} | {samples} | {rotations} | {strategy.words}, {precision} | {seconds:.2f} "
+        f"| {instances / seconds:,.2f} | {tokens / seconds:,.0f} | {memory} |",
+        flush=True,
+    )
 
 
 def median_seconds(step: Callable[[], None], device: torch.device) -> float:

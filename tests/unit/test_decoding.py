@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import model.decoding as decoding
-from model.decoding import Decoded, Greedy, Nucleus, Strategy, decode
+from model import decoding, paths
+from model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from model.errors import McvrpError
 from model.features import CityTable, feasible_along, problem_features, solution_features
 from model.instances import InstanceStream, Rules
@@ -95,19 +95,26 @@ def test_scores_of_cached_steps_equal_the_full_forward_pass() -> None:
     st.integers(0, 10_000),
     st.lists(st.integers(1, 40), min_size=1, max_size=5),
     st.tuples(st.integers(9, 30), st.integers(0, 40)),
-    st.sampled_from([Greedy(), Nucleus(0.3), Nucleus(1.0)]),
-    st.booleans(),
-    st.integers(1, 9),
+    st.sampled_from(
+        [Greedy(), Beam(3), Nucleus(0.3), Sampling(k=4, temperature=2.0), Sampling(temperature=1e-6)]
+    ),
+    st.integers(1, 4),
+    st.none() | st.integers(1, 9),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
-    seed: int, sizes: list[int], capacity: tuple[int, int], strategy: Strategy, rotations: bool, batch: int
+    seed: int,
+    sizes: list[int],
+    capacity: tuple[int, int],
+    strategy: Strategy,
+    rotations: int,
+    batch: int | None,
 ) -> None:
     """All customers once, no vehicle over capacity, no empty route before the end, right cost."""
     low, extra = capacity
     stream = InstanceStream(CITY, seed, "test", Rules(capacity=(low, low + extra)))
     instances = [stream(n, i) for i, n in enumerate(sizes)]
-    samples = 1 if isinstance(strategy, Greedy) else 3
+    samples = rotations if isinstance(strategy, Greedy) else 3
     answers = decode(
         network(seed),
         CITY,
@@ -128,9 +135,9 @@ def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
         assert cost(CITY, decoded.best) == pytest.approx(decoded.costs.min(), abs=1e-9)
 
 
-@pytest.mark.parametrize("rotations", [False, True])
-def test_fewer_samples_are_a_prefix_of_more(rotations: bool) -> None:
-    """s = 1 and s = 4 are the first of 16 samples, rotated or not."""
+@pytest.mark.parametrize("rotations", [1, 3, 16])
+def test_fewer_samples_are_a_prefix_of_more(rotations: int) -> None:
+    """s = 1 and s = 4 are the first of 16 samples, however many rotations they share."""
     many = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=16, rotations=rotations)
     for samples in (1, 4):
         few = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=samples, rotations=rotations)
@@ -138,16 +145,36 @@ def test_fewer_samples_are_a_prefix_of_more(rotations: bool) -> None:
             np.testing.assert_array_equal(less.costs, more.costs[:samples])
 
 
-@pytest.mark.parametrize("rotations", [False, True])
-def test_an_answer_does_not_depend_on_its_batch(rotations: bool) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "rotations"), [(Nucleus(), 1), (Nucleus(), 2), (Nucleus(), 5), (Beam(5), 1)]
+)
+def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: int) -> None:
     """Alone, in reverse order, or three paths at a time: the same samples of every instance."""
-    options = {"strategy": Nucleus(), "samples": 5, "rotations": rotations}
+    options = {"strategy": strategy, "samples": 5, "rotations": rotations}
     together = decode(MODEL, CITY, MIXED, **options)  # type: ignore[arg-type]
     backwards = decode(MODEL, CITY, MIXED[::-1], max_batch=3, **options)[::-1]  # type: ignore[arg-type]
     for k, instance in enumerate(MIXED):
         (alone,) = decode(MODEL, CITY, [instance], **options)  # type: ignore[arg-type]
         np.testing.assert_array_equal(together[k].paths, alone.paths)
         np.testing.assert_array_equal(backwards[k].paths, alone.paths)
+
+
+def test_samples_that_share_a_rotation_share_its_frame_and_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample i sees rotation i mod R, rotation 0 is none, and R encodings are all there are."""
+    encoded: list[int] = []
+    encode = FmMcvrp.encode
+
+    def counting(self: FmMcvrp, problem: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        encoded.append(len(problem))
+        return encode(self, problem, lengths)
+
+    monkeypatch.setattr(FmMcvrp, "encode", counting)
+    tiny = Sampling(k=1)  # greedy, so that paths differ by rotation alone
+    (shared,) = run([MIXED[1]], tiny, samples=12, rotations=4)
+    assert encoded == [4]
+    (own,) = run([MIXED[1]], tiny, samples=12, rotations=12)
+    for sample in range(12):
+        assert shared.solution(sample) == own.solution(sample % 4)
 
 
 def test_samples_differ_and_follow_the_seed() -> None:
@@ -164,71 +191,122 @@ def test_the_first_sample_sees_the_city_as_it_is_and_the_others_their_own_turn()
     """With rotation, sample 0 is the greedy answer of the plain city; others follow turned features."""
     tiny = Nucleus(1e-9)  # as good as greedy, so a difference comes from the rotation alone
     plain = decode(MODEL, CITY, MIXED, strategy=Greedy())
-    turned = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8, rotations=True)
+    turned = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8, rotations=8)
+    greedy = decode(MODEL, CITY, MIXED, strategy=Greedy(), samples=8, rotations=8)
     upright = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8)
-    for a, b, c in zip(plain, turned, upright, strict=True):
+    for a, b, c, d in zip(plain, turned, upright, greedy, strict=True):
         assert a.solution(0) == b.solution(0)
         assert {c.solution(k) for k in range(8)} == {a.solution(0)}
+        np.testing.assert_array_equal(b.paths, d.paths)
     assert any(len({b.solution(k) for k in range(8)}) > 1 for b in turned)
 
 
-def test_a_cache_that_was_too_short_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", [Nucleus(), Beam(3)])
+def test_a_cache_that_was_too_short_grows(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no room for the network's many depot visits at first, the answer is the same."""
-    expected = run(MIXED, samples=3)
-    monkeypatch.setattr(decoding, "_SPARE_ROUTES", -3.0)
-    for a, b in zip(run(MIXED, samples=3), expected, strict=True):
+    expected = run(MIXED, strategy, samples=3)
+    monkeypatch.setattr(paths, "_SPARE_ROUTES", -3.0)
+    for a, b in zip(run(MIXED, strategy, samples=3), expected, strict=True):
         np.testing.assert_array_equal(a.paths, b.paths)
 
 
-PROBABILITY = np.array([0.1, 0.4, 0.0, 0.3, 0.2])
+@pytest.mark.parametrize("share", [0.0, 1.1])
+@pytest.mark.parametrize("strategy", [Nucleus(), Beam(6)])
+def test_when_ended_paths_leave_changes_nothing(
+    strategy: Strategy, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never, at once, or when a quarter has ended: the same paths."""
+    expected = run(MIXED, strategy, samples=6)
+    monkeypatch.setattr(paths, "_RETIRE", share)
+    for a, b in zip(run(MIXED, strategy, samples=6), expected, strict=True):
+        np.testing.assert_array_equal(a.paths, b.paths)
 
 
-@pytest.mark.parametrize(
-    ("p", "kept"),
-    [
-        (1e-9, {1: 1.0}),
-        (0.39, {1: 1.0}),
-        (0.41, {1: 4 / 7, 3: 3 / 7}),
-        (0.75, {1: 4 / 9, 3: 3 / 9, 4: 2 / 9}),
-        (1.0, {1: 0.4, 3: 0.3, 4: 0.2, 0: 0.1}),
-    ],
-)
-def test_nucleus_draws_from_the_smallest_set_that_holds_p(p: float, kept: dict[int, float]) -> None:
-    """On 0.4, 0.3, 0.2, 0.1, an even grid of uniforms is divided as the renormalised shares say."""
-    count = 10_000
-    grid = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    scores = torch.from_numpy(PROBABILITY).log().expand(count, -1)
-    drawn = Counter(Nucleus(p).choose(scores, grid).tolist())
-    assert drawn.keys() == kept.keys()
-    for node, share in kept.items():
-        assert drawn[node] / count == pytest.approx(share, abs=2 / count)
+# --- beam search
 
 
-@given(st.lists(st.floats(-30, 30), min_size=1, max_size=12), st.floats(1e-6, 1.0), st.integers(0, 2**53 - 1))
-def test_nucleus_never_draws_outside_its_set(scores: list[float], p: float, word: int) -> None:
-    """Whatever the uniform, also the largest below 1, the draw is in the set of a slow reference."""
-    uniform = word * 2.0**-53
-    node = int(Nucleus(p).choose(torch.tensor([scores]), torch.tensor([uniform], dtype=torch.float64)))
-    probability = torch.tensor(scores).double().softmax(0).tolist()
-    before = sum(q for q in probability if q > probability[node])
-    assert before < p + 1e-12
-
-
-def test_the_largest_uniform_draws_the_last_kept_node() -> None:
-    """Rounding of u times the kept share cannot push the draw onto the forbidden node."""
-    uniforms = torch.full((1000,), 1 - 2.0**-53, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(1000, 6, generator=generator).masked_fill(
-        torch.tensor([False] * 5 + [True]), -torch.inf
+def log_probability(model: FmMcvrp, instance: Instance, path: list[int]) -> float:
+    """Of a whole path, by one full forward pass."""
+    following = torch.from_numpy(np.searchsorted(instance.nodes, path[1:]))
+    return float(
+        full_scores(model, instance, path).double().log_softmax(-1).gather(1, following[:, None]).sum()
     )
-    assert int(Nucleus(1.0).choose(scores, uniforms).max()) < 5
 
 
-@pytest.mark.parametrize("p", [0.0, -1.0, 1.5, float("nan")])
-def test_a_share_outside_0_to_1_is_refused(p: float) -> None:
-    """The message names the value."""
-    with pytest.raises(McvrpError, match="nucleus"):
-        Nucleus(p)
+def every_path(instance: Instance, path: tuple[int, ...] = (0,), load: int = 0) -> Iterator[list[int]]:
+    """All feasible paths through an instance that begin with ``path``."""
+    left = [(int(c), int(d)) for c, d in zip(instance.ids, instance.demands, strict=True) if c not in path]
+    if not left:
+        yield [*path, 0]
+        return
+    for customer, demand in left:
+        if load + demand <= instance.capacity:
+            yield from every_path(instance, (*path, customer), load + demand)
+    if path[-1] != 0:
+        yield from every_path(instance, (*path, 0), 0)
+
+
+def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -> None:
+    """Against all paths of an instance, each with its probability by a full forward pass."""
+    instance = STREAM(3, 5)
+    known = sorted(((log_probability(MODEL, instance, p), p) for p in every_path(instance)), reverse=True)
+    assert sum(np.exp(value) for value, _ in known) == pytest.approx(1.0, abs=1e-5)
+    (decoded,) = run([instance], Beam(len(known) + 3), samples=len(known) + 3)
+    found = [trimmed(instance, decoded, k) for k in range(len(known) + 3)]
+    assert found[: len(known)] == [path for _, path in known]
+    assert found[len(known) :] == [found[0]] * 3  # where there are no more, the best again
+
+
+def test_a_beam_of_width_1_is_greedy() -> None:
+    """Whatever sizes meet in the batch."""
+    for a, b in zip(run(MIXED, Beam(1)), run(MIXED, Greedy()), strict=True):
+        np.testing.assert_array_equal(a.paths, b.paths)
+
+
+@pytest.mark.parametrize("width", [2, 3, 8])
+def test_the_best_of_a_beam_is_never_less_probable_than_the_greedy_path(width: int) -> None:
+    """Even where a plain beam drops the greedy path on the way; and paths come in order."""
+    for seed in range(3):
+        model = network(seed)
+        greedy, beams = run(MIXED, Greedy(), model=model), run(MIXED, Beam(width), model=model, samples=width)
+        for instance, path, beam in zip(MIXED, greedy, beams, strict=True):
+            found = [log_probability(model, instance, trimmed(instance, beam, k)) for k in range(width)]
+            assert found[0] >= log_probability(model, instance, trimmed(instance, path, 0)) - 1e-4
+            assert all(a >= b - 1e-4 for a, b in itertools.pairwise(found)) or instance.n == 1
+
+
+def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way() -> None:
+    """The three best continuations without path 0's argmax still leave room for it."""
+    totals = torch.tensor([[-9.0, -1.0, -1.0]], dtype=torch.float64)
+    scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    parent, node, found = Beam(3).extend(scores, totals)
+    assert (parent[0, 0], node[0, 0]) == (0, 1)
+    assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
+    assert set(parent[0, 1:].tolist()) <= {1, 2}
+
+
+# --- memory, precision, bad input
+
+
+def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths at once follow the free memory and the network's size; one is always possible."""
+    monkeypatch.setattr(decoding, "_free_bytes", lambda: 1 << 20)
+    few = decoding.paths_at_once(MODEL, 20, share=1)
+    tokens = 2 * 20 + 21
+    assert few == int((1 << 19) / (2 * 2 * 16 * tokens * 4 * decoding._COPIES))
+    assert decoding.paths_at_once(MODEL, 20, share=100) > few  # keys of the problem are shared
+    monkeypatch.setattr(decoding, "_free_bytes", lambda: 0)
+    assert decoding.paths_at_once(MODEL, 20, share=1) == 1
+    (scarce,) = run([MIXED[1]], samples=3)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(scarce.paths, run([MIXED[1]], samples=3)[0].paths)
+
+
+def test_a_network_in_bf16_answers_feasibly() -> None:
+    """Keys take half the memory; choices are made in full precision."""
+    for instance, decoded in zip(MIXED, run(MIXED, model=network().bfloat16(), samples=3), strict=True):
+        for k in range(3):
+            assert infeasibility(instance, decoded.solution(k)) is None
 
 
 def test_another_city_is_refused_by_name() -> None:
@@ -239,4 +317,14 @@ def test_another_city_is_refused_by_name() -> None:
     with pytest.raises(McvrpError, match="41 nodes"):
         decode(MODEL, City.uniform(50, seed=3), [], strategy=Greedy())
     with pytest.raises(McvrpError, match="greedy"):
-        run(MIXED, Greedy(), samples=2)
+        run(MIXED, Greedy(), samples=3, rotations=2)
+    with pytest.raises(McvrpError, match="width 2"):
+        run(MIXED, Beam(2), samples=3)
+
+
+@pytest.mark.parametrize("name", ["samples", "rotations", "max_batch"])
+def test_nothing_to_do_is_refused(name: str) -> None:
+    """No sample, rotation or path at once; no instances are no answers."""
+    with pytest.raises(McvrpError, match="at least one"):
+        run(MIXED, Nucleus(), **{name: 0})
+    assert run([], Nucleus()) == []

@@ -1,0 +1,165 @@
+"""A batch of paths half-way: what the network needs of them, what they may do next, which still go on.
+
+Knows tensors and the rules of a route; how a node is chosen is `model.strategies`' business, which
+instances and samples meet in a batch is `model.decoding`'s. Paths that have ended leave the batch
+as soon as enough have. Symbols in shapes: G groups, each an instance in one rotation, of S paths
+that share its encoding and keys; T problem tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.features import CityTable, feasible, problem_features, with_loads
+from model.network import Cache, FmMcvrp, Memory
+from model.problem import DEPOT, Instance
+
+_RETIRE = 0.75  # drop ended paths once fewer than this share of the batch would be left
+_SPARE_ROUTES = 1.25  # routes over the fewest possible that the cache has room for at first
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """An instance in one rotation, with the uniforms ``(S, 2 n)`` that its paths draw nodes with."""
+
+    instance: Instance
+    angle: float
+    uniforms: NDArray[np.float64]
+
+
+@dataclass
+class Paths:
+    """What the groups of a batch are, and where their paths stand; those that go on only."""
+
+    group: Tensor  # (G,) which group of the batch
+    sample: Tensor  # (G, S) which path of the group
+    features: Tensor  # (G, T, 9) of the problem tokens
+    columns: Tensor  # (G, D, T) of the output layer, at the instance's own nodes
+    demands: Tensor  # (G, 1, T)
+    capacity: Tensor  # (G, 1)
+    total: Tensor  # (G, 1) demand of the instance
+    inside: Tensor  # (G, 1, T) not padding
+    uniforms: Tensor  # (G, S, steps)
+    memory: Memory
+    cache: Cache
+    position: Tensor  # (G, S) the last node
+    served: Tensor  # (G, S, T)
+    load: Tensor  # (G, S) of the current route
+    delivered: Tensor  # (G, S) in all
+
+    @classmethod
+    def start(cls, model: FmMcvrp, table: CityTable, groups: Sequence[Group]) -> Paths:
+        """Return the paths of ``groups``, all of the same S, at the depot; the instances are encoded here."""
+        device = table.delta.device
+        lengths = torch.tensor([group.instance.n + 1 for group in groups], device=device)
+        tokens, samples = int(lengths.max()), len(groups[0].uniforms)
+        ids = np.full((len(groups), tokens), DEPOT)
+        demands = np.zeros((len(groups), tokens), dtype=np.float32)
+        uniforms = np.zeros((len(groups), samples, 2 * (tokens - 1)))
+        for row, group in enumerate(groups):
+            n = group.instance.n
+            ids[row, : n + 1] = group.instance.nodes
+            demands[row, 1 : n + 1] = group.instance.demands
+            uniforms[row, :, : 2 * n] = group.uniforms
+        nodes, demand = torch.from_numpy(ids).to(device), torch.from_numpy(demands).to(device)
+        capacity = torch.tensor([float(group.instance.capacity) for group in groups], device=device)
+        angle = torch.tensor([group.angle for group in groups], dtype=torch.float32, device=device)
+        features = problem_features(table, nodes, demand, capacity, angle)
+        routes = int((demand.sum(1) / capacity).max() * _SPARE_ROUTES) + 2
+        padded = None if bool((lengths == tokens).all()) else lengths
+        none = torch.zeros(len(groups), samples, device=device)
+        return cls(
+            group=torch.arange(len(groups), device=device),
+            sample=torch.arange(samples, device=device).repeat(len(groups), 1),
+            features=features,
+            columns=model.output.weight[nodes].transpose(1, 2),
+            demands=demand[:, None],
+            capacity=capacity[:, None],
+            total=demand.sum(1, keepdim=True),
+            inside=(torch.arange(tokens, device=device) < lengths[:, None])[:, None],
+            uniforms=torch.from_numpy(uniforms).to(device),
+            memory=model.memory(model.encode(features, padded), padded),
+            cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
+            position=torch.zeros_like(none, dtype=torch.int64),
+            served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
+            load=none,
+            delivered=none.clone(),
+        )
+
+    @property
+    def going(self) -> Tensor:
+        """Which paths still have something to do, bool ``(G, S)``."""
+        return (self.delivered < self.total) | (self.position != DEPOT)
+
+    def scores(self, model: FmMcvrp, t: int) -> Tensor:
+        """Return the score of each node after token ``t``, minus infinity where the mask forbids it.
+
+        Float32 ``(G, S, T)``; a path that has ended may go nowhere. Keeps the keys of token ``t``.
+        """
+        self._make_room(t)
+        tokens = self.features.gather(1, self.position[..., None].expand(-1, -1, self.features.shape[2]))
+        tokens = with_loads(tokens, self.load / self.capacity, self.delivered / self.total)
+        embeddings = model.step(tokens, self.cache, t, self.memory)  # (G, S, D)
+        room = self.capacity - self.load
+        allowed = feasible(self.demands, room, self.served, self.position == DEPOT, self.inside)
+        return (embeddings @ self.columns).float().masked_fill_(~allowed, -torch.inf)
+
+    def advance(self, node: Tensor) -> None:
+        """Go to ``node`` ``(G, S)``."""
+        demand = self.demands.expand(-1, node.shape[1], -1).gather(2, node[..., None])[..., 0]
+        self.position = node
+        self.load = torch.where(node == DEPOT, 0.0, self.load + demand)
+        self.delivered = self.delivered + demand
+        self.served.scatter_(2, node[..., None], True)
+
+    def follow(self, parent: Tensor, t: int) -> None:
+        """Replace each path by a copy of its group's path ``parent`` ``(G, S)``, tokens 0 to ``t``."""
+        for name in ("position", "load", "delivered"):
+            setattr(self, name, getattr(self, name).gather(1, parent))
+        self.served = self.served.gather(1, parent[..., None].expand_as(self.served))
+        size = parent.shape[1]
+        source = (parent + torch.arange(len(parent), device=parent.device)[:, None] * size).flatten()
+        moved = (source != torch.arange(len(source), device=source.device)).nonzero()[:, 0]
+        for stored in (tensor for layer in self.cache for tensor in layer):
+            stored[moved, :, : t + 1] = stored[source[moved], :, : t + 1]
+
+    def retire(self, going: Tensor) -> bool:
+        """Forget the paths that ``going`` ``(G, S)`` leaves out, if that is worth it; say if any is left.
+
+        Groups stay rectangular: each keeps as many paths as the one that has most left, and ended
+        ones among them wait at the depot.
+        """
+        left = going.sum(1)  # (G,)
+        most, groups = int(left.max()), int((left > 0).sum())
+        if most * groups >= _RETIRE * going.numel() or most == 0:
+            return most > 0
+        rows = (left > 0).nonzero()[:, 0]
+        kept = going[rows].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+        for name in ("sample", "position", "load", "delivered"):
+            setattr(self, name, getattr(self, name)[rows[:, None], kept])
+        self.served, self.uniforms = self.served[rows[:, None], kept], self.uniforms[rows[:, None], kept]
+        for name in ("group", "features", "columns", "demands", "capacity", "total", "inside"):
+            setattr(self, name, getattr(self, name)[rows])
+        self.memory = self.memory.select(rows)
+        self._change_cache(lambda stored: stored[(rows[:, None] * going.shape[1] + kept).flatten()])
+        return True
+
+    def _make_room(self, t: int) -> None:
+        """Make room in the cache for half as many tokens again where token ``t`` has none."""
+        room = self.cache[0][0].shape[2]
+        if t < room:
+            return
+        grown = min(self.uniforms.shape[2], room + room // 2 + 1)
+        self._change_cache(lambda stored: F.pad(stored, (0, 0, 0, grown - room)))
+
+    def _change_cache(self, change: Callable[[Tensor], Tensor]) -> None:
+        """Change each tensor of the cache, one at a time: two whole caches need not fit in memory."""
+        for layer, (keys, values) in enumerate(self.cache):
+            self.cache[layer] = change(keys), change(values)

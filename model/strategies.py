@@ -1,0 +1,150 @@
+"""How the next node is chosen from the network's scores: greedy, sampling from the likeliest, beam search.
+
+Knows scores and random numbers, neither networks nor instances. Symbols in shapes: T nodes to
+choose from, G groups of S paths. A score of minus infinity forbids a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from model.errors import McvrpError
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The most probable node at every step."""
+
+    @property
+    def words(self) -> str:
+        """The strategy in words."""
+        return "greedy decoding"
+
+    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
+        """Return the node chosen from ``scores`` ``(..., T)``, int64 ``(...)``."""
+        return scores.argmax(-1)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A draw from the likeliest nodes: of the ``k`` most probable, the smallest set with share ``p``.
+
+    Parameters
+    ----------
+    p
+        Share of the probability that is kept, after ``k``; 1 keeps all (nucleus sampling, Holtzman et
+        al. 2020).
+    k
+        How many nodes are kept, None for all (top-k sampling, Fan et al. 2018).
+    temperature
+        What scores are divided by, before ``k`` and ``p``.
+
+    Raises
+    ------
+    McvrpError
+        If ``p`` is not in (0, 1], ``k`` below 1, or ``temperature`` not positive and finite.
+    """
+
+    p: float = 1.0
+    k: int | None = None
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p <= 1:
+            raise McvrpError(f"the share p of nucleus sampling must be in (0, 1], not {self.p}")
+        if self.k is not None and self.k < 1:
+            raise McvrpError(f"top-k sampling needs at least one node, not k = {self.k}")
+        if not 0 < self.temperature < float("inf"):
+            raise McvrpError(f"the temperature of sampling must be positive, not {self.temperature}")
+
+    @property
+    def words(self) -> str:
+        """The strategy in words, what is left at its neutral value unsaid."""
+        top_k = [] if self.k is None else [f"k = {self.k}"]
+        warmth = [] if self.temperature == 1 else [f"temperature {self.temperature:g}"]
+        return f"nucleus sampling with {', '.join([f'p = {self.p:g}', *top_k, *warmth])}"
+
+    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
+        """Return the node that ``uniforms`` ``(...)`` in [0, 1) draw from ``scores``, int64 ``(...)``."""
+        score, node = scores.double().sort(stable=True, dim=-1, descending=True)
+        score = score[..., : self.k]
+        probability = ((score - score[..., :1]) / self.temperature).softmax(-1)
+        through = probability.cumsum(-1)
+        kept = through - probability < self.p  # those before it hold less than p
+        through = (probability * kept).cumsum(-1)
+        drawn = (through <= uniforms[..., None] * through[..., -1:]).sum(-1, keepdim=True)
+        last = (kept & (probability > 0)).sum(-1, keepdim=True) - 1  # u of the whole may round to the whole
+        return node.gather(-1, drawn.minimum(last.clamp_min(0)))[..., 0]
+
+
+@dataclass(frozen=True)
+class Nucleus(Sampling):
+    """Nucleus sampling, the paper's (Sec. 4.4); it names no ``p``."""
+
+    p: float = 0.9
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Beam search: the ``width`` most probable paths, extended together.
+
+    The first of them is always the greedy path, whatever its probability, so that the best path
+    is never less probable than greedy decoding's, and a beam of width 1 is greedy decoding.
+
+    Raises
+    ------
+    McvrpError
+        If ``width`` is below 1.
+    """
+
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise McvrpError(f"a beam needs a width of at least 1, not {self.width}")
+
+    @property
+    def words(self) -> str:
+        """The strategy in words."""
+        return f"beam search of width {self.width}"
+
+    def start(self, groups: int, device: torch.device) -> Tensor:
+        """Return the log-probabilities of the empty paths: one each group, the others not yet there."""
+        totals = torch.full((groups, self.width), -torch.inf, dtype=torch.float64, device=device)
+        totals[:, 0] = 0.0
+        return totals
+
+    def extend(self, scores: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the next beam: which path each continues, with which node, and its log-probability.
+
+        Parameters
+        ----------
+        scores
+            ``(G, S, T)`` after each path; all forbidden where it has ended, which costs nothing.
+        totals
+            Log-probability of each path, float64 ``(G, S)``; minus infinity where there is none.
+
+        Returns
+        -------
+        tuple
+            int64, int64 and float64, ``(G, S)`` each; the greedy path first, then in descending order.
+            Where there are fewer paths than S, the rest stays at node 0 with minus infinity.
+        """
+        nodes = scores.shape[2]
+        log_probability = scores.double().log_softmax(-1)
+        ended = torch.isneginf(scores).all(-1)
+        stay = torch.full((nodes,), -torch.inf, dtype=torch.float64, device=scores.device)
+        stay[0] = 0.0
+        candidates = torch.where(ended[..., None], stay, log_probability) + totals[..., None]  # (G, S, T)
+        flat = candidates.flatten(1)
+        greedy = candidates[:, 0].argmax(-1, keepdim=True)  # path 0 is the first in `flat`
+        chosen = flat.scatter(1, greedy, torch.inf).topk(scores.shape[1], dim=1).indices  # (G, S)
+        totals = flat.gather(1, chosen)
+        node = torch.where(totals.isneginf(), 0, chosen % nodes)
+        return chosen // nodes, node, totals
+
+
+Strategy = Greedy | Sampling | Beam
