@@ -169,6 +169,10 @@ class Memory:
         mask = None if self.mask is None else self.mask[rows]
         return Memory([(key[rows], value[rows]) for key, value in self.keys_values], mask)
 
+    def contiguous(self) -> Memory:
+        """Return the same with each tensor in one piece: faster where it is read at every step."""
+        return Memory([(key.contiguous(), value.contiguous()) for key, value in self.keys_values], self.mask)
+
 
 Cache = list[tuple[Tensor, Tensor]]  # keys and values of each decoder layer, (G * S, H, Lmax, K)
 

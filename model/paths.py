@@ -85,7 +85,7 @@ class Paths:
             total=demand.sum(1, keepdim=True),
             inside=(torch.arange(tokens, device=device) < lengths[:, None])[:, None],
             uniforms=torch.from_numpy(uniforms).to(device),
-            memory=model.memory(model.encode(features, padded), padded),
+            memory=model.memory(model.encode(features, padded), padded).contiguous(),
             cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
             position=torch.zeros_like(none, dtype=torch.int64),
             served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
