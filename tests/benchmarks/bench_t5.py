@@ -17,7 +17,6 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from transformers import T5Config, T5ForConditionalGeneration
 
 from model.curriculum import Curriculum, Order
 from model.features import Batch, CityTable
@@ -28,6 +27,7 @@ from tasks.train_distributed import distributed
 from tasks.train_engine import Engine, EngineOptions
 from tasks.train_stream import GlobalBatch, SampleStream
 from tests.benchmarks.bench_stream import join, opened
+from tests.benchmarks.t5 import t5_like
 from tests.training import write_dataset
 
 SIZES = range(20, 401, 38)  # the paper's, every 38th
@@ -35,7 +35,7 @@ BATCH = 8  # rows of each size, and samples of a step: the bucketed order has ba
 ROUNDS = 2
 ORDERS: tuple[Order, Order] = ("bucketed", "paper")
 NETWORK = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
-DEPOT, NO_TARGET = 0, -100
+NO_TARGET = -100
 
 Step = Callable[[Sequence[Batch], int, int], object]  # micro-batches, real problem and solution tokens
 
@@ -115,21 +115,7 @@ def with_all_classes(step: Step) -> Step:
 
 def t5_step() -> Step:
     """Return a step of T5: forward, backward, clipping and AdamW, as its own examples do it."""
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=NETWORK.classes,
-        d_model=NETWORK.dim,
-        d_kv=NETWORK.dim // NETWORK.heads,
-        d_ff=NETWORK.ff,
-        num_layers=NETWORK.encoder_layers,
-        num_decoder_layers=NETWORK.decoder_layers,
-        num_heads=NETWORK.heads,
-        dropout_rate=NETWORK.dropout,
-        feed_forward_proj="gelu",
-        pad_token_id=DEPOT,
-        decoder_start_token_id=DEPOT,
-    )
-    model = T5ForConditionalGeneration(config).train()
+    model = t5_like(NETWORK).train()
     adam = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step(batches: Sequence[Batch], problem_tokens: int, solution_tokens: int) -> None:
