@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from tasks.paper_tables import HGS, SAMPLED
 from tasks.paper_values import published_tests
-from tasks.student import cumulative, quantile
 from tasks.tables import paired
 
 CONFIDENCE = 0.95
@@ -71,14 +71,14 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     error = float(difference.std(ddof=1)) / k**0.5
     without_spread = float(np.sign(mean)) * np.inf if mean else 0.0
     t = mean / error if error > 0 else without_spread
-    half = quantile((1 + CONFIDENCE) / 2, k - 1) * error
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, k - 1)) * error
     return Statistics(
         x_mean=float(x.mean()),
         y_mean=float(y.mean()),
         x_std=float(x.std(ddof=1)),
         y_std=float(y.std(ddof=1)),
         t=t,
-        p=cumulative(t, k - 1),
+        p=float(stats.t.cdf(t, k - 1)),
         degrees=k - 1,
         ci_low=mean - half,
         ci_high=mean + half,
