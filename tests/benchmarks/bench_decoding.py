@@ -1,6 +1,6 @@
 """Seconds to decode: ours against no cache, and against Hugging Face's T5 of equal dimensions.
 
-Run as `python -m tests.benchmarks.bench_decoding`; takes about three minutes on an idle core. Nothing
+Run as `python -m tests.benchmarks.bench_decoding`; takes some minutes. Nothing
 gates on it. One core, fp32, nucleus sampling with p = 0.9, one instance, random weights; seconds are of
 processor time, so that other work on the machine disturbs little. All three decode paths of the same
 length, that of our longest.
