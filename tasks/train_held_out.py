@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from model.errors import McvrpError
 from model.problem import City, Instance
 from storage import layout
-from storage.labels import load_table, require_city, shards
+from storage.labels import read_rows, require_city, shards
 from storage.labels import sizes as labelled_sizes
+from storage.schemas import table_labels
 from storage.store import Store
 from tasks.train_spec import TrainSpec
 
@@ -75,19 +76,16 @@ class HeldOut:
             If it has none of them, or is of another city.
         """
         _require_city(store, city, dataset)
-        instances: list[Instance] = []
-        costs = []
-        for n in labelled_sizes(store, dataset):
-            if n in sizes:
-                table = load_table(store, dataset, n)
-                instances += [
-                    Instance(city.city_id, ids, demands, int(capacity))
-                    for ids, demands, capacity in zip(table.ids, table.demands, table.capacities, strict=True)
-                ]
-                costs.append(table.costs)
-        if not costs:
+        labels = [
+            label
+            for n in labelled_sizes(store, dataset)
+            if n in sizes
+            for rows in read_rows(store, dataset, n)
+            for label in table_labels(rows, city.city_id)
+        ]
+        if not labels:
             raise McvrpError(f"dataset {dataset!r} has no labels of {sizes[0]} to {sizes[-1]} customers")
-        return cls(city, instances, np.concatenate(costs))
+        return cls(city, [label.instance for label in labels], np.array([label.cost for label in labels]))
 
     def greedy_gap(self, network: FmMcvrp, table: CityTable, rank: int = 0, ranks: int = 1) -> float:
         """Return the mean gap of greedy decoding to the labels, in %; every rank has to call this.
