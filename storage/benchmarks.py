@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from model.errors import McvrpError, reason
 from storage import layout
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 _ROWS = re.compile(r"rows-(\d{5,})-(\d{5,})\.parquet")
 _ROUTES = pa.list_(pa.list_(pa.uint32()))
@@ -187,7 +188,7 @@ def _write(store: Store, path: str, table: pa.Table) -> None:
 def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     try:
         table = pq.read_table(io.BytesIO(store.get(path)))
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except SPOILT as error:
         raise McvrpError(
             f"{store.url(path)} is no readable Parquet file ({reason(error)}): remove it"
         ) from error

@@ -12,6 +12,7 @@ from model.errors import McvrpError
 from model.problem import City
 from storage import layout
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 CITY_SCHEMA_VERSION = 1
 
@@ -64,7 +65,7 @@ def load_city(store: Store, name: str) -> City:
         origin = (float(card["origin"][0]), float(card["origin"][1]))
         city = City(xy, matrix, origin, card["scale"], card["unit"])
         expected = card["city_id"]
-    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as error:
+    except (*SPOILT, KeyError, TypeError) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): create it again") from error
     if city.city_id != expected:
         raise McvrpError(

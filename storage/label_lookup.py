@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from model.errors import McvrpError, reason
 from storage.labels import DamagedFile, LabelFile, shards
 from storage.schemas import Label, table_labels
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 
 def load_label(store: Store, dataset: str, n: int, i: int) -> Label:
@@ -41,7 +41,7 @@ def _read(store: Store, shard: LabelFile, i: int) -> Label:
                     table = file.read_row_group(group).slice(row, 1)
                     return next(table_labels(table, shard.footer.city_id))
                 row -= rows
-    except (pa.ArrowException, OSError) as error:
+    except SPOILT as error:
         raise DamagedFile(
             f"{store.url(shard.path)} is damaged ({reason(error)}): run mcvrp verify"
         ) from error

@@ -20,6 +20,7 @@ from storage import layout
 from storage.label_columns import MADE_BY, Columns, content_hash, makers_hash
 from storage.schemas import SCHEMA, Footer, Label, label_table, prove
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 ROW_GROUP = 4096  # rows that are read or lost together
 _READERS = 8  # threads that read footers: each waits for the store, not for the processor
@@ -157,7 +158,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
     """Return the footer in ``tail``, the end of a file of labels, whose address ``where`` is for people."""
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
-    except (pa.ArrowException, OSError) as error:
+    except SPOILT as error:
         raise DamagedFile(
             f"{where} is no whole Parquet file ({reason(error)}): remove it and label again"
         ) from error
@@ -183,7 +184,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+    except SPOILT as error:
         raise DamagedFile(f"{where} is damaged ({reason(error)}): remove it and label again") from error
     if table.num_rows != footer.rows:
         raise DamagedFile(

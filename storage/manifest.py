@@ -19,6 +19,7 @@ from storage import layout
 from storage.label_columns import add_contents
 from storage.labels import LabelFile, shards, sizes
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 MANIFEST_VERSION = 2
 
@@ -74,7 +75,7 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
             if n is None or (group.num_rows and group.column(1).statistics.min == n):  # a group a size
                 for row in file.read_row_group(k).to_pylist():
                     yield ShardEntry(**row)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except SPOILT as error:
         raise McvrpError(
             f"{store.url(path)} is no list of shards ({reason(error)}): run mcvrp label, which makes it anew"
         ) from error

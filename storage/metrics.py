@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from model.errors import McvrpError
 from storage import layout
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
@@ -77,6 +78,6 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
         if "greedy_gap" not in table.column_names:  # written before there was one
             table = table.append_column("greedy_gap", pa.array([math.nan] * len(table)))
         table = table.cast(SCHEMA)
-    except (pa.ArrowException, ValueError) as error:
+    except SPOILT as error:
         raise McvrpError(f"{store.url(path)} is no file of training metrics ({error}): remove it") from error
     return [StepMetrics(**row) for row in table.to_pylist()]

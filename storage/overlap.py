@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from model.errors import McvrpError
 from model.problem import Instance, philox_key
 from storage import layout
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
 _BATCH = 4096  # rows in memory at a time
@@ -98,7 +98,7 @@ def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int
                     batch["index"].to_numpy().astype(np.int64),
                     _keys(ids, demands, batch["capacity"].to_numpy()),
                 )
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (*SPOILT, KeyError) as error:
         raise McvrpError(
             f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
         ) from error

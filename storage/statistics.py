@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from storage import layout
 from storage.store import Store
+from storage.store_errors import SPOILT
 
 QUANTITIES = ("cost", "routes", "runtime")
 WIDE = 10.0  # largest by smallest value, beyond which a histogram wants a logarithmic axis
@@ -125,7 +126,7 @@ def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
             .to_pylist()
         )
         return [_statistics(row) for row in rows]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+    except (*SPOILT, KeyError, TypeError):
         return []  # derived data: whatever is wrong with it, it is made anew
 
 

@@ -1,8 +1,13 @@
-"""What a store answers instead of doing its work: refused for good, or not to be had just now."""
+"""What a store answers instead of doing its work: refused for good, or not to be had just now, or spoilt."""
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from model.errors import McvrpError
+
+# What pyarrow raises on bytes that are no Parquet; ValueError where a column's name is no UTF-8.
+SPOILT = (pa.ArrowException, OSError, ValueError)
 
 
 class StoreError(McvrpError):

@@ -18,6 +18,7 @@ from storage.labels import DamagedFile
 from storage.manifest import ShardEntry, entries
 from storage.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
 from storage.store import Store
+from storage.store_errors import SPOILT
 from tasks.progress import Progress
 from tasks.ray_cluster import ray_session
 from tasks.ray_window import windowed
@@ -89,7 +90,7 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
         try:
             with store.open_input(shard.path) as stream:
                 table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except SPOILT as error:
             raise DamagedFile(
                 f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
             ) from error

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import io
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from storage.label_columns import Columns
 from storage.labels import (
     DamagedFile,
     load_table,
+    parse_footer,
+    parse_table,
     read_footer,
     read_table,
     shards,
@@ -473,6 +476,31 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
         harmless += 1
         assert table.equals(pq.read_table(io.BytesIO(data)))
     assert 2 * harmless < len(places)
+
+
+@pytest.mark.parametrize("read", [parse_footer, parse_table])
+def test_no_spoilt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
+    """However a footer was overwritten, it is a file that is damaged, not one that breaks its reader."""
+    path = layout.label_shard("d", N, 0)
+    fill(store, [(0, 4)])
+    data = store.get(path)
+    footer = int.from_bytes(data[-8:-4], "little") + 8
+    rng = random.Random(1)
+    for _ in range(3000):
+        spoilt = bytearray(data)
+        for _ in range(rng.choice([1, 4, 64])):
+            spoilt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
+        with contextlib.suppress(McvrpError):
+            read(bytes(spoilt), path)
+
+
+def test_a_column_name_that_is_no_text_is_noticed(store: Store) -> None:
+    """Where the name of a column is no UTF-8, the file is damaged."""
+    path = layout.label_shard("d", N, 0)
+    fill(store, [(0, 4)])
+    data = store.get(path).replace(b"runtime", b"run\xffime")
+    with pytest.raises(DamagedFile, match="no whole Parquet file"):
+        parse_footer(data, path)
 
 
 def test_row_groups_are_small(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
