@@ -21,7 +21,7 @@ from storage import layout
 from storage.store import Store
 from storage.store_errors import SPOILT
 
-_ROWS = re.compile(r"rows-(\d{5,})-(\d{5,})\.parquet")
+_ROWS = re.compile(r"([^/]+)/n=(\d{3,})/rows-(\d{5,})-(\d{5,})\.parquet$")
 _ROUTES = pa.list_(pa.list_(pa.uint32()))
 
 _COMMON = [
@@ -78,7 +78,9 @@ class PartRow:
     samples, seconds
         Numbers of samples to report, ascending, and the wall-clock seconds of each.
     costs
-        Cost of each sample, as many as the largest number; infinite where infeasible.
+        Cost of each sample, as many as the largest number; infinite where infeasible. Of a method
+        whose samples have one outcome together, its cost; of a part that goes on from another,
+        its own samples only.
     routes
         The best sample; None when there is none.
     seed, device, workers, machine, version, configuration
@@ -112,6 +114,27 @@ def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:
     return f"{layout.benchmark_dir(run)}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 
 
+@dataclass(frozen=True)
+class StoredPart:
+    """A part that is there: instances ``start`` to ``stop`` (excluded) of size ``n`` in ``block``."""
+
+    path: str
+    block: str
+    n: int
+    start: int
+    stop: int
+
+
+def stored_parts(store: Store, run: str) -> list[StoredPart]:
+    """Return the parts of a run, of whatever method and settings, in the order of their paths."""
+    matches = ((path, _ROWS.search(path)) for path in store.list(f"{layout.benchmark_dir(run)}/parts"))
+    return [
+        StoredPart(path, match[1], int(match[2]), int(match[3]), int(match[4]))
+        for path, match in matches
+        if match
+    ]
+
+
 def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
     """Write ``rows`` at ``path``, whole or not at all."""
     _write(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART))
@@ -127,7 +150,7 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     """
     rows = [_part_row(row) for row in _read(store, path, _PART).to_pylist()]
     match = _ROWS.search(path)
-    expected = list(range(int(match[1]), int(match[2]))) if match else []
+    expected = list(range(int(match[3]), int(match[4]))) if match else []
     if [row.index for row in rows] != expected:
         raise McvrpError(f"{store.url(path)} holds other instances than its name says: remove it")
     return rows

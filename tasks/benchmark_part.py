@@ -27,20 +27,22 @@ _LEAST_SECONDS = 0.5  # below, the system's clock ticks of 10 ms blur how many c
 class Part:
     """Instances ``start`` to ``stop`` (excluded) of size ``n`` for one method.
 
-    ``block`` names the method with its settings, ``samples`` the numbers of samples to
-    report, ascending. With ``together``, the solver takes all instances at once and is timed
-    at each number of samples; otherwise one by one, and fewer samples take their share of
-    the time.
+    ``block`` names the method with its settings, ``label`` the method in tables, ``samples`` the
+    numbers of samples to report, ascending. With ``together``, the solver takes all instances at
+    once, for each number of samples again; otherwise one by one, and the time after so many of the
+    samples counts. Then the samples may go on ``after`` those of another part.
     """
 
     run: str
     block: str
+    label: str
     n: int
     start: int
     stop: int
     samples: tuple[int, ...]
     seed: int
     rules: Rules
+    after: int = 0
     together: bool = False
 
     @property
@@ -54,8 +56,25 @@ class Part:
         return self.stop - self.start
 
 
-def solve_part(store: Store, city: City, part: Part, solver: Solver, workers: int) -> int:
-    """Solve the instances of ``part`` and store the answers; return how many instances those are.
+@dataclass(frozen=True)
+class Task:
+    """A part, and who solves it."""
+
+    part: Part
+    solver: Solver
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all workers share: where answers go, the city, and how many parts are solved at once."""
+
+    store: Store
+    city: City
+    workers: int
+
+
+def solve_part(task: Task, shop: Workshop) -> int:
+    """Solve the instances of the part and store the answers; return how many instances those are.
 
     An instance on which the solver fails is stored with the reason.
 
@@ -64,17 +83,18 @@ def solve_part(store: Store, city: City, part: Part, solver: Solver, workers: in
     McvrpError
         If the solver cannot take such instances at all.
     """
+    part, solver, city = task.part, task.solver, shop.city
     stream = InstanceStream(city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     timed = _together if part.together else _one_by_one
     began = _Clock.read()
     answers = list(timed(city, instances, part, solver))
-    others = _Clock.read().others_since(began, workers)
+    others = _Clock.read().others_since(began, shop.workers)
     rows = [
-        _row(part, part.start + k, instance, answer, seconds, solver, workers, others)
+        _row(part, part.start + k, instance, answer, seconds, solver, shop.workers, others)
         for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
     ]
-    write_part(store, part.path, rows)
+    write_part(shop.store, part.path, rows)
     return part.rows
 
 
@@ -106,17 +126,19 @@ Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each n
 
 
 def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
-    most = part.samples[-1]
+    runs = [samples - part.after for samples in part.samples]
     for instance in instances:
         try:
-            (answer,) = solver.solve(city, [instance], samples=most, seed=part.seed)
+            (answer,) = solver.solve(city, [instance], samples=runs[-1], seed=part.seed + part.after)
         except Exception as error:  # one instance that breaks a solver must not take the others along
             if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            yield Answer(None, np.full(most, np.inf), 0.0, reason), (0.0,) * len(part.samples)
+            yield Answer(None, np.full(runs[-1], np.inf), 0.0, reason), (0.0,) * len(runs)
             continue
-        yield answer, tuple(answer.seconds * samples / most for samples in part.samples)
+        elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[1:]  # its share, where a solver does not tell
+        elapsed = elapsed if answer.elapsed is None else answer.elapsed
+        yield answer, tuple(elapsed[count - 1] for count in runs)
 
 
 def _together(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
@@ -143,7 +165,7 @@ def _row(
         reason = infeasibility(instance, answer.solution)  # whatever the solver has checked
     solved = answer.solution is not None and reason is None
     return PartRow(
-        method=solver.label,
+        method=part.label,
         n=part.n,
         index=index,
         samples=part.samples,

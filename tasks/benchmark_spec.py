@@ -9,15 +9,45 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from model.instances import Rules
 from storage.layout import NAME_PATTERN
 
-MethodName = Literal["hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns"]
+MethodName = Literal[
+    "hgs",
+    "pyvrp",
+    "lkh3",
+    "am",
+    "fm-gs",
+    "fm-ns",
+    "fm-bs",
+    "fm-ls",
+    "fm-rrc",
+    "hgs-equal",
+    "pyvrp-equal",
+    "fm-hgs",
+    "fm-pyvrp",
+]
 LABELS: dict[MethodName, str] = {
     "hgs": "HGS",
     "pyvrp": "PyVRP",
     "lkh3": "LKH-3",
+    "am": "AM (VS)",
     "fm-gs": "FM-MCVRP (GS)",
     "fm-ns": "FM-MCVRP (NS)",
+    "fm-bs": "FM-MCVRP (BS)",
+    "fm-ls": "FM-MCVRP (NS) + local search",
+    "fm-rrc": "FM-MCVRP (NS) + re-construction",
+    "hgs-equal": "HGS (equal time)",
+    "pyvrp-equal": "PyVRP (equal time)",
+    "fm-hgs": "FM-MCVRP (NS) + HGS (equal time)",
+    "fm-pyvrp": "FM-MCVRP (NS) + PyVRP (equal time)",
 }
-NEURAL = ("fm-gs", "fm-ns")
+HEURISTICS = ("hgs", "pyvrp", "lkh3")  # a sample is a run with a seed of its own
+NEURAL = ("fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp")  # need a model
+FINISHERS: dict[MethodName, Literal["hgs", "pyvrp"]] = {  # who has the rest of the equal time
+    "hgs-equal": "hgs",
+    "pyvrp-equal": "pyvrp",
+    "fm-hgs": "hgs",
+    "fm-pyvrp": "pyvrp",
+}
+DEFAULT_METHODS: tuple[MethodName, ...] = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
 
 
@@ -32,12 +62,21 @@ class BenchmarkSpec(BaseModel):
         1000, description="Instances a size, or one number for each size"
     )
     seed: int = Field(1, ge=0, description="Names the instances and everything random")
-    methods: tuple[MethodName, ...] = Field(tuple(LABELS), min_length=1, description="Rows of the table")
-    samples: tuple[int, ...] = Field((1, 16), min_length=1, description="Samples of nucleus sampling")
+    methods: tuple[MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
+    samples: tuple[int, ...] = Field((1, 16), min_length=1, description="Samples of a network")
     heuristic_samples: tuple[int, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+    top_k: int | None = Field(None, ge=1, description="Likeliest nodes that sampling keeps, else all")
+    temperature: float = Field(1.0, gt=0, description="What sampling divides the network's scores by")
     rotations: int = Field(
         1000, ge=1, description="Ways that samples see the city turned; as many as samples: each its own"
+    )
+    beam_width: int = Field(16, ge=1, description="Paths of beam search, all of which are answers")
+    rounds: int = Field(20, ge=1, description="Rounds of re-construction after the samples")
+    part_customers: int = Field(20, ge=1, description="Least customers of a part that is re-constructed")
+    equal_time: float = Field(5.0, gt=0, description="Seconds of the equal-time rows, decoding included")
+    am: str | None = Field(
+        None, pattern=NAME_PATTERN, description="Name of the attention models in the store, else the city's"
     )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
@@ -80,16 +119,25 @@ class BenchmarkSpec(BaseModel):
         return Rules(self.demand, self.capacity)
 
     @property
-    def neural(self) -> bool:
-        """Whether a model is needed."""
-        return any(method in NEURAL for method in self.methods)
+    def neural(self) -> tuple[MethodName, ...]:
+        """The methods that need a model."""
+        return tuple(method for method in self.methods if method in NEURAL)
 
     def samples_of(self, method: MethodName) -> tuple[int, ...]:
         """Return the numbers of samples that the table has of ``method``."""
-        return {"fm-gs": (1,), "fm-ns": self.samples}.get(method, self.heuristic_samples)
+        if method in HEURISTICS:
+            return self.heuristic_samples
+        if method in ("am", "fm-ns", "fm-ls"):
+            return self.samples
+        if method == "fm-bs":
+            return (self.beam_width,)
+        # what goes on from samples does so from all of them
+        return self.samples[-1:] if method in ("fm-rrc", "fm-hgs", "fm-pyvrp") else (1,)
 
     def time_limit(self, method: MethodName) -> float | None:
         """Return the seconds of one run of ``method``, None where something else ends it."""
+        if method in FINISHERS:
+            return self.equal_time
         if method not in ("hgs", "pyvrp") or getattr(self, f"{method}_iterations"):
             return None
         return float(getattr(self, f"{method}_time_limit") or DEFAULT_TIME_LIMIT)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import ray
 
 from model.errors import McvrpError
+from storage.store_errors import StoreError
 
 T = TypeVar("T")
 _WINDOW = 2  # items a worker in Ray's hands: one at work, one waiting
@@ -16,17 +17,23 @@ _RETRIES = 2  # by Ray, of a worker that died
 
 
 def windowed(
-    work: Callable[..., Any], items: Iterable[T], workers: int, shared: object
+    work: Callable[..., Any],
+    items: Iterable[T],
+    workers: int,
+    shared: object,
+    *,
+    refusals: bool = False,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, as the answers come in.
 
-    ``shared`` is sent once. Where the worker of an item died again and again, the answer is the
-    `ray.exceptions.RayError`.
+    ``shared`` is sent once; ``items`` are taken as workers become free. Where the worker of an item
+    died again and again, the answer is the `ray.exceptions.RayError`. With ``refusals``, a
+    `McvrpError` that ``work`` raises is the answer to its item, and the others go on.
 
     Raises
     ------
     McvrpError
-        What ``work`` raises.
+        What ``work`` raises, without ``refusals``; a `StoreError` always.
     """
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
     context = ray.put(shared)
@@ -49,8 +56,10 @@ def windowed(
             try:
                 yield item, ray.get(reference)
             except ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, McvrpError):
+                if not isinstance(error.cause, McvrpError):
+                    raise
+                if isinstance(error.cause, StoreError) or not refusals:
                     raise error.cause from None
-                raise
+                yield item, error.cause
             except ray.exceptions.RayError as error:
                 yield item, error

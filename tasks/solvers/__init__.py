@@ -39,12 +39,15 @@ class Answer:
         Wall-clock time of all samples together.
     failure
         Why there is no solution.
+    elapsed
+        Wall-clock time after each sample, ``(samples,)``, where they were made one after the other.
     """
 
     solution: Solution | None
     costs: NDArray[np.float64]
     seconds: float
     failure: str | None = None
+    elapsed: NDArray[np.float64] | None = None
 
 
 class Solver(Protocol):
@@ -79,26 +82,26 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
     Feasibility and cost come from `model.problem`, whatever the solver says of itself.
     """
     start = time.perf_counter()
-    costs = np.full(samples, np.inf)
+    costs, elapsed = np.full(samples, np.inf), np.zeros(samples)
     best: Solution | None = None
     failure: str | None = None
     for sample in range(samples):
         try:
             solution = run(city, instance, seed + sample)
+            reason = infeasibility(instance, solution)
         except SolverFailed as error:
-            failure = str(error)
-            continue
-        reason = infeasibility(instance, solution)
+            reason = str(error)
         if reason:
             failure = reason
-            continue
-        costs[sample] = cost(city, solution)
-        if best is None or costs[sample] < costs[:sample].min():
-            best = solution
-    seconds = time.perf_counter() - start
+        else:
+            costs[sample] = cost(city, solution)
+            if best is None or costs[sample] < costs[:sample].min():
+                best = solution
+        elapsed[sample] = time.perf_counter() - start
+    seconds = float(elapsed[-1])
     if best is None:
-        return Answer(None, costs, seconds, failure)
-    return Answer(canonical(city, best), costs, seconds)
+        return Answer(None, costs, seconds, failure, elapsed)
+    return Answer(canonical(city, best), costs, seconds, elapsed=elapsed)
 
 
 def checked_budget(time_limit: float | None, iterations: int | None) -> str:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-import tasks.benchmark as benchmark
+import tasks.benchmark_methods as benchmark_methods
 from model.errors import McvrpError
 from model.instances import InstanceStream
 from model.network import FmMcvrp, NetworkConfig
@@ -154,7 +154,7 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
     def absent(spec: BenchmarkSpec, method: str) -> None:
         raise SolverMissing("LKH-3 is not installed: pip install elkai")
 
-    monkeypatch.setattr(benchmark, "_heuristic", absent)
+    monkeypatch.setattr(benchmark_methods, "heuristic", absent)
     store = Store.open(str(tmp_path))
     summary = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
     assert summary.failures == {"LKH-3": (8, "LKH-3 is not installed: pip install elkai")}
