@@ -86,9 +86,7 @@ class EncoderLayer(nn.Module):
         self.heads = config.heads
         self.projections = nn.Linear(config.dim, 3 * config.dim, bias=False)
         self.out = nn.Linear(config.dim, config.dim, bias=False)
-        self.ff = nn.Sequential(
-            nn.Linear(config.dim, config.ff), nn.ReLU(), nn.Linear(config.ff, config.dim)
-        )
+        self.ff = nn.Sequential(nn.Linear(config.dim, config.ff), nn.ReLU(), nn.Linear(config.ff, config.dim))
         self.norms = nn.ModuleList(nn.BatchNorm1d(config.dim) for _ in range(2))
 
     def forward(self, h: Tensor) -> Tensor:
@@ -106,7 +104,7 @@ class EncoderLayer(nn.Module):
 class AttentionModel(nn.Module):
     """Encoder and decoder; PyTorch's initial weights are uniform in +-1/sqrt(inputs), as the authors'."""
 
-    def __init__(self, config: AttentionConfig = AttentionConfig()) -> None:  # noqa: B008  (frozen)
+    def __init__(self, config: AttentionConfig = AttentionConfig()) -> None:
         super().__init__()
         self.config, dim = config, config.dim
         self.depot = nn.Linear(2, dim)
@@ -170,7 +168,7 @@ class AttentionModel(nn.Module):
         allowed = feasible_along(demands, capacity, lengths, before)  # (B S, L - 1, T)
         allowed[..., 0] |= ~allowed.any(-1)  # all is done: stay
         room = 1 - loads(demands, before)[0] / capacity[:, None]
-        steps = (a.unflatten(0, (-1, samples)).flatten(1, 2) for a in (before, room, allowed))
+        steps = (a.reshape(len(path), -1, *a.shape[2:]) for a in (before, room, allowed))
         certainty = self.scores(nodes, *steps).log_softmax(-1)  # (B, S (L - 1), T)
         chosen = certainty.gather(2, path[..., 1:].flatten(1)[..., None])
         return chosen.view(*path.shape[:2], -1).sum(-1)
@@ -217,7 +215,7 @@ def _draw(scores: Tensor, allowed: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B, H, S, D/H)
+    return x.view(*x.shape[:2], heads, -1).transpose(1, 2)  # (B, H, S, D/H)
 
 
 def _joined(x: Tensor) -> Tensor:

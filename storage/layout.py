@@ -205,6 +205,31 @@ def model_alias(name: str, alias: str) -> str:
     return f"{models_dir(name)}/{alias}.json"
 
 
+def attention_dir(name: str) -> str:
+    """The attention models ``name``, one a size."""
+    return f"attention/{checked_name('model', name)}"
+
+
+def attention_size_dir(name: str, n: int) -> str:
+    """The attention model ``name`` for ``n`` customers."""
+    return f"{attention_dir(name)}/n={n:03d}"
+
+
+def attention_card(name: str, n: int) -> str:
+    """What the attention model ``name`` for ``n`` customers is: written last, means trained to the end."""
+    return f"{attention_size_dir(name, n)}/model.json"
+
+
+def attention_training(name: str, n: int) -> str:
+    """Where the training of the attention model ``name`` for ``n`` customers stands."""
+    return f"{attention_size_dir(name, n)}/training.safetensors"
+
+
+def attention_lease(name: str) -> str:
+    """Who is training the attention models ``name`` just now."""
+    return f"{attention_dir(name)}/lease.json"
+
+
 def benchmark_dir(run: str) -> str:
     """Everything of one benchmark run."""
     return f"benchmarks/{checked_name('benchmark', run)}"

@@ -1,0 +1,229 @@
+"""Attention models in the store, one a size: finished ones, and where the training of the others stands.
+
+A size is a folder: while it trains, `training.safetensors` (weights, Adam's moments, the baseline's
+weights and all counters in one file, written whole); then `model.safetensors`, `README.md` (the
+card for people) and `model.json` (the card for programs, written last). A training that diverged
+leaves cards without weights. Knows arrays; torch is imported by `load_attention_model` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from model.errors import McvrpError
+from model.problem import City
+from storage import layout
+from storage.attention_readme import attention_readme
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from model.attention_model import AttentionModel
+
+ATTENTION_FORMAT = 1
+_WEIGHTS, _README = "model.safetensors", "README.md"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch ended with: mean costs in the city's unit.
+
+    ``sampled`` is of its training, ``greedy`` and ``baseline`` of the evaluation instances routed
+    by the network and by the baseline that it was trained against; ``replaced`` says whether the
+    network became the baseline.
+    """
+
+    epoch: int
+    step: int
+    sampled: float
+    greedy: float
+    baseline: float
+    replaced: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a training stands, besides its arrays.
+
+    Parameters
+    ----------
+    city_id, network, recipe
+        What it belongs to; training goes on from it only where all of this is the same.
+    step
+        Updates done.
+    first
+        The first of the evaluation instances that the present baseline is tested on.
+    untrained
+        Mean greedy cost before the first update.
+    epochs
+        Those that ended.
+    seconds
+        What it took so far.
+    """
+
+    city_id: str
+    network: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    step: int
+    first: int
+    untrained: float
+    epochs: tuple[Epoch, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AttentionCard:
+    """What an attention model is and where it comes from.
+
+    ``diverged`` says when and how its training diverged; there are no weights then. The other
+    fields are those of `Standing`.
+    """
+
+    name: str
+    n: int
+    city_id: str
+    network: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    steps: int
+    untrained: float
+    epochs: tuple[Epoch, ...]
+    seconds: float
+    hardware: str
+    diverged: str | None = None
+    weights_bytes: int = 0
+    weights_sha256: str = ""
+    format: int = ATTENTION_FORMAT
+
+    @property
+    def folder(self) -> str:
+        """The model's path in the store."""
+        return layout.attention_size_dir(self.name, self.n)
+
+    def require_city(self, city: City) -> None:
+        """Raise McvrpError if the model is of another city than ``city``."""
+        if city.city_id != self.city_id:
+            raise McvrpError(
+                f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
+                f"not city {city.city_id}"
+            )
+
+
+def save_training(store: Store, name: str, n: int, standing: Standing, arrays: Arrays) -> None:
+    """Write where a training stands, in one file: whole or not at all."""
+    metadata = {"standing": json.dumps(asdict(standing))}
+    store.put(layout.attention_training(name, n), save(arrays, metadata=metadata))
+
+
+def load_training(store: Store, name: str, n: int) -> tuple[Standing, Arrays] | None:
+    """Return where a training stands, None where there is none.
+
+    Raises
+    ------
+    McvrpError
+        If the file is damaged.
+    """
+    path = layout.attention_training(name, n)
+    if not store.exists(path):
+        return None
+    data = store.get(path)
+    try:
+        arrays = load(data)
+        length = int.from_bytes(data[:8], "little")
+        values = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["standing"])
+        values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
+        return Standing(**values), {key: np.array(a) for key, a in arrays.items()}
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise McvrpError(
+            f"{store.url(path)} is damaged ({error}): delete it, and mcvrp am begins this size again"
+        ) from error
+
+
+def publish_attention_model(store: Store, card: AttentionCard, weights: Arrays) -> AttentionCard:
+    """Write a finished model, or the card alone of one that diverged; return its card.
+
+    What training had to go on from is deleted last: whoever is stopped on the way does this again.
+    """
+    if card.diverged is None:
+        data = save(weights)
+        card = replace(card, weights_bytes=len(data), weights_sha256=hashlib.sha256(data).hexdigest())
+        store.put(f"{card.folder}/{_WEIGHTS}", data)
+    store.put(f"{card.folder}/{_README}", attention_readme(card).encode())
+    store.put_json(layout.attention_card(card.name, card.n), asdict(card))
+    store.delete(layout.attention_training(card.name, card.n))
+    return card
+
+
+def attention_models(store: Store, name: str) -> list[AttentionCard]:
+    """Return the cards of the attention models ``name``, those that diverged too, by size."""
+    folders = store.folders(layout.attention_dir(name))
+    sizes = sorted(n for n in map(layout.size_of, folders) if n is not None)
+    cards = (attention_card(store, name, n) for n in sizes)
+    return [card for card in cards if card is not None]
+
+
+def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
+    """Return the card of the attention model ``name`` for ``n`` customers, None where none is finished.
+
+    Raises
+    ------
+    McvrpError
+        If the card is none.
+    """
+    path = layout.attention_card(name, n)
+    if not store.exists(path):
+        return None
+    try:
+        values = store.get_json(path)
+        values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
+        card = AttentionCard(**values)
+    except (TypeError, KeyError) as error:
+        raise McvrpError(f"{store.url(path)} is no attention model's card ({error})") from error
+    if card.format != ATTENTION_FORMAT:
+        raise McvrpError(f"{store.url(path)} has format {card.format}, this program reads {ATTENTION_FORMAT}")
+    return card
+
+
+def attention_failure(card: AttentionCard | None, n: int) -> str | None:
+    """Return why there is no attention model for ``n`` customers to decode with, None if there is one."""
+    if card is None:
+        return f"there is no attention model for n={n}: run mcvrp am --set am.sizes=[{n}]"
+    return None if card.diverged is None else f"diverged in training at {card.diverged}"
+
+
+def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionModel, AttentionCard]:
+    """Return the attention model ``name`` for ``n`` customers, on the processor, and its card.
+
+    Raises
+    ------
+    McvrpError
+        If there is none, it diverged, or its weights are not the ones that were written.
+    """
+    import torch  # here: listing models needs no torch, and its import takes seconds
+
+    from model.attention_model import AttentionConfig, AttentionModel
+
+    card = attention_card(store, name, n)
+    failure = attention_failure(card, n)
+    if card is None or failure is not None:
+        raise McvrpError(f"attention model {name!r}, n={n}: {failure}")
+    path = f"{card.folder}/{_WEIGHTS}"
+    data = store.get(path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != card.weights_sha256:
+        raise McvrpError(
+            f"{store.url(path)} is damaged: its checksum is {found[:12]}, the card names "
+            f"{card.weights_sha256[:12]}; delete {store.url(card.folder)} and train it again with mcvrp am"
+        )
+    network = AttentionModel(AttentionConfig(**card.network))
+    network.load_state_dict({key: torch.from_numpy(np.array(a)) for key, a in load(data).items()})
+    return network.eval(), card

@@ -1,0 +1,175 @@
+"""The attention model as a solver: one network a size, sampling from its probabilities as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.attention_model import AttentionModel, Orders, rollout
+from model.errors import McvrpError
+from model.features import CityTable
+from model.instance_rows import InstanceRows, philox_rows
+from model.problem import DEPOT, City, Instance, Solution, canonical, infeasibility, philox_key
+from tasks.solvers import Answer
+
+_CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionSolver:
+    """Trained attention models and how they decode.
+
+    Parameters
+    ----------
+    models
+        In evaluation mode, on the device to use, by number of customers.
+    version
+        Name of the models.
+    city_id
+        The city that they were trained on; None where the caller has looked.
+    greedy
+        Take the most probable node instead of drawing one.
+    """
+
+    models: Mapping[int, AttentionModel]
+    version: str = ""
+    city_id: str | None = None
+    greedy: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name in the tables; VS is the paper's "vanilla sampling"."""
+        return "AM (GS)" if self.greedy else "AM (VS)"
+
+    @cached_property
+    def device(self) -> str:
+        """What decoding runs on."""
+        if any(model.device.type != "cpu" for model in self.models.values()):
+            return f"GPU ({torch.cuda.get_device_name()})"
+        cores = torch.get_num_threads()
+        return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
+
+    @property
+    def configuration(self) -> str:
+        """Models and decoding in one line."""
+        models = f"models {self.version}, " if self.version else ""
+        return f"{models}one a size, {'greedy decoding' if self.greedy else 'sampled as it is'}"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance, in order; its seconds are its share of those of its size.
+
+        Sample k of an instance is a function of (seed, instance, k): fewer samples are the first of
+        more.
+
+        Raises
+        ------
+        McvrpError
+            If the models or an instance are of another city, there is no model of a size, or greedy
+            decoding is asked for several samples.
+        """
+        if self.city_id is not None and self.city_id != city.city_id:
+            raise McvrpError(f"the attention models route city {self.city_id}, not city {city.city_id}")
+        if samples < 1 or (self.greedy and samples > 1):
+            most = "exactly one sample" if self.greedy else "at least one sample"
+            raise McvrpError(f"the attention model needs {most}, not {samples}")
+        for instance in instances:
+            if instance.city_id != city.city_id:
+                raise McvrpError(
+                    f"an instance belongs to city {instance.city_id}, not to city {city.city_id}"
+                )
+            if instance.n not in self.models:
+                known = ", ".join(map(str, sorted(self.models))) or "none"
+                raise McvrpError(
+                    f"there is no attention model for {instance.n} customers, there are: {known}"
+                )
+        order = sorted(range(len(instances)), key=lambda i: instances[i].n)
+        answers: dict[int, Answer] = {}
+        for n, alike in itertools.groupby(order, key=lambda i: instances[i].n):
+            places = list(alike)
+            decoded = self._decode(city, self.models[n], [instances[i] for i in places], samples, seed)
+            answers.update(zip(places, decoded, strict=True))
+        for place in range(len(instances)):
+            yield answers[place]
+
+    def _decode(
+        self, city: City, model: AttentionModel, instances: Sequence[Instance], samples: int, seed: int
+    ) -> list[Answer]:
+        """Return the answers to ``instances`` of one size."""
+        began = time.perf_counter()
+        table = CityTable.of(city, model.device)
+        tokens = _CPU_TOKENS if model.device.type == "cpu" else _GPU_TOKENS
+        paths = max(1, tokens // (instances[0].n + 1))
+        together = max(1, paths // samples)
+        found: list[NDArray[np.int64]] = []
+        for start in range(0, len(instances), together):
+            chunk = instances[start : start + together]
+            parts = [
+                self._paths(model, table, chunk, range(first, min(first + paths, samples)), seed)
+                for first in range(0, samples, paths)
+            ]
+            longest = max(part.shape[2] for part in parts)
+            padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in parts]
+            found += list(np.concatenate(padded, axis=1))
+        best = [_best(city, instance, paths) for instance, paths in zip(instances, found, strict=True)]
+        seconds = (time.perf_counter() - began) / len(instances)
+        return [_answer(city, instance, *one, seconds) for instance, one in zip(instances, best, strict=True)]
+
+    def _paths(
+        self,
+        model: AttentionModel,
+        table: CityTable,
+        instances: Sequence[Instance],
+        samples: range,
+        seed: int,
+    ) -> NDArray[np.int64]:
+        """Return paths in positions, ``(instances, samples, L)``."""
+        rows = InstanceRows(
+            np.stack([instance.nodes for instance in instances]),
+            np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.float32),
+            np.array([instance.capacity for instance in instances], dtype=np.float32),
+        )
+        uniforms = None
+        if not self.greedy:
+            drawn = np.stack([_uniforms(seed, instance, samples) for instance in instances])
+            uniforms = torch.from_numpy(drawn).to(model.device)
+        orders = Orders.of(table, rows)
+        with torch.inference_mode():
+            return rollout(model, model.encode(orders), orders, uniforms).cpu().numpy()
+
+
+def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:
+    """Return the random numbers of ``samples``, ``(samples, 2n)``: each sample has a stream of its own."""
+    digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+    digest.update(str(instance.capacity).encode())
+    key = philox_key("attention", str(seed), instance.city_id, digest.hexdigest())
+    streams = np.array([(sample, 0) for sample in samples], dtype=np.uint64)
+    return philox_rows(key, streams, 2 * instance.n)
+
+
+def _best(city: City, instance: Instance, paths: NDArray[np.int64]) -> tuple[Solution, NDArray[np.float64]]:
+    """Return the cheapest of ``paths`` ``(S, L)``, and the cost of each in the city's unit."""
+    leg = city.costs(instance.nodes)
+    leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
+    # In order: padding adds nothing, not even rounding.
+    costs = leg[paths[:, :-1], paths[:, 1:]].cumsum(axis=1)[:, -1]
+    best = paths[int(np.argmin(costs))]
+    return Solution.from_path(instance.nodes[best].tolist()), costs
+
+
+def _answer(
+    city: City, instance: Instance, best: Solution, costs: NDArray[np.float64], seconds: float
+) -> Answer:
+    reason = infeasibility(instance, best)  # feasible by construction, and checked again
+    if reason:
+        return Answer(None, costs, seconds, reason)
+    return Answer(canonical(city, best), costs, seconds)
