@@ -26,6 +26,7 @@ _STAGES = {
     "plan": "what a run would cost, before it starts",
     "label": "solve what is missing of the dataset",
     "train": "train, or continue where training stopped",
+    "am": "train the attention models of the benchmark",
     "benchmark": "fill in the tables",
 }
 _LATER = {

@@ -53,6 +53,8 @@ def _run(options: argparse.Namespace) -> Outcome:
     city = planned_city(store, spec.city)
     _check_labels(store, city, spec)
     _check_training(store, city, spec)
+    if spec.compares_am:
+        _check_am(store, city, spec)
 
     def work() -> Any:
         from flows.pipeline import pipeline
@@ -119,6 +121,21 @@ def _train(options: argparse.Namespace) -> Outcome:
     return Outcome(plain(done), aligned(figures))
 
 
+def _am(options: argparse.Namespace) -> Outcome:
+    from flows.summary import am_figures
+
+    spec, store = _checked(options)
+    _check_am(store, load_city(store, spec.city.name), spec)
+
+    def work() -> Any:
+        from flows.am import am
+
+        return am(spec.city.name, spec.attention, store.uri)
+
+    done = _on_record(work)
+    return Outcome(plain(done), aligned(am_figures(done)))
+
+
 def _benchmark(options: argparse.Namespace) -> Outcome:
     from flows.summary import aligned_table, benchmark_figures
 
@@ -173,6 +190,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "city create": _city,
     "label": _label,
     "train": _train,
+    "am": _am,
     "benchmark": _benchmark,
     "inspect": _inspect,
     "verify": _verify,
@@ -210,6 +228,12 @@ def _check_training(store: Store, city: City, spec: PipelineSpec) -> None:
     from tasks.train import check_training
 
     check_training(store, city, spec.train)
+
+
+def _check_am(store: Store, city: City, spec: PipelineSpec) -> None:
+    from tasks.train_am import check_am
+
+    check_am(store, city, spec.attention)
 
 
 def _on_record(work: Callable[[], T]) -> T:

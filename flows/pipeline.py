@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.am import am
 from flows.benchmark import benchmark
 from flows.city import city
 from flows.label import label
@@ -27,5 +28,6 @@ def pipeline(spec: PipelineSpec, store: str | None = None) -> PipelineSummary:
     made = city(spec.city, store)
     labelled = label(made.name, spec.label, store)
     trained = train(made.name, spec.train, store)
+    models = am(made.name, spec.attention, store) if spec.compares_am else None
     compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
-    return PipelineSummary(made, labelled, trained, compared)
+    return PipelineSummary(made, labelled, trained, compared, models)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.field_errors import FieldError
 from model.curriculum import Curriculum
 from model.errors import McvrpError
+from tasks.am_spec import AmSpec
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
 from tasks.label_spec import LabelSpec
@@ -24,6 +25,17 @@ class PipelineSpec(BaseModel):
     label: LabelSpec = Field(description="The dataset to learn from")
     train: TrainSpec = Field(description="Network and curriculum")
     benchmark: BenchmarkSpec = Field(description="What the model is compared with, and on what")
+    am: AmSpec = Field(AmSpec(), description="Training of the attention models that it is compared with")
+
+    @property
+    def attention(self) -> AmSpec:
+        """The training of the attention models: what it leaves open is the city's and the benchmark's."""
+        return self.am.filled(self.city.name, self.benchmark.sizes, self.benchmark.rules)
+
+    @property
+    def compares_am(self) -> bool:
+        """Whether the benchmark has a row for them."""
+        return "am" in tuple(map(str, self.benchmark.methods))
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return what the phase would train on with all labels there; its order is not the real one.
@@ -46,6 +58,7 @@ def _sizes(spec: PipelineSpec) -> Iterator[FieldError]:
     label, benchmark = spec.label, spec.benchmark
     asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
     asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
+    asked += [(f"am.sizes.{k}", n, spec.attention.rules) for k, n in enumerate(spec.am.sizes or ())]
     for field, n, rules in asked:
         if n > spec.city.customers:
             yield _error(field, f"= {n} is more than the city has customers ({spec.city.customers})")

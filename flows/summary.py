@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tasks.benchmark_summary import BenchmarkSummary
     from tasks.labels import LabelSummary
     from tasks.train import PhaseSummary, TrainSummary
+    from tasks.train_am import AmSummary
 
 Figures = Mapping[str, str]
 
@@ -47,6 +48,7 @@ class PipelineSummary:
     label: LabelSummary
     train: TrainSummary
     benchmark: BenchmarkResult
+    am: AmSummary | None = None
 
 
 def city_figures(city: CitySummary) -> Figures:
@@ -106,6 +108,18 @@ def _held_out_gap(phase: PhaseSummary) -> Figures:
     return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
 
 
+def am_figures(am: AmSummary) -> Figures:
+    """Return what there is to say about attention models: how good each is, or that it diverged."""
+    figures = {"attention models": am.model, "time": duration(am.seconds)}
+    for card in am.cards:
+        if card.diverged is None:
+            found = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
+        else:
+            found = f"diverged at {card.diverged}"
+        figures[f"n={card.n}"] = found
+    return figures
+
+
 def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
     """Return what there is to say about a benchmark."""
     summary = benchmark.summary
@@ -132,6 +146,7 @@ def times(pipeline: PipelineSummary) -> Figures:
         "city": pipeline.city.seconds,
         "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
         **phases,
+        **({"am": pipeline.am.seconds} if pipeline.am else {}),
         "benchmark": pipeline.benchmark.seconds,
     }
     stages["in all"] = sum(stages.values())

@@ -1,0 +1,45 @@
+"""Flow `am`: the attention models of the benchmark, each size a task of its own."""
+
+from __future__ import annotations
+
+import time
+
+from prefect import flow, task
+
+from flows.artifacts import show_figures, showing_progress
+from flows.stages import flow_options, open_store, resuming_task_options
+from flows.summary import am_figures
+from storage.attention_models import AttentionCard
+from storage.cities import load_city
+from storage.store import Store
+from tasks.am_spec import AmSpec
+from tasks.train_am import AmSummary, check_am, train_size
+
+
+@task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())
+def train_attention_model(store: Store, city: str, spec: AmSpec, n: int) -> AttentionCard:
+    """Train the attention model for ``n`` customers, from where it stands."""
+    with showing_progress(f"am-{n}"):
+        return train_size(store, load_city(store, city), spec, n)
+
+
+@flow(name="am", flow_run_name="attention models {am.model}", **flow_options())
+def am(city: str, am: AmSpec, store: str | None = None) -> AmSummary:
+    """Train the attention models that are not finished; one that diverges is kept as such.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    am
+        Name of the models, sizes, epochs.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    there, began = open_store(store), time.monotonic()
+    spec = am.filled(city, am.sizes or (), am.rules)
+    check_am(there, load_city(there, city), spec)
+    cards = tuple(train_attention_model(there, city, spec, n) for n in spec.sizes or ())
+    summary = AmSummary(spec.model or city, cards, time.monotonic() - began)
+    show_figures("am", f"Attention models {summary.model}", am_figures(summary))
+    return summary
