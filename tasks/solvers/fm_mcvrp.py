@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from model.features import CityTable, problem_features
 from model.network import FmMcvrp
 from model.problem import City, Instance, canonical, infeasibility
 from tasks.solvers import Answer
+from tasks.solvers.warm_start import Start
 
 _SCORES = 1 << 25  # scores of all classes held at once
 
@@ -80,7 +82,41 @@ class FmMcvrpSolver:
         if not instances:
             return
         start = time.perf_counter()
-        decoded = decode(
+        decoded = self._decode(city, instances, samples, seed)
+        seconds = (time.perf_counter() - start) / len(instances)
+        for instance, answer in zip(instances, decoded, strict=True):
+            yield _answer(city, instance, answer, seconds)
+
+    def starts(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Start]:
+        """Yield the samples of each instance for a search to start from, and what they took.
+
+        One instance at a time. Seconds are of processor time, on one core, where the model is on the
+        CPU, as those of the search will be, and wall-clock where it is on a GPU. The city's table, and
+        what PyTorch does once, are not in them.
+        """
+        on_cpu = self.model.output.weight.device.type == "cpu"
+        clock = time.thread_time if on_cpu else time.perf_counter
+        table = CityTable.of(city, self.model.output.weight.device)
+        for k, instance in enumerate(instances):
+            with _one_thread():
+                if k == 0:
+                    self._decode(city, [instance], 1, seed, table)
+                began = clock()
+                (decoded,) = self._decode(city, [instance], samples, seed, table)
+                seconds = clock() - began
+            yield Start(tuple(decoded.solution(sample).routes for sample in range(samples)), seconds)
+
+    def _decode(
+        self,
+        city: City,
+        instances: Sequence[Instance],
+        samples: int,
+        seed: int,
+        table: CityTable | None = None,
+    ) -> list[Decoded]:
+        return decode(
             self.model,
             city,
             instances,
@@ -89,10 +125,18 @@ class FmMcvrpSolver:
             rotations=self.rotations,
             seed=seed,
             max_batch=self.max_batch,
+            table=table,
         )
-        seconds = (time.perf_counter() - start) / len(instances)
-        for instance, answer in zip(instances, decoded, strict=True):
-            yield _answer(city, instance, answer, seconds)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:

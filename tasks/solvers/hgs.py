@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -72,11 +73,30 @@ class HGS:
         """Yield one answer an instance; McvrpError for a city with asymmetric costs."""
         require_symmetric(city)
         for instance in instances:
-            yield best_of(self._run, city, instance, samples=samples, seed=seed)
+            yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
-    def _run(self, city: City, instance: Instance, seed: int) -> Solution:
+    def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
+        """Return the best solution of one run.
+
+        Parameters
+        ----------
+        city, instance, seed
+            What is solved, and the seed of the search.
+        starts
+            Solutions of the instance that join the population before its random ones, as they are.
+            Those with more routes than the fleet has vehicles are left out.
+
+        Raises
+        ------
+        SolverFailed
+            If it ends without an answer.
+        """
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
+        fitting = [start.routes for start in starts if len(start.routes) <= self._vehicles(instance)]
         options = {
+            "initial_solutions": [
+                [np.searchsorted(instance.nodes, route).tolist() for route in routes] for routes in fitting
+            ],
             "num_vehicles": -1 if self.fleet == "default" else self.fleet,
             "extract_all_feasible": False,
             "verbose": False,
@@ -103,6 +123,11 @@ class HGS:
             raise SolverFailed(f"HGS gave up: {error}") from error
         nodes = instance.nodes.tolist()
         return Solution.of([nodes[k] for k in route] for route in result.routes)
+
+    def _vehicles(self, instance: Instance) -> int:
+        if self.fleet != "default":
+            return self.fleet
+        return math.ceil(1.3 * int(instance.demands.sum()) / instance.capacity) + 3
 
 
 def require_symmetric(city: City) -> None:

@@ -48,27 +48,53 @@ class PyVRP:
     ) -> Iterator[Answer]:
         """Yield one answer an instance."""
         for instance in instances:
-            yield best_of(self._run, city, instance, samples=samples, seed=seed)
+            yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
-    def _run(self, city: City, instance: Instance, seed: int) -> Solution:
-        costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
-        np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists
-        data = pyvrp.ProblemData(
-            locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
-            clients=[pyvrp.Client(k, delivery=[d]) for k, d in enumerate(instance.demands.tolist(), start=1)],
-            depots=[pyvrp.Depot(0)],
-            vehicle_types=[pyvrp.VehicleType(instance.n, capacity=[instance.capacity])],
-            distance_matrices=[costs],
-            duration_matrices=[np.zeros_like(costs)],
-        )
+    def search(self, city: City, instance: Instance, seed: int, start: Solution | None = None) -> Solution:
+        """Return the best solution of one run, from ``start`` where there is one.
+
+        Raises
+        ------
+        SolverFailed
+            If it ends without an answer.
+        """
+        # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
-        result = pyvrp.solve(data, stop, seed=seed, collect_stats=False, display=False)
+        data = problem_data(city, instance)
+        first = None if start is None else visits(data, instance, start)
+        result = pyvrp.solve(
+            data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
+        )
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")
-        ids = instance.ids.tolist()
-        return Solution.of(
-            [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in result.best.routes()
-        )
+        return solution_of(instance, result.best)
+
+
+def problem_data(city: City, instance: Instance) -> pyvrp.ProblemData:
+    """Return the instance as PyVRP takes it: whole distances, client k - 1 is the k-th customer."""
+    costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
+    np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists
+    return pyvrp.ProblemData(
+        locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
+        clients=[pyvrp.Client(k, delivery=[d]) for k, d in enumerate(instance.demands.tolist(), start=1)],
+        depots=[pyvrp.Depot(0)],
+        vehicle_types=[pyvrp.VehicleType(instance.n, capacity=[instance.capacity])],
+        distance_matrices=[costs],
+        duration_matrices=[np.zeros_like(costs)],
+    )
+
+
+def visits(data: pyvrp.ProblemData, instance: Instance, solution: Solution) -> pyvrp.Solution:
+    """Return ``solution`` as PyVRP writes it: routes of client numbers."""
+    return pyvrp.Solution(data, [np.searchsorted(instance.ids, route).tolist() for route in solution.routes])
+
+
+def solution_of(instance: Instance, found: pyvrp.Solution) -> Solution:
+    """Return PyVRP's solution in the city's node numbers."""
+    ids = instance.ids.tolist()
+    return Solution.of(
+        [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in found.routes()
+    )
 
 
 @dataclass
