@@ -129,7 +129,7 @@ def _standing(store: Store, city: City, spec: AmSpec, n: int) -> tuple[Standing,
     where = f"attention model {_name(spec)!r} for n={n}"
     if there.city_id != city.city_id:
         raise McvrpError(
-            f"{where} is of city {there.city_id}, not of city {city.city_id}: name another model"
+            f"{where} routes city {there.city_id}, not city {city.city_id}: name another (am.model)"
         )
     ours = {**spec.recipe(n), "network": spec.network.model_dump()}
     theirs = {**there.recipe, "network": dict(there.network)}
