@@ -18,6 +18,7 @@ from tasks.report import write_report
 @task(name="compare", task_run_name="compare {spec.run}", **resuming_task_options())
 def compare(store: Store, city: str, spec: BenchmarkSpec, model: str | None) -> BenchmarkSummary:
     """Solve what is missing of the benchmark and write its tables."""
+    spec = spec if spec.am else spec.model_copy(update={"am": city})  # as mcvrp am names them
     with showing_progress("benchmark"):
         return run_benchmark(store, load_city(store, city), spec, model)
 

@@ -7,19 +7,34 @@ setting or another model redoes what it changes and no more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from model.errors import McvrpError
 from model.problem import City
 from storage.benchmarks import stored_parts, write_results
 from storage.models import ModelCard, load_model, model_card
 from storage.store import Store
+from tasks.benchmark_blocks import Block
 from tasks.benchmark_heuristics import solve_heuristics
-from tasks.benchmark_methods import PROGRAMS, make_block
-from tasks.benchmark_networks import decode_missing, network, on_best_device, problem_accuracy
+from tasks.benchmark_methods import DECODED, PROGRAMS, WARM_STARTED, attention_cards, make_block
+from tasks.benchmark_networks import (
+    attention,
+    decode_missing,
+    finish_missing,
+    network,
+    on_best_device,
+    problem_accuracy,
+    sampler,
+)
 from tasks.benchmark_part import Workshop
-from tasks.benchmark_spec import NEURAL, BenchmarkSpec
+from tasks.benchmark_spec import BenchmarkSpec
 from tasks.benchmark_summary import BenchmarkSummary, summarise
 from tasks.benchmark_unseen import require_unseen
 from tasks.ray_cluster import ray_session
+
+if TYPE_CHECKING:
+    from tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 
 def run_benchmark(
@@ -49,21 +64,34 @@ def run_benchmark(
     for block in blocks:
         block.find(stored)
     model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
-    programs = [block for block in blocks if block.method in PROGRAMS]
-    if any(True for block in programs for _ in block.missing()):
-        shared_bytes = 0 if city.matrix is None else city.matrix.nbytes
-        with ray_session(spec.workers, shared_bytes=shared_bytes) as workers:
-            solve_heuristics(Workshop(store, city, workers), programs)
-    if model and card:
-        for block in blocks:
-            if block.method in NEURAL:
-                solver = network(spec, block.method, model, card)
-                decode_missing(Workshop(store, city, workers=1), block, solver)
+    _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
+    here = Workshop(store, city, workers=1)
+    for block in blocks:
+        if block.method == "am":
+            if sizes := {part.n for part in block.missing()}:
+                decode_missing(here, block, attention(store, spec, sizes))
+        elif model and card and block.method in DECODED:
+            decode_missing(here, block, network(spec, block.method, model, card))
     write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
     return summarise(
         store, spec.run, city, spec.rules, card=card, accuracy=accuracy, p=spec.p, samples=spec.samples[-1]
     )
+
+
+def _solve_on_ray(
+    store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], samples: FmMcvrpSolver | None
+) -> None:
+    """Solve what is missing of the methods that are a program, or end with one."""
+    programs = [block for block in blocks if block.method in PROGRAMS]
+    finished = [block for block in blocks if block.method in WARM_STARTED]
+    if not any(True for block in (*programs, *finished) for _ in block.missing()):
+        return
+    with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
+        shop = Workshop(store, city, workers)
+        solve_heuristics(shop, programs)
+        for block in finished if samples else ():
+            finish_missing(shop, block, samples, spec.equal_time)
 
 
 def _check(
@@ -73,6 +101,9 @@ def _check(
         if n > city.customers:
             raise McvrpError(f"benchmark size {n}: the city has {city.customers} customers, ask for no more")
         spec.rules.capacity_range(n)
+    if "am" in spec.methods:
+        for attention_card in attention_cards(store, spec).values():
+            attention_card.require_city(city)
     if not spec.neural:
         return None
     if model_name is None:

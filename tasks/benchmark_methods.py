@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 
 from model.errors import McvrpError
 from model.problem import City
+from storage.attention_models import AttentionCard, attention_card, attention_failure
 from storage.models import ModelCard
 from storage.store import Store
 from tasks.benchmark_blocks import Block, Identity
 from tasks.benchmark_spec import FINISHERS, HEURISTICS, NEURAL, BenchmarkSpec, MethodName
 from tasks.solvers import Solver
+from tasks.solvers.warm_start import HGS_STARTS
 
 PROGRAMS = (*HEURISTICS, "hgs-equal", "pyvrp-equal")  # methods without a network: a sample is a run
-WARM_STARTED = ("fm-hgs", "fm-pyvrp")
+WARM_STARTED = ("fm-hgs", "fm-pyvrp")  # a program that goes on from a network's samples
+DECODED = tuple(method for method in NEURAL if method not in WARM_STARTED)
 _PART_SECONDS = 60.0  # what a kill may cost where the time of a run is known
 _PART_RUNS = 20  # runs of a program in a part where it is not
 _PART_PATHS, _PART_INSTANCES = 4096, 256  # decoded in a part
@@ -26,22 +30,36 @@ def make_block(
 ) -> Block:
     """Return the block of ``method``, for which nothing has been looked up yet.
 
-    A program that is not installed is the reason why it has no answers.
+    A program that is not installed, or a size without an attention model, is the reason why it has no
+    answers there.
     """
-    program, failures = None, dict[int, str]()
-    try:
-        if method not in NEURAL:
+    program, failures, weights = None, dict[int, str](), dict[int, str]()
+    if method in PROGRAMS:
+        try:
             program = heuristic(spec, method)
-    except McvrpError as error:
-        failures = dict.fromkeys(spec.sizes, str(error))
-    identity = Identity(
-        city=city.city_id,
-        seed=spec.seed,
-        rules=(spec.demand, spec.capacity),
-        settings=program.configuration + program.version if program else _finisher(spec, method),
-        model=card.weights_sha256 if card and method in NEURAL else "",
-        sampling=sampling_of(spec, method, card),
-    )
+        except McvrpError as error:
+            failures = dict.fromkeys(spec.sizes, str(error))
+    elif method == "am":
+        cards = attention_cards(store, spec)
+        failures = {n: why for n in spec.sizes if (why := attention_failure(cards.get(n), n))}
+        weights = {n: model.weights_sha256 for n, model in cards.items()}
+    elif card:
+        weights = dict.fromkeys(spec.sizes, card.weights_sha256)
+    finisher = heuristic(spec, method) if method in WARM_STARTED else program
+    settings = finisher.configuration + finisher.version if finisher else ""
+    settings = f"pyvrp {version('pyvrp')}" if method == "fm-ls" else settings
+    identities = {
+        n: Identity(
+            city=city.city_id,
+            seed=spec.seed,
+            rules=(spec.demand, spec.capacity),
+            settings=settings,
+            model=weights.get(n, ""),
+            sampling=sampling_of(spec, method, card),
+        )
+        for n in spec.sizes
+        if n not in failures
+    }
     return Block(
         store=store,
         run=spec.run,
@@ -50,7 +68,7 @@ def make_block(
         seed=spec.seed,
         rules=spec.rules,
         counts=spec.counts,
-        identities={n: identity for n in spec.sizes if n not in failures},
+        identities=identities,
         part_rows=_part_rows(spec, method),
         grows=method in PROGRAMS,
         program=program,
@@ -70,6 +88,8 @@ def heuristic(spec: BenchmarkSpec, method: MethodName) -> Solver:
     if kind == "hgs":
         from tasks.solvers.hgs import HGS
 
+        if method in FINISHERS:
+            return HGS(limit)
         return HGS(limit, spec.hgs_iterations if limit is None else None, spec.hgs_fleet)
     if kind == "pyvrp":
         from tasks.solvers.pyvrp import PyVRP
@@ -96,18 +116,19 @@ def sampling_of(spec: BenchmarkSpec, method: MethodName, card: ModelCard | None)
         nucleus += (spec.top_k, spec.temperature)
     more: Mapping[MethodName, Sampling] = {
         "fm-ls": ("local search",),
-        "fm-rrc": ("re-construction", spec.rounds, spec.part_customers),
-        "fm-hgs": ("warm start",),
+        "fm-rrc": ("re-construction", spec.rounds, spec.part_customers, spec.part_samples),
+        "fm-hgs": ("warm start", HGS_STARTS),
         "fm-pyvrp": ("warm start",),
     }
     return nucleus + more.get(method, ())
 
 
-def _finisher(spec: BenchmarkSpec, method: MethodName) -> str:
-    if method not in WARM_STARTED:
-        return ""
-    program = heuristic(spec, method)
-    return program.configuration + program.version
+def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
+    """Return the cards of the attention models of the sizes of ``spec``, where there are any."""
+    if spec.am is None:
+        return {}
+    cards = {n: attention_card(store, spec.am, n) for n in spec.sizes}
+    return {n: card for n, card in cards.items() if card}
 
 
 def _part_rows(spec: BenchmarkSpec, method: MethodName) -> Callable[[int], int]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model.errors import McvrpError
 from model.instances import InstanceStream
 from model.problem import City
+from storage.attention_models import load_attention_model
 from storage.models import ModelCard
+from storage.store import Store
 from storage.store_errors import StoreError
 from tasks.benchmark_blocks import Block
+from tasks.benchmark_heuristics import solve_on_ray
 from tasks.benchmark_methods import rotations
-from tasks.benchmark_part import Task, Workshop, solve_part
-from tasks.benchmark_spec import BenchmarkSpec, MethodName
+from tasks.benchmark_part import Part, Task, Workshop, solve_part
+from tasks.benchmark_spec import FINISHERS, BenchmarkSpec, MethodName
 from tasks.progress import Progress
 from tasks.solvers import Solver
+from tasks.solvers.warm_start import WarmStarted
 
 if TYPE_CHECKING:
     from model.network import FmMcvrp
     from tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+_WAVE = 2  # parts a worker that are decoded before they are searched
 
 
 def on_best_device(model: FmMcvrp) -> FmMcvrp:
@@ -39,8 +47,6 @@ def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard) -> FmMcvrpSolv
 
 def network(spec: BenchmarkSpec, method: MethodName, model: FmMcvrp, card: ModelCard) -> Solver:
     """Return the solver of a method that decodes ``model`` and needs no other program."""
-    from dataclasses import replace
-
     from model.decoding import Beam, Greedy
 
     samples = sampler(spec, model, card)
@@ -48,7 +54,75 @@ def network(spec: BenchmarkSpec, method: MethodName, model: FmMcvrp, card: Model
         return replace(samples, strategy=Greedy())
     if method == "fm-bs":
         return replace(samples, strategy=Beam(spec.beam_width), rotations=1)
+    if method == "fm-ls":
+        from tasks.solvers.local_search import Polished
+
+        return Polished(samples)
+    if method == "fm-rrc":
+        from tasks.solvers.reconstruction import Reconstructed
+
+        return Reconstructed(samples, spec.rounds, spec.part_customers, spec.part_samples)
     return samples
+
+
+def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver:
+    """Return the attention models of ``sizes`` as one solver.
+
+    Raises
+    ------
+    McvrpError
+        If one is missing or damaged.
+    """
+    import torch
+
+    from tasks.solvers.attention import AttentionSolver
+
+    name = spec.am or ""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
+    return AttentionSolver(models, name)
+
+
+def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: float) -> None:
+    """Let a search go on from decoded samples where ``block`` has no answers, in ``total`` seconds each.
+
+    Decoding is here, one instance at a time; searching on Ray. The two take turns, so that neither
+    takes processors from the other while its time counts.
+
+    Raises
+    ------
+    IncompleteError
+        As `solve_on_ray` does.
+    """
+    parts = list(block.missing())
+    done = block.instances - sum(part.rows for part in parts)
+    with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
+        for start in range(0, len(parts), _WAVE * shop.workers):
+            wave = [
+                part for part in parts[start : start + _WAVE * shop.workers] if part.n not in block.failures
+            ]
+            try:
+                tasks = [_finishing(shop, block, part, samples, total) for part in wave]
+            except McvrpError as error:
+                block.failures |= dict.fromkeys({part.n for part in wave}, str(error))
+                continue
+            solve_on_ray(shop, [block], tasks, progress)
+
+
+def _finishing(shop: Workshop, block: Block, part: Part, samples: FmMcvrpSolver, total: float) -> Task:
+    """Decode the samples of ``part`` and return the search that goes on from them."""
+    stream = InstanceStream(shop.city, part.seed, "test", part.rules)
+    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    starts = samples.starts(shop.city, instances, samples=part.samples[-1], seed=part.seed)
+    on_gpu = samples.device.startswith("GPU")
+    solver = WarmStarted(
+        finisher=FINISHERS[block.method],
+        total=total,
+        starts=tuple(starts),
+        version=samples.version,
+        device=f"{samples.device} + 1 CPU core" if on_gpu else "1 CPU core",
+    )
+    return Task(part, solver)
 
 
 def decode_missing(shop: Workshop, block: Block, solver: Solver) -> None:

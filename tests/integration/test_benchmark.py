@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
 import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -19,7 +26,7 @@ from model.instances import InstanceStream
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City, Solution, cost, infeasibility
 from storage import layout
-from storage.benchmarks import read_results, results_path
+from storage.benchmarks import read_part, read_results, results_path
 from storage.models import ModelCard
 from storage.store import Store
 from tasks.benchmark import run_benchmark
@@ -27,6 +34,7 @@ from tasks.benchmark_spec import BenchmarkSpec
 from tasks.benchmark_summary import read_summary, results_frame
 from tasks.report import write_report
 from tasks.solvers import SolverMissing
+from tasks.solvers.hgs import HGS
 
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(
@@ -39,6 +47,7 @@ SPEC = BenchmarkSpec(
     hgs_iterations=5,
     workers=1,
 )
+TIMED = ["seconds", "other_cores"]
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +118,98 @@ def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
     again = files(finished)
     assert {path for path in again if again[path] != kept[path]} == {lost}
     np.testing.assert_array_equal(results_frame(finished, "b")["cost"], before["cost"])
+
+
+def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:
+    """A method, a size, instances and numbers of samples more: new parts hold those, and old ones stay."""
+    shutil.copytree(Path(finished.uri), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    before = files(store)
+    more = {
+        "methods": ("hgs", "pyvrp", "fm-gs", "fm-ns"),
+        "pyvrp_iterations": 20,
+        "sizes": (20, 21, 22),
+        "instances": (6, 1, 3),
+        "samples": (1, 4, 6),
+        "heuristic_samples": (1, 3),
+    }
+    wider = SPEC.model_copy(update=more)
+    run_benchmark(store, CITY, wider, "m")
+    after = files(store)
+    assert before.items() <= after.items()
+    samples: Counter[str] = Counter()
+    for path in after.keys() - before.keys():
+        for row in read_part(store, path):
+            samples[row.method] += len(row.costs)
+    assert samples == {
+        "HGS": 8 * 1 + 2 * 3,  # the third run of the instances that are there, all three of the two new ones
+        "PyVRP": 10 * 3,
+        "FM-MCVRP (GS)": 2 * 1,
+        "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed as such; the two smaller numbers are there
+    }
+    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules)
+    (direct,) = HGS(iterations=5).solve(CITY, [stream(22, 1)], samples=3, seed=SPEC.seed)
+    rows = {(r["method"], r["n"], r["index"], r["samples"]): r for r in read_results(store, "b").to_pylist()}
+    assert rows["HGS", 22, 1, 3]["costs"] == direct.costs.tolist()
+    assert len(rows) == 10 * (2 + 2 + 1 + 3)
+    run_benchmark(store, CITY, SPEC, "m")  # and back: fewer samples are a prefix
+    assert files(store) == after
+    np.testing.assert_allclose(results_frame(store, "b")["cost"], results_frame(finished, "b")["cost"])
+
+
+KILLED = """
+import sys
+from storage.store import Store
+from tasks.benchmark import run_benchmark
+from tests.integration.test_benchmark import CITY, SPEC
+run_benchmark(Store.open(sys.argv[1]), CITY, SPEC, "m")
+"""
+
+
+def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> None:
+    """SIGKILL after the first part: the same command ends with the results of an undisturbed run."""
+    store = Store.open(scratch)
+    put_model(store, seed=0)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(scratch)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not files(store):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept = files(store)
+    assert not store.exists(results_path("b"))
+    run_benchmark(store, CITY, SPEC, "m")
+    assert kept.items() <= files(store).items()
+    one, other = (read_results(each, "b").drop_columns(TIMED).to_pandas() for each in (store, finished))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(finished: Store) -> None:
+    """Polished, re-constructed or searched on: never worse than the samples; equal time is held."""
+    beyond = ("fm-bs", "fm-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
+    few = {"equal_time": 0.1, "rounds": 2, "beam_width": 3, "sizes": (20,), "instances": 2}
+    spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
+    before = files(finished)
+    run_benchmark(finished, CITY, spec, "m")
+    frame = results_frame(finished, "b")
+    cost_of = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
+    assert frame["feasible"].all()
+    for index in range(2):
+        for samples in (1, 4):
+            sampled = cost_of["FM-MCVRP (NS)", samples, index]
+            assert cost_of["FM-MCVRP (NS) + local search", samples, index] <= sampled + 1e-9
+        for name in ("re-construction", "HGS (equal time)", "PyVRP (equal time)"):
+            assert cost_of[f"FM-MCVRP (NS) + {name}", 4, index] <= sampled + 1e-9
+        assert cost_of["FM-MCVRP (BS)", 3, index] < math.inf
+    for method in ("HGS (equal time)", "FM-MCVRP (NS) + HGS (equal time)"):
+        assert (frame.loc[frame["method"] == method, "seconds"] >= 0.1).all()
+    done = files(finished)
+    assert before.items() <= done.items()
+    run_benchmark(finished, CITY, spec, "m")
+    assert files(finished) == done
+    run_benchmark(finished, CITY, SPEC, "m")  # for the tests that follow
 
 
 def test_summary_says_what_the_results_say(finished: Store) -> None:

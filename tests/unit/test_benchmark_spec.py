@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
-from tasks.benchmark_spec import BenchmarkSpec
+from tasks.benchmark_spec import DEFAULT_TIME_LIMIT, FINISHERS, LABELS, BenchmarkSpec, MethodName
 
 
 def test_instances_are_one_number_or_one_for_each_size() -> None:
@@ -31,6 +31,31 @@ def test_greedy_decoding_has_one_sample() -> None:
     assert spec.samples_of("lkh3") == (1, 3)
 
 
+def test_what_goes_on_from_samples_does_so_from_all_of_them() -> None:
+    """Re-construction and searches have one outcome of the largest number; equal time is one run."""
+    spec = BenchmarkSpec(sizes=(20,), samples=(1, 16), heuristic_samples=(1, 3), beam_width=5)
+    assert {spec.samples_of(method) for method in ("fm-rrc", "fm-hgs", "fm-pyvrp")} == {(16,)}
+    assert {spec.samples_of(method) for method in ("hgs-equal", "pyvrp-equal")} == {(1,)}
+    assert {spec.samples_of(method) for method in ("am", "fm-ls")} == {(1, 16)}
+    assert spec.samples_of("fm-bs") == (5,)
+
+
+def test_equal_time_is_the_same_for_all_that_claim_it() -> None:
+    """Alone or from samples, by either program, whatever the budget of their other rows."""
+    spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
+    assert {spec.time_limit(method) for method in FINISHERS} == {0.5}
+    assert BenchmarkSpec(sizes=(20,)).equal_time == DEFAULT_TIME_LIMIT
+
+
+def test_every_method_has_a_name_and_samples() -> None:
+    """No two share a name in the tables; those that need a model are told from the others."""
+    assert list(LABELS) == list(get_args(MethodName))
+    assert len(set(LABELS.values())) == len(LABELS)
+    spec = BenchmarkSpec(sizes=(20,), methods=tuple(LABELS))
+    assert all(spec.samples_of(method) for method in LABELS)
+    assert spec.neural == tuple(method for method in LABELS if method.startswith("fm-"))
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -45,6 +70,14 @@ def test_greedy_decoding_has_one_sample() -> None:
         {"sizes": (20,), "methods": ("simulated-annealing",)},
         {"sizes": (20,), "hgs_iterations": 5, "hgs_time_limit": 5.0},
         {"sizes": (20,), "p": 0.0},
+        {"sizes": (20,), "top_k": 0},
+        {"sizes": (20,), "temperature": 0.0},
+        {"sizes": (20,), "beam_width": 0},
+        {"sizes": (20,), "rounds": 0},
+        {"sizes": (20,), "part_customers": 0},
+        {"sizes": (20,), "part_samples": 0},
+        {"sizes": (20,), "equal_time": 0.0},
+        {"sizes": (20,), "am": "a/b"},
         {"sizes": (20,), "run": "a/b"},
         {"sizes": (20,), "unknown": 1},
     ],

@@ -1,0 +1,205 @@
+"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.problem import City, Instance, Solution, canonical, cost
+from storage.benchmarks import PartRow, stored_parts
+from storage.store import Store
+from tasks.benchmark_blocks import Block, Identity
+from tasks.benchmark_methods import make_block
+from tasks.benchmark_part import Task, Workshop, solve_part
+from tasks.benchmark_spec import BenchmarkSpec, MethodName
+from tasks.solvers import Answer, best_of
+
+CITY = City.uniform(30, seed=5)
+SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
+HGS_SETTINGS = "HGS-CVRP, 5 s, fleet default, city scaled to a side of 10,000hybgensea 0.2.0"
+WEIGHTS = "63164d6b0e29f82129c66186277f4720a173ed157b4dee78fdef894a7aab4214"
+
+
+@dataclass
+class Sweeper:
+    """A solver whose run k is the same whatever was run before, and that counts its runs."""
+
+    runs: int = 0
+    label: str = "any"
+    version: str = "1"
+    device: str = "1 CPU core"
+    configuration: str = "sweeps"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        for instance in instances:
+            yield best_of(self.run, city, instance, samples=samples, seed=seed)
+
+    def run(self, city: City, instance: Instance, seed: int) -> Solution:
+        self.runs += 1
+        order = np.random.default_rng((seed, instance.n, int(instance.ids[0]))).permutation(instance.ids)
+        return canonical(city, Solution.of([[node] for node in order[:-4]] + [order[-4:-2], order[-2:]]))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def block_of(store: Store, spec: BenchmarkSpec, method: MethodName) -> Block:
+    """Return the method's block with what is stored of it; a network's has made-up weights."""
+    block = make_block(store, CITY, spec, method, None)
+    block.find(stored_parts(store, spec.run))
+    return block
+
+
+def answered(store: Store, spec: BenchmarkSpec, method: MethodName) -> tuple[int, list[PartRow]]:
+    """Solve what is missing; return how many runs that took, and the rows."""
+    block, solver = block_of(store, spec, method), Sweeper()
+    for part in block.missing():
+        solve_part(Task(part, solver), Workshop(store, CITY, 1))
+        block.take(part)
+    assert list(block.missing()) == []
+    return solver.runs, list(block.rows())
+
+
+def changed(**fields: object) -> BenchmarkSpec:
+    return SPEC.model_copy(update=fields)
+
+
+def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
+    return {(row.n, row.index): list(row.costs) for row in rows}
+
+
+@pytest.mark.parametrize("method", ["hgs", "fm-ns"])
+@pytest.mark.parametrize(
+    ("change", "runs"),
+    [
+        ({}, (0, 0)),
+        ({"instances": (6, 3)}, (2, 5)),  # one more instance: 2 runs, or 1 + 4 samples
+        ({"sizes": (20, 21, 22), "instances": (5, 1, 3)}, (2, 5)),
+        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (3 * 8, 5 * 8)),  # runs go on, decoding is new
+        ({"heuristic_samples": (1, 2), "samples": (4,)}, (0, 0)),
+        ({"heuristic_samples": (1,), "samples": (1,)}, (0, 0)),  # a prefix
+        ({"methods": ("pyvrp", "hgs", "fm-gs", "fm-ns")}, (0, 0)),
+        ({"instances": (2, 1)}, (0, 0)),
+        ({"seed": 2}, (2 * 8, 5 * 8)),
+    ],
+)
+def test_an_extension_costs_what_is_new_and_equals_one_run(
+    store: Store, tmp_path: Path, method: MethodName, change: dict[str, object], runs: tuple[int, int]
+) -> None:
+    """Parts that are there stay; rows are those of a benchmark that had all of it asked for at once."""
+    answered(store, SPEC, method)
+    before = {path: store.get(path) for path in store.list("benchmarks")}
+    took, rows = answered(store, changed(**change), method)
+    assert took == runs[method == "fm-ns"]
+    assert {path: store.get(path) for path in before} == before
+    _, at_once = answered(Store.open(tmp_path / "other"), changed(**change), method)
+    assert costs(rows) == costs(at_once)
+    assert [row.samples for row in rows] == [row.samples for row in at_once]
+    for row in rows:
+        assert len(row.seconds) == len(row.samples)
+        assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
+
+
+def test_the_best_solution_is_found_across_parts(store: Store) -> None:
+    """Whichever part it lies in: routes cost what the best sample costs; an unknown one is left out."""
+    for samples in ((1,), (1, 3), (2, 3, 9)):
+        _, rows = answered(store, changed(heuristic_samples=samples), "hgs")
+        for row in rows:
+            assert row.routes is not None
+            assert cost(CITY, Solution.of(row.routes)) == pytest.approx(min(row.costs))
+    _, rows = answered(store, changed(heuristic_samples=(5,)), "hgs")
+    _, all_nine = answered(store, changed(heuristic_samples=(9,)), "hgs")
+    for row, whole in zip(rows, all_nine, strict=True):
+        known = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
+        assert (row.routes is not None) == known
+    assert any(row.routes is None for row in rows)
+    assert {part.block.partition("-after-")[2] for part in stored_parts(store, "b")} == {"", "1", "3"}
+
+
+def test_a_run_that_was_killed_goes_on_whatever_its_parts(store: Store) -> None:
+    """Instances that are there are not solved again, wherever parts begin and end."""
+    block = block_of(store, SPEC, "hgs")
+    (whole, *_) = block.missing()
+    middle = replace(whole, start=1, stop=3)
+    solve_part(Task(middle, Sweeper()), Workshop(store, CITY, 1))
+    block = block_of(store, SPEC, "hgs")
+    assert [(part.n, part.start, part.stop) for part in block.missing()] == [
+        (20, 0, 1),
+        (20, 3, 5),
+        (22, 0, 3),
+    ]
+    assert answered(store, SPEC, "hgs")[0] == 6 * 2
+
+
+def test_time_at_fewer_samples_is_what_had_passed_by_then(store: Store) -> None:
+    """Measured at each number asked for; after an extension times add up; else they are shared evenly."""
+
+    @dataclass
+    class Slowing(Sweeper):
+        def solve(
+            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+        ) -> Iterator[Answer]:
+            for answer in super().solve(city, instances, samples=samples, seed=seed):
+                elapsed = np.arange(seed, seed + samples, dtype=float).cumsum()  # run k takes its seed
+                yield replace(answer, elapsed=elapsed, seconds=float(elapsed[-1]))
+
+    for samples, seconds in (((1, 2, 4), (1, 3, 10)), ((1, 6), (1, 21)), ((3, 6), (6.5, 21))):
+        block = block_of(store, changed(heuristic_samples=samples), "hgs")
+        for part in block.missing():
+            solve_part(Task(part, Slowing()), Workshop(store, CITY, 1))
+            block.take(part)
+        assert {row.seconds for row in block.rows()} == {seconds}
+
+
+def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
+    """More runs may find what the first did not; nothing is lost on the way."""
+
+    @dataclass
+    class Failing(Sweeper):
+        def solve(
+            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+        ) -> Iterator[Answer]:
+            for _ in instances:
+                yield Answer(None, np.full(samples, math.inf), 1.0, "no luck")
+
+    block = block_of(store, SPEC, "hgs")
+    for part in block.missing():
+        solve_part(Task(part, Failing()), Workshop(store, CITY, 1))
+        block.take(part)
+    assert {row.failure for row in block.rows()} == {"no luck"}
+    took, rows = answered(store, changed(heuristic_samples=(2, 3)), "hgs")
+    assert took == 8
+    for row in rows:
+        assert row.failure is None
+        assert row.costs[:2] == (math.inf, math.inf)
+        assert row.costs[2] < math.inf
+
+
+@pytest.mark.parametrize(
+    ("identity", "method", "samples", "block"),
+    [
+        # as they were named when there were five methods
+        ((HGS_SETTINGS, "", None), "hgs", (1,), "hgs-8c963f538c"),
+        (("", WEIGHTS, None), "fm-gs", (1,), "fm-gs-af00e8f16b"),
+        (("", WEIGHTS, (0.9, 1000)), "fm-ns", (1, 16), "fm-ns-cdbeb199a8"),
+    ],
+)
+def test_blocks_of_before_are_found_under_their_names(
+    identity: tuple[str, str, tuple[float, int] | None],
+    method: MethodName,
+    samples: tuple[int, ...],
+    block: str,
+) -> None:
+    """A name is part of the stored format: it never changes for settings that did not."""
+    settings, model, sampling = identity
+    named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
+    assert named.block(method, samples) == block
