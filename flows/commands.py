@@ -146,6 +146,11 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
         from storage.models import model_card
 
         model_card(store, model).require_city(city)
+    if "am" in spec.benchmark.methods:
+        from storage.attention_models import attention_models
+
+        for card in attention_models(store, spec.benchmark.am or spec.city.name):
+            card.require_city(city)
 
     def work() -> Any:
         from flows.benchmark import benchmark

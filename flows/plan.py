@@ -15,7 +15,7 @@ from model.curriculum import Curriculum
 from model.network import NetworkConfig
 from model.problem import CAPACITY_TABLE
 from storage.flat_labels import expected_bytes
-from tasks.benchmark_spec import NEURAL, MethodName
+from tasks.benchmark_spec import FINISHERS, HEURISTICS, NEURAL, MethodName
 from tasks.hardware import local_cores
 from tasks.label_spec import LabelSpec, seconds_an_instance
 from tasks.progress import duration
@@ -69,7 +69,10 @@ class PhasePlan:
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
-    """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all."""
+    """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
+
+    Searches that go on from a network's samples count as heuristics; local search of samples is left out.
+    """
 
     instances: int
     core_hours: float
@@ -230,16 +233,37 @@ def _stack_parameters(network: NetworkConfig) -> tuple[int, int]:
 def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
     benchmark = spec.benchmark
     heuristics = decoding = 0.0
-    encoder, decoder = _stack_parameters(network)
     for n, count in benchmark.counts.items():
         for method in benchmark.methods:
-            samples = benchmark.samples_of(method)[-1]
-            if method in NEURAL:
-                decoding += 2 * count * samples * (decoder * (n + _routes(n)) + encoder * n)
-            else:
-                heuristics += count * samples * _seconds_a_run(spec, method, n)
+            heuristics += count * _program_seconds(spec, method, n)
+            decoding += count * _paths(spec, method, n) * _path_flops(network, n)
     seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
     return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
+
+
+def _program_seconds(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    """Return the processor seconds of a program for an instance, all runs together; 0 where there is none."""
+    if method in FINISHERS:
+        return spec.benchmark.equal_time  # decoding before it included
+    if method not in HEURISTICS:
+        return 0.0
+    return spec.benchmark.samples_of(method)[-1] * _seconds_a_run(spec, method, n)
+
+
+def _paths(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
+    benchmark = spec.benchmark
+    if method not in NEURAL or method in FINISHERS:
+        return 0.0  # equal time has a limit; the attention model is small
+    if method == "fm-rrc":
+        # a round's parts are the whole at most
+        return benchmark.samples[-1] + benchmark.rounds * benchmark.part_samples
+    return sum(benchmark.samples_of(method))  # each number is timed by itself
+
+
+def _path_flops(network: NetworkConfig, n: int) -> float:
+    encoder, decoder = _stack_parameters(network)
+    return 2 * (decoder * (n + _routes(n)) + encoder * n)
 
 
 def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:

@@ -24,7 +24,7 @@ from model.errors import McvrpError
 from model.features import CityTable
 from model.network import FmMcvrp
 from model.paths import Group, Paths
-from model.problem import DEPOT, City, Instance, Solution, philox_key, philox_uniforms
+from model.problem import DEPOT, City, Instance, Solution, philox_key, philox_uniforms, require_instances
 from model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
 __all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
@@ -94,8 +94,8 @@ def decode(
     Raises
     ------
     McvrpError
-        If the network has other classes than the city has nodes, an instance is another
-        city's, or more samples are asked than greedy decoding or a beam has.
+        If the network has other classes than the city has nodes, an instance is another city's or
+        names a customer that is none, or more samples are asked than greedy decoding or a beam has.
     """
     _check(model, city, instances, strategy, samples, rotations, max_batch)
     if not instances:
@@ -245,9 +245,7 @@ def _check(
             f"the model knows {model.config.classes} nodes, the city has {city.customers + 1}: "
             "decode with the city that it was trained on"
         )
-    foreign = next((i for i in instances if i.city_id != city.city_id), None)
-    if foreign is not None:
-        raise McvrpError(f"an instance belongs to city {foreign.city_id}, not to city {city.city_id}")
+    require_instances(city, instances)
     for name, value in (("sample", samples), ("rotation", rotations), ("path at once", max_batch)):
         if value is not None and value < 1:
             raise McvrpError(f"decoding needs at least one {name}, not {value}")

@@ -176,7 +176,8 @@ class Instance:
     Raises
     ------
     McvrpError
-        If ids repeat, are not ascending or name the depot, or a demand is 0 or above the capacity.
+        If there are no customers, ids repeat, are not ascending or name the depot, or a demand is 0
+        or above the capacity.
     """
 
     city_id: str
@@ -185,9 +186,11 @@ class Instance:
     capacity: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", _frozen(self.ids, np.uint32))
-        object.__setattr__(self, "demands", _frozen(self.demands, np.uint16))
-        if self.ids.ndim != 1 or self.ids.shape != self.demands.shape or not len(self.ids):
+        object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
+        object.__setattr__(self, "demands", _whole(self.demands, np.uint16, "a demand"))
+        if not self.ids.size and not self.demands.size:
+            raise McvrpError("an instance needs at least one customer: there are no orders to route")
+        if self.ids.ndim != 1 or self.ids.shape != self.demands.shape:
             raise McvrpError(
                 f"an instance needs one demand a customer: {self.ids.shape} ids, {self.demands.shape} demands"
             )
@@ -210,6 +213,24 @@ class Instance:
     def nodes(self) -> NDArray[np.int64]:
         """The depot and the customers, int64 ``(n + 1,)``: position 0 is the depot."""
         return np.concatenate([[DEPOT], self.ids.astype(np.int64)])
+
+
+def require_instances(city: City, instances: Sequence[Instance]) -> None:
+    """Check that ``city`` can be asked for routes that serve ``instances``.
+
+    Raises
+    ------
+    McvrpError
+        If an instance is another city's, or names a customer that the city does not have.
+    """
+    for instance in instances:
+        if instance.city_id != city.city_id:
+            raise McvrpError(f"an instance belongs to city {instance.city_id}, not to city {city.city_id}")
+        if instance.ids[-1] > city.customers:
+            raise McvrpError(
+                f"customer {instance.ids[-1]} of an instance is not in the city, whose customers are 1 to "
+                f"{city.customers}"
+            )
 
 
 @dataclass(frozen=True)
@@ -325,6 +346,20 @@ def philox_order(key: int, stream: tuple[int, int], count: int) -> NDArray[np.in
 
 def _two_words(key: int) -> NDArray[np.uint64]:
     return np.array([key & (2**64 - 1), key >> 64], dtype=np.uint64)
+
+
+def _whole(values: Any, dtype: type, what: str) -> NDArray[Any]:
+    """Return ``values`` frozen; McvrpError where one cannot be ``what``."""
+    given = np.asarray(values)
+    if given.dtype != dtype:
+        limits = np.iinfo(dtype)
+        numbers = given.astype(np.float64)
+        wrong = (numbers < limits.min) | (numbers > limits.max) | (numbers != np.floor(numbers))
+        if wrong.any():
+            raise McvrpError(
+                f"{what} is a whole number from {limits.min} to {limits.max}, not {numbers[wrong].flat[0]:g}"
+            )
+    return _frozen(given, dtype)
 
 
 def _frozen(values: Any, dtype: type) -> NDArray[Any]:

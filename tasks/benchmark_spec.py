@@ -100,8 +100,10 @@ class BenchmarkSpec(BaseModel):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")
         counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
         if len(counts) != len(self.sizes) or min(counts) < 1:
+            lacking = [n for k, n in enumerate(self.sizes) if k >= len(counts) or counts[k] < 1]
+            without = f", n={lacking[0]} has none" if lacking else ""
             raise ValueError(
-                f"instances = {self.instances} must be one number of 1 or more, or one for each size"
+                f"instances = {self.instances} must be one number of 1 or more, or one for each size{without}"
             )
         for solver in ("hgs", "pyvrp"):
             if getattr(self, f"{solver}_time_limit") and getattr(self, f"{solver}_iterations"):

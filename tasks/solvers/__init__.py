@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import McvrpError
-from model.problem import City, Instance, Solution, canonical, cost, infeasibility
+from model.problem import City, Instance, Solution, canonical, cost, infeasibility, require_instances
 
 COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
@@ -80,7 +80,13 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
     """Return the best of the runs with seeds ``seed`` to ``seed + samples - 1``.
 
     Feasibility and cost come from `model.problem`, whatever the solver says of itself.
+
+    Raises
+    ------
+    McvrpError
+        If the instance is another city's, or names a customer that is none.
     """
+    require_instances(city, [instance])
     start = time.perf_counter()
     costs, elapsed = np.full(samples, np.inf), np.zeros(samples)
     best: Solution | None = None

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flows.plan import make_plan, plan_text, row_bytes
+from flows.plan import BenchmarkPlan, make_plan, plan_text, row_bytes
 from flows.preset import load_preset
 from flows.summary import plain
 
@@ -116,3 +116,20 @@ def test_the_papers_labels_are_40_gb_on_each_machine_that_trains() -> None:
     """The plan says what the machines' own copies take."""
     plan = make_plan(load_preset("paper"), "paper", cores=2)
     assert plan.label.cache_bytes == pytest.approx(40.4e9, rel=0.01)
+
+
+def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
+    """Equal time is a limit; what decodes more takes longer; the paper's heuristics stay as they were."""
+
+    def plan(*methods: str) -> BenchmarkPlan:
+        change = f"benchmark.methods={list(methods)}"
+        return make_plan(load_preset("paper", [change]), "paper", cores=2).benchmark
+
+    assert plan("hgs-equal").core_hours == pytest.approx(5200 * 5 / 3600)
+    assert plan("fm-hgs") == plan("hgs-equal") == plan("pyvrp-equal") == plan("fm-pyvrp")
+    assert plan("hgs").core_hours == pytest.approx(5200 * 5 * 1000 / 3600)
+    assert plan("fm-gs").core_hours == plan("fm-rrc").core_hours == 0
+    greedy, beam, sampled, again = (plan(m).seconds for m in ("fm-gs", "fm-bs", "fm-ns", "fm-rrc"))
+    assert greedy < beam < sampled
+    assert sampled == plan("fm-ls").seconds
+    assert 1.2 < again / sampled < 1.4  # 1000 samples and 20 rounds of 16, for 1 + 100 + 1000

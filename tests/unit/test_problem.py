@@ -183,13 +183,21 @@ def test_cost_is_the_sum_of_all_legs(solution: Solution) -> None:
 @pytest.mark.parametrize(
     ("ids", "demands", "capacity", "message"),
     [
-        ([], [], 9, "one demand a customer"),
+        ([], [], 9, "at least one customer"),
+        ([1], [], 9, "one demand a customer"),
         ([1, 2], [1], 9, "one demand a customer"),
         ([0, 2], [1, 1], 9, "not the depot"),
         ([2, 1], [1, 1], 9, "ascending"),
         ([2, 2], [1, 1], 9, "distinct"),
         ([3, 5], [1, 0], 9, "customer 5 has no demand"),
         ([3, 5], [1, 10], 9, "customer 5 wants 10, a vehicle holds 9"),
+        (
+            [3, 5],
+            [1, 70_000],
+            9,
+            "a demand is a whole number from 0 to 65535, not 70000",
+        ),  # no wrapping round
+        ([-1, 5], [1, 1], 9, "customer's number is a whole number .*, not -1"),
     ],
 )
 def test_a_wrong_instance_is_refused(ids: list[int], demands: list[int], capacity: int, message: str) -> None:
