@@ -82,7 +82,7 @@ class FmMcvrpSolver:
         if not instances:
             return
         start = time.perf_counter()
-        decoded = self._decode(city, instances, samples, seed)
+        decoded = self.decoded(city, instances, samples, seed)
         seconds = (time.perf_counter() - start) / len(instances)
         for instance, answer in zip(instances, decoded, strict=True):
             yield _answer(city, instance, answer, seconds)
@@ -102,13 +102,13 @@ class FmMcvrpSolver:
         for k, instance in enumerate(instances):
             with _one_thread():
                 if k == 0:
-                    self._decode(city, [instance], 1, seed, table)
+                    self.decoded(city, [instance], 1, seed, table)
                 began = clock()
-                (decoded,) = self._decode(city, [instance], samples, seed, table)
+                (decoded,) = self.decoded(city, [instance], samples, seed, table)
                 seconds = clock() - began
             yield Start(tuple(decoded.solution(sample).routes for sample in range(samples)), seconds)
 
-    def _decode(
+    def decoded(
         self,
         city: City,
         instances: Sequence[Instance],
@@ -116,6 +116,7 @@ class FmMcvrpSolver:
         seed: int,
         table: CityTable | None = None,
     ) -> list[Decoded]:
+        """Return all samples of each instance; ``table`` is the city's on the model's device."""
         return decode(
             self.model,
             city,

@@ -1,0 +1,197 @@
+"""The model improving its own answer: neighbouring routes are decoded anew, and kept when better.
+
+After the random re-construction of Luo et al. (2023, "Neural combinatorial optimization with heavy
+decoder"). A part is a handful of routes, taken as an instance of its own, which the model has learned to
+solve: however large the whole, the parts can be of the sizes that it was trained on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.errors import McvrpError
+from model.features import CityTable
+from model.problem import (
+    City,
+    Instance,
+    Solution,
+    canonical,
+    cost,
+    infeasibility,
+    philox_key,
+    philox_order,
+    route_angles,
+)
+from tasks.solvers import Answer
+from tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+_LEAST_GAIN = 1e-9  # share of a part's cost: less is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstructed:
+    """FM-MCVRP that decodes random parts of its best sample again.
+
+    Parameters
+    ----------
+    solver
+        Makes the first samples and those of the parts.
+    rounds
+        How often parts are drawn. A round takes as many parts of an instance as find room beside one
+        another, and decodes those of all instances together.
+    part_customers
+        Fewest customers of a part, all where an instance has fewer. The model should have been
+        trained on this size.
+    part_samples
+        Samples of a part.
+
+    Raises
+    ------
+    McvrpError
+        If one of the numbers is below 1.
+    """
+
+    solver: FmMcvrpSolver
+    rounds: int = 20
+    part_customers: int = 20
+    part_samples: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "part_customers", "part_samples"):
+            if getattr(self, name) < 1:
+                raise McvrpError(f"re-construction needs {name} of at least 1, not {getattr(self, name)}")
+
+    @property
+    def label(self) -> str:
+        """Name in the tables."""
+        return f"{self.solver.label} + re-construction"
+
+    @property
+    def version(self) -> str:
+        """Name and version of the model."""
+        return self.solver.version
+
+    @property
+    def device(self) -> str:
+        """What decoding runs on."""
+        return self.solver.device
+
+    @property
+    def configuration(self) -> str:
+        """How the first samples are made, and the rounds, in one line."""
+        return (
+            f"{self.solver.configuration}, then {self.rounds} rounds that decode neighbouring routes of at "
+            f"least {self.part_customers} customers again, {self.part_samples} samples each"
+        )
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance, no worse than the best of ``samples``; of one cost.
+
+        Its seconds are its share of the time of all.
+
+        Raises
+        ------
+        McvrpError
+            If the model does not know the city, or more samples are asked than the strategy has answers.
+        """
+        if not instances:
+            return
+        start = time.perf_counter()
+        table = CityTable.of(city, self.solver.model.output.weight.device)
+        decoded = self.solver.decoded(city, instances, samples, seed, table)
+        states = [canonical(city, found.best) for found in decoded]
+        for count in range(1, self.rounds + 1):
+            self._improve(city, instances, states, seed, count, table)
+        seconds = (time.perf_counter() - start) / len(instances)
+        for instance, found, state in zip(instances, decoded, states, strict=True):
+            best = state if cost(city, state) < found.costs.min() else canonical(city, found.best)
+            costs = np.array([cost(city, best)])
+            reason = infeasibility(instance, best)  # feasible by construction, and checked again
+            yield Answer(None if reason else best, costs, seconds, reason)
+
+    def _improve(
+        self,
+        city: City,
+        instances: Sequence[Instance],
+        states: list[Solution],
+        seed: int,
+        count: int,
+        table: CityTable,
+    ) -> None:
+        """Replace each of ``states`` by what round ``count`` makes of it."""
+        parts = [
+            (k, part)
+            for k, (instance, state) in enumerate(zip(instances, states, strict=True))
+            for part in parts_of(city, state, self.part_customers, _order(instance, seed, count))
+        ]
+        asked = [_part_instance(instances[k], part) for k, part in parts]
+        # another seed each round: the same part gets new samples, and new rotations
+        answers = self.solver.decoded(city, asked, self.part_samples, seed + count, table)
+        for (k, part), answer in zip(parts, answers, strict=True):
+            if answer.costs.min() < cost(city, part) * (1 - _LEAST_GAIN):
+                kept = [route for route in states[k].routes if route not in part.routes]
+                states[k] = canonical(city, Solution((*kept, *answer.best.routes)))
+
+
+def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -> list[Solution]:
+    """Return parts of ``solution`` that share no route, each of at least ``least`` customers.
+
+    The customers in ``order`` take turns: where the customer's route is in no part yet, it and the
+    routes next to it that are free make one, two of them or more, until they have enough customers.
+    Too few that are left over stay out, unless they are all there are.
+    """
+    routes = solution.routes
+    nearest = _nearest(city, routes)
+    route_of = {customer: k for k, route in enumerate(routes) for customer in route}
+    free = dict.fromkeys(range(len(routes)), True)
+    parts: list[Solution] = []
+    for customer in order:
+        first = route_of[customer]
+        left = sum(len(routes[k]) for k in range(len(routes)) if free[k])
+        if not free[first] or (parts and left < least):
+            continue
+        part: list[int] = []
+        for k in nearest[first]:
+            if free[k] and (len(part) < 2 or sum(len(routes[j]) for j in part) < least):
+                part.append(k)
+                free[k] = False
+        parts.append(Solution(tuple(routes[k] for k in sorted(part))))
+    return parts
+
+
+BY = "distance"
+
+
+def _nearest(city: City, routes: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Return for each route all routes, itself first, the nearest next."""
+    if BY == "angle":
+        angle = route_angles(city, routes)
+        apart = np.abs(angle[:, None] - angle)
+        distance = np.minimum(apart, 2 * np.pi - apart)
+    else:
+        centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
+        delta = centres[:, None] - centres
+        distance = np.hypot(delta[..., 0], delta[..., 1])
+    np.fill_diagonal(distance, -1.0)
+    found: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
+    return found
+
+
+def _order(instance: Instance, seed: int, count: int) -> list[int]:
+    """Return the instance's customers in the random order of round ``count``."""
+    names = [str(seed), instance.city_id, *map(str, instance.ids), *map(str, instance.demands)]
+    key = philox_key("re-construction", *names, str(instance.capacity))
+    customers: list[int] = instance.ids[philox_order(key, (count, 0), instance.n)].tolist()
+    return customers
+
+
+def _part_instance(instance: Instance, part: Solution) -> Instance:
+    ids = np.array(sorted(customer for route in part.routes for customer in route))
+    demands = instance.demands[np.searchsorted(instance.ids, ids)]
+    return Instance(instance.city_id, ids, demands, instance.capacity)
