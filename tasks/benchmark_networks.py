@@ -98,14 +98,14 @@ def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: 
     done = block.instances - sum(part.rows for part in parts)
     with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
         for start in range(0, len(parts), _WAVE * shop.workers):
-            wave = [
-                part for part in parts[start : start + _WAVE * shop.workers] if part.n not in block.failures
-            ]
-            try:
-                tasks = [_finishing(shop, block, part, samples, total) for part in wave]
-            except McvrpError as error:
-                block.failures |= dict.fromkeys({part.n for part in wave}, str(error))
-                continue
+            tasks = []
+            for part in parts[start : start + _WAVE * shop.workers]:
+                if part.n in block.failures:
+                    continue
+                try:
+                    tasks.append(_finishing(shop, block, part, samples, total))
+                except McvrpError as error:
+                    block.failures[part.n] = str(error)
             solve_on_ray(shop, [block], tasks, progress)
 
 

@@ -25,6 +25,7 @@ from storage.models import load_model
 from storage.registry import pointer
 from storage.schemas import table_labels
 from storage.store import Store
+from tasks.benchmark_spec import LABELS
 from tests.command import Workplace
 
 SPEC = load_preset("smoke")
@@ -102,7 +103,7 @@ def test_training_can_be_watched(store: Store) -> None:
 def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
     """Every method has a row in every table; the console shows table, times and where the report is."""
     folder = place.store / "benchmarks" / "smoke"
-    methods = ("HGS", "PyVRP", "LKH-3", "FM-MCVRP (GS)", "FM-MCVRP (NS, s = 4)")
+    methods = [*(label.removesuffix(")") for label in LABELS.values()), "FM-MCVRP (NS, s = 4)"]
     console = (place.folder / "stdout").read_text()
     for text in ((folder / "table.md").read_text(), (folder / "report.html").read_text(), console):
         assert all(method in text for method in methods)
@@ -123,6 +124,7 @@ def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) ->
         "labels smoke",
         "card smoke",
         "train I",
+        "attention model, ",
         "benchmark, ",
     )
     assert [line for line in lines if not line.startswith(ours)] == []
@@ -132,7 +134,14 @@ def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) ->
 def test_every_stage_is_on_record(place: Workplace) -> None:
     """Prefect has each flow and each task of the run, all completed, and no server is left."""
     flows = [name.split(",")[0] for name, state in place.recorded("flow_run") if state == "COMPLETED"]
-    assert {name.split()[0] for name in flows} == {"pipeline", "city", "label", "train", "benchmark"}
+    assert {name.split()[0] for name in flows} == {
+        "pipeline",
+        "city",
+        "label",
+        "train",
+        "attention",
+        "benchmark",
+    }
     states = Counter(state for _, state in place.recorded("task_run").elements())
     assert set(states) == {"COMPLETED"}
     tasks = {name for name, _ in place.recorded("task_run")}

@@ -16,6 +16,7 @@ from storage.cities import save_city
 from storage.labels import read_table, shards
 from storage.manifest import fingerprint, rebuild_manifest
 from storage.store import Store
+from storage.store_errors import StoreError
 from storage.verdict import Verdict, condemned, read_verdict
 from tasks.label_spec import LabelSpec
 from tasks.label_verify import verify
@@ -302,3 +303,20 @@ def test_a_worker_that_dies_takes_no_other_along() -> None:
     answers = dict(windowed(_worked, range(8), 2, 10))
     assert isinstance(answers.pop(3), Exception)
     assert answers == {k: 10 * k for k in range(8) if k != 3}
+
+
+def _refused(item: int, shared: int) -> int:
+    if item == 3:
+        raise StoreError("no space left") if shared == 0 else McvrpError("not this one")
+    return item
+
+
+def test_a_refusal_ends_all_or_only_its_item() -> None:
+    """An error of ours is raised, or, where asked for, is the answer; what the store refuses is raised."""
+    with pytest.raises(McvrpError, match="not this one"):
+        list(windowed(_refused, range(8), 2, 10))
+    answers = dict(windowed(_refused, range(8), 2, 10, refusals=True))
+    assert str(answers.pop(3)) == "not this one"
+    assert answers == {k: k for k in range(8) if k != 3}
+    with pytest.raises(StoreError, match="no space left"):
+        list(windowed(_refused, range(8), 2, 0, refusals=True))

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.problem import City, Instance, Solution, canonical, cost
-from storage.benchmarks import PartRow, stored_parts
+from storage import layout
+from storage.attention_models import AttentionCard
+from storage.benchmarks import PartRow, stored_parts, write_results
+from storage.models import ModelCard
 from storage.store import Store
 from tasks.benchmark_blocks import Block, Identity
 from tasks.benchmark_methods import make_block
 from tasks.benchmark_part import Task, Workshop, solve_part
-from tasks.benchmark_spec import BenchmarkSpec, MethodName
+from tasks.benchmark_spec import LABELS, BenchmarkSpec, MethodName
+from tasks.benchmark_summary import benchmark_table, results_frame
 from tasks.solvers import Answer, best_of
+from tasks.solvers.lkh3 import find_program
+from tasks.table_formats import to_markdown
 
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
@@ -203,3 +210,69 @@ def test_blocks_of_before_are_found_under_their_names(
     settings, model, sampling = identity
     named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
     assert named.block(method, samples) == block
+
+
+NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp"}
+SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
+
+
+@pytest.mark.parametrize(
+    ("change", "methods"),
+    [
+        ({"seed": 2}, set(LABELS)),
+        ({"demand": (1, 8)}, set(LABELS)),
+        ({"p": 0.8}, SAMPLED),
+        ({"top_k": 5}, SAMPLED),
+        ({"temperature": 0.5}, SAMPLED),
+        ({"rotations": 7}, SAMPLED),
+        ({"beam_width": 3}, {"fm-bs"}),
+        ({"rounds": 3}, {"fm-rrc"}),
+        ({"part_customers": 9}, {"fm-rrc"}),
+        ({"part_samples": 9}, {"fm-rrc"}),
+        ({"equal_time": 1.0}, {"hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
+        ({"hgs_iterations": 9}, {"hgs"}),
+        ({"hgs_fleet": 99}, {"hgs"}),
+        ({"pyvrp_iterations": 9}, {"pyvrp"}),
+        ({"lkh_runs": 2}, {"lkh3"} if find_program() else set()),
+        ({"workers": 2, "run": "other", "instances": 9}, set()),
+    ],
+)
+def test_a_name_has_what_decides_the_answers_and_nothing_else(
+    store: Store, change: dict[str, object], methods: set[str]
+) -> None:
+    """A changed setting redoes the methods that it concerns."""
+    card = ModelCard("m", 1, CITY.city_id, {}, "r", "d", "f", True, {}, 0, WEIGHTS)
+    put_attention_model(store, 20)
+
+    def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
+        blocks = {method: make_block(store, CITY, spec, method, card) for method in LABELS}
+        return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
+
+    spec = BenchmarkSpec(sizes=(20,), am="smoke")
+    before, after = names(spec), names(spec.model_copy(update=change))
+    assert {method for method in before if before[method] != after[method]} == methods & before.keys()
+    other = names(spec, replace(card, weights_sha256="other"))
+    assert {method for method in before if before[method] != other[method]} == NETWORKS
+
+
+def put_attention_model(store: Store, n: int, diverged: str | None = None) -> None:
+    sha256 = "" if diverged else "aa"
+    card = AttentionCard("smoke", n, CITY.city_id, {}, {}, 1, 0.0, (), 1.0, "", diverged, 0, sha256)
+    store.put_json(layout.attention_card("smoke", n), asdict(card))
+
+
+def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> None:
+    """One is missing, one diverged, one is there: dashes, and a note each that says what to do."""
+    put_attention_model(store, 20)
+    put_attention_model(store, 21, diverged="step 7: the loss is no number")
+    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), am="smoke")
+    block = block_of(store, spec, "am")
+    assert {part.n for part in block.missing()} == {20}
+    for part in block.missing():
+        solve_part(Task(part, Sweeper()), Workshop(store, CITY, 1))
+        block.take(part)
+    write_results(store, "b", list(block.rows()))
+    text = to_markdown(benchmark_table(results_frame(store, "b"), None))
+    assert "there is no attention model for n=22: run mcvrp am" in text
+    assert "diverged in training at step 7" in text
+    assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4
