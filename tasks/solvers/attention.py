@@ -17,7 +17,16 @@ from model.attention_model import AttentionModel, Orders, rollout
 from model.errors import McvrpError
 from model.features import CityTable
 from model.instance_rows import InstanceRows, philox_rows
-from model.problem import DEPOT, City, Instance, Solution, canonical, infeasibility, philox_key
+from model.problem import (
+    DEPOT,
+    City,
+    Instance,
+    Solution,
+    canonical,
+    infeasibility,
+    philox_key,
+    require_instances,
+)
 from tasks.solvers import Answer
 
 _CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
@@ -82,11 +91,8 @@ class AttentionSolver:
         if samples < 1 or (self.greedy and samples > 1):
             most = "exactly one sample" if self.greedy else "at least one sample"
             raise McvrpError(f"the attention model needs {most}, not {samples}")
+        require_instances(city, instances)
         for instance in instances:
-            if instance.city_id != city.city_id:
-                raise McvrpError(
-                    f"an instance belongs to city {instance.city_id}, not to city {city.city_id}"
-                )
             if instance.n not in self.models:
                 known = ", ".join(map(str, sorted(self.models))) or "none"
                 raise McvrpError(

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from model.errors import McvrpError
-from model.problem import City, Instance, Solution, canonical, cost, infeasibility
+from model.problem import City, Instance, Solution, canonical, cost, infeasibility, require_instances
 from tasks.solvers import Answer, SolverFailed
 from tasks.solvers.hgs import HGS, require_symmetric
 from tasks.solvers.pyvrp import PyVRP
@@ -113,6 +113,7 @@ class WarmStarted:
         """
         if len(instances) != len(self.starts):
             raise McvrpError(f"{len(self.starts)} warm starts for {len(instances)} instances: one for each")
+        require_instances(city, instances)
         if self.finisher == "hgs":
             require_symmetric(city)
         for instance, start in zip(instances, self.starts, strict=True):
