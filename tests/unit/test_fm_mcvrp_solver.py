@@ -9,7 +9,7 @@ from model.decoding import Beam, Greedy, Nucleus
 from model.features import CityTable, problem_features
 from model.instances import InstanceStream, Rules
 from model.network import FmMcvrp, NetworkConfig
-from model.problem import City, canonical, cost, infeasibility
+from model.problem import City, Solution, canonical, cost, infeasibility
 from tasks.solvers import Solver, fm_mcvrp
 from tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
 
@@ -34,6 +34,32 @@ def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> No
         assert answer.costs.shape == (5,)
         assert cost(CITY, answer.solution) == pytest.approx(answer.costs.min(), abs=1e-9)
         assert answer.seconds > 0
+
+
+def test_starts_are_the_samples_of_each_instance_and_what_they_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One instance at a time on one thread, the clock around it alone; threads are as before after."""
+    threads: list[int] = []
+    decode = fm_mcvrp.decode
+    monkeypatch.setattr(
+        fm_mcvrp, "decode", lambda *a, **k: threads.append(torch.get_num_threads()) or decode(*a, **k)
+    )
+    ticks = iter(range(100))
+    monkeypatch.setattr(fm_mcvrp.time, "thread_time", lambda: float(2 ** next(ticks)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        solver = FmMcvrpSolver(network(), Nucleus(), rotations=3)
+        starts = list(solver.starts(CITY, INSTANCES, samples=4, seed=1))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}
+    assert [start.seconds for start in starts] == [1.0, 4.0, 16.0, 64.0]
+    answers = solver.solve(CITY, INSTANCES, samples=4, seed=1)
+    for start, instance, answer in zip(starts, INSTANCES, answers, strict=True):
+        solutions = [Solution(routes) for routes in start.routes]
+        assert all(infeasibility(instance, solution) is None for solution in solutions)
+        assert [cost(CITY, solution) for solution in solutions] == pytest.approx(answer.costs.tolist())
 
 
 def test_names_in_tables_say_how_it_decoded() -> None:
