@@ -1,4 +1,4 @@
-"""From a network's samples to the optimum: local search, re-construction and warm-started searches together."""
+"""From a network's samples to the optimum: local search, re-construction, warm-started searches."""
 
 from __future__ import annotations
 
