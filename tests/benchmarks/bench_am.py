@@ -51,17 +51,16 @@ def main() -> None:
     seconds, used = time.monotonic() - began, time.process_time() - ours
     everyone = (busy_seconds() or 0.0) - (busy or 0.0)
     print(
-        f"{card.steps:,} steps of {spec.batch} instances with {spec.paths} paths each in {duration(seconds)}, "
-        f"{card.hardware}: {used:,.0f} core-seconds of the {everyone:,.0f} that the machine worked"
+        f"{card.steps:,} steps of {spec.batch} instances with {spec.paths} paths each in "
+        f"{duration(seconds)}, {card.hardware}: {used:,.0f} core-seconds of the {everyone:,.0f} that the "
+        "machine worked"
     )
     for epoch in card.epochs:
         print(dataclasses.asdict(epoch))
     model, _ = load_attention_model(store, "bench", N)
     stream = InstanceStream(city, 1, "test")
     instances = [stream(N, i) for i in range(count)]
-    print(
-        f"\n| n = {N}, {count} held-out instances | mean cost | standard error | published | gap | s an instance |"
-    )
+    print(f"\n| n = {N}, {count} held-out | mean cost | std. error | published | gap | s an instance |")
     print("|---|--:|--:|--:|--:|--:|")
     row("greedy", *solved(AttentionSolver({N: model}, greedy=True), city, instances, 1)[1])
     costs, (*_, seconds) = solved(AttentionSolver({N: model}), city, instances, max(PUBLISHED))
@@ -73,9 +72,8 @@ def main() -> None:
 
 def recipe(city: City) -> AmSpec:
     """Return the spec with as many epochs as fit into MINUTES, by a few steps timed now."""
-    trial = SPEC.model_copy(
-        update={"model": "trial", "epochs": 1, "epoch_instances": 64 * 25, "warmup_epochs": 0}
-    )
+    few = {"model": "trial", "epochs": 1, "epoch_instances": 64 * 50, "warmup_epochs": 0, "evaluation": 2}
+    trial = SPEC.model_copy(update=few)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(folder)
         train_am(store, city, trial)  # what only the first call pays

@@ -101,7 +101,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """Copied from the card, with the store's address filled in, it routes orders."""
     save_city(store, "c", CITY)
-    (card,) = train_am(store, CITY, changed(sizes=(20,), capacity=None, epochs=1)).cards
+    (card,) = train_am(store, CITY, changed(sizes=(20,), epochs=1)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(example.replace("STORE", store.uri), {})
@@ -163,7 +163,7 @@ def interrupt(training: Any) -> None:
 def test_a_damaged_checkpoint_is_named(store: Store) -> None:
     """Not taken for none, not a traceback."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
-    with pytest.raises(McvrpError, match="training.safetensors is damaged"):
+    with pytest.raises(McvrpError, match=r"training\.safetensors is damaged"):
         train_am(store, CITY, TINY)
     assert attention_failure(attention_card(store, "tiny", 6), 6) == (
         "there is no attention model for n=6: run mcvrp am --set am.sizes=[6]"
