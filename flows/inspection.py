@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -13,6 +13,9 @@ from flows.summary import aligned, aligned_table, plain
 from model.errors import McvrpError
 from storage import layout
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from storage.attention_models import AttentionCard
 
 _LISTED = 200  # files; more are counted
 _TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
@@ -27,7 +30,9 @@ class Found:
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file, dataset (NAME or labels/NAME), model (models/NAME) or folder ``path`` of ``store``.
+    """Describe the file, dataset (NAME or labels/NAME), model (models/NAME), attention models or folder.
+
+    Attention models are named as attention/NAME.
 
     Raises
     ------
@@ -41,6 +46,8 @@ def inspect(store: Store, path: str) -> Found:
         return _dataset(store, dataset)
     if model := _model_of(store, path):
         return _model(store, model)
+    if cards := _attention_of(store, path):
+        return _attention(store, cards)
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
@@ -150,6 +157,23 @@ def _model(store: Store, name: str) -> Found:
     table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
     text = f"{table}\n\n{latest}/README.md describes the latest"
     return Found({"versions": plain(cards), "aliases": aliases}, text)
+
+
+def _attention_of(store: Store, path: str) -> list[AttentionCard]:
+    """Return the attention models that ``path`` names as attention/NAME, none when it names none."""
+    from storage.attention_models import attention_models
+
+    folder, _, name = path.partition("/")
+    return attention_models(store, name) if folder == "attention" and name and "/" not in name else []
+
+
+def _attention(store: Store, cards: list[AttentionCard]) -> Found:
+    lines = ["| n | steps | epochs | greedy | took (s) | diverged | city |", "|--:|--:|--:|--:|--:|---|---|"]
+    for card in cards:
+        greedy = _rounded(card.epochs[-1].greedy if card.epochs and card.diverged is None else None)
+        cells = f"{card.n} | {card.steps:,} | {len(card.epochs)} | {greedy} | {card.seconds:,.0f}"
+        lines.append(f"| {cells} | {card.diverged or ''} | {card.city_id} |")
+    return Found({"models": plain(cards)}, aligned_table("\n".join(lines)))
 
 
 def _rounded(value: float | None) -> str:

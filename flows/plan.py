@@ -9,6 +9,7 @@ from typing import get_args
 
 import numpy as np
 
+from flows.plan_am import AttentionPlan, plan_attention
 from flows.spec import PipelineSpec
 from flows.summary import aligned
 from model.curriculum import Curriculum
@@ -89,6 +90,7 @@ class Plan:
     parameters: int
     label: LabelPlan
     phases: tuple[PhasePlan, ...]
+    attention: AttentionPlan | None
     benchmark: BenchmarkPlan
     bytes: float
     seconds: float
@@ -100,6 +102,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan
     network = NetworkConfig(classes=spec.city.customers + 1, **spec.train.network.model_dump())
     label = _label(spec, cores)
     phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
+    attention = plan_attention(spec, _routes, FLOPS_A_CORE * cores)
     benchmark = _benchmark(spec, network, cores)
     kept = spec.train.keep + (spec.train.held_out is not None)  # the last, and the best where it is measured
     a_parameter = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
@@ -110,9 +113,13 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan
         parameters=network.parameters(),
         label=label,
         phases=phases,
+        attention=attention,
         benchmark=benchmark,
         bytes=label.bytes + a_parameter * network.parameters(),
-        seconds=label.seconds + sum(phase.seconds for phase in phases) + benchmark.seconds,
+        seconds=label.seconds
+        + sum(phase.seconds for phase in phases)
+        + (attention.seconds if attention else 0.0)
+        + benchmark.seconds,
     )
 
 
@@ -132,6 +139,7 @@ def plan_text(plan: Plan) -> str:
             for name, hours in label.by_budget.items()
         },
         "network": f"{plan.parameters:,} parameters",
+        **_attention_text(plan, cores),
         "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
         f"heuristics, about {duration(benchmark.seconds)} {cores}",
         "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all; each machine that trains "
@@ -148,6 +156,15 @@ def plan_text(plan: Plan) -> str:
         hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
         parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
     return "\n\n".join(parts)
+
+
+def _attention_text(plan: Plan, cores: str) -> dict[str, str]:
+    """Return the line of the attention models, where there are any."""
+    if plan.attention is None:
+        return {}
+    models, instances = plan.attention.models, plan.attention.instances
+    text = f"{models} of {instances:,} instances each, about {duration(plan.attention.seconds)} {cores}"
+    return {"attention models": text}
 
 
 def _label(spec: PipelineSpec, cores: int) -> LabelPlan:

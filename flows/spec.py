@@ -30,12 +30,12 @@ class PipelineSpec(BaseModel):
     @property
     def attention(self) -> AmSpec:
         """The training of the attention models: what it leaves open is the city's and the benchmark's."""
-        return self.am.filled(self.city.name, self.benchmark.sizes, self.benchmark.rules)
+        return self.am.filled(self.benchmark.am or self.city.name, self.benchmark.sizes, self.benchmark.rules)
 
     @property
     def compares_am(self) -> bool:
         """Whether the benchmark has a row for them."""
-        return "am" in tuple(map(str, self.benchmark.methods))
+        return "am" in self.benchmark.methods
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return what the phase would train on with all labels there; its order is not the real one.
@@ -79,6 +79,12 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
             "label.split", f"= {spec.label.split!r}: a model must not learn from what it is measured on"
         )
     yield from _held_out(spec.label, spec.train.held_out)
+    wanted = spec.benchmark.am or spec.city.name
+    if spec.am.model not in (None, wanted):
+        yield _error(
+            "am.model",
+            f"= {spec.am.model!r}, the benchmark takes {wanted!r}: give benchmark.am the same name",
+        )
 
 
 def _held_out(label: LabelSpec, wanted: str | None) -> Iterator[FieldError]:

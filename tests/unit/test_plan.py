@@ -79,6 +79,18 @@ def test_a_plan_is_json() -> None:
     assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C"]
 
 
+def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
+    """One a size, 100 epochs of 1.28 M instances in the paper; none where the row is left out."""
+    plan = make_plan(load_preset("paper", ['benchmark.methods=["am"]']), "paper", cores=2)
+    assert plan.attention is not None
+    assert (plan.attention.models, plan.attention.instances) == (7, 128_000_000)
+    assert plan.seconds > plan.attention.seconds > 0
+    assert "7 of 128,000,000 instances each" in plan_text(plan)
+    without = make_plan(load_preset("paper", ['benchmark.methods=["hgs"]']), "paper", cores=2)
+    assert without.attention is None
+    assert "attention" not in plan_text(without)
+
+
 def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
     """Both named budgets take less than 5 s an instance at the paper's sizes, thrifty the least."""
     plan = make_plan(load_preset("paper", []), "paper")

@@ -94,6 +94,9 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     before = {path: store.get(path) for path in store.list("")}
     assert train_am(store, CITY, TINY).cards == (card,)
     assert {path: store.get(path) for path in store.list("")} == before
+    found = inspect(store, "attention/tiny")
+    assert f"{card.epochs[-1].greedy:.3f}" in found.text
+    assert found.document["models"][0]["weights_sha256"] == card.weights_sha256
     text = inspect(store, "attention/tiny").text
     assert "epoch" not in text or "greedy" in text
 
