@@ -34,7 +34,7 @@ def plan_attention(
     sizes = am.sizes or ()
     flops = 0.0
     for n in sizes:
-        encoder, path = _encoder_flops(am.network, n), _path_flops(am.network, n, n + 2 * routes(n))
+        encoder, path = _encoder_flops(am.network, n), _path_flops(am.network, n, n + routes(n))
         # Three times forward for the network and its gradient, a rollout, and the baseline's.
         step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
         compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
