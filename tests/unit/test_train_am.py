@@ -24,6 +24,7 @@ from storage.attention_models import (
     load_training,
 )
 from storage.cities import save_city
+from storage.lease import holding
 from storage.store import Store
 from tasks import train_am as stage
 from tasks.am_spec import AmNetworkSpec, AmSpec
@@ -182,8 +183,17 @@ def test_sizes_that_cannot_be_are_refused_before_anything_is_trained(store: Stor
     assert store.list("") == []
 
 
-def test_one_process_trains_a_name_at_a_time_and_leaves_the_generator_alone(store: Store) -> None:
-    """The global random state is not touched."""
+def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
+    """While another is at it, training is refused; a finished model is there all the same."""
+    train_am(store, CITY, TINY)
+    with holding(store, layout.attention_lease("tiny"), "attention models 'tiny' are being trained"):
+        train_am(store, CITY, TINY)
+        with pytest.raises(McvrpError, match="'tiny' are being trained"):
+            train_am(store, CITY, changed(sizes=(9,)))
+
+
+def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
+    """The first weights are drawn aside."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     train_am(store, CITY, TINY)
