@@ -1,8 +1,9 @@
 """The attention model, trained on this machine for MINUTES, beside the published figures at n = 20.
 
 Run as `python -m tests.benchmarks.bench_am`, with a folder to keep the model in and the number of held-out
-instances if you like. Nothing gates on it. A few steps are timed first, and as many epochs are asked for as
-fit. The city is that of the preset `paper`; the instances are those that `mcvrp benchmark` would take.
+instances if you like: run again with the same folder, it goes on. Nothing gates on it. A few steps are timed
+first, and as many epochs are asked for as fit. The city is that of the preset `paper`; the instances are
+those that `mcvrp benchmark` would take.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from storage.store import Store
 from tasks.am_spec import AmSpec
 from tasks.hardware import busy_seconds
 from tasks.progress import duration
+from tasks.solvers import Solver
 from tasks.solvers.attention import AttentionSolver
+from tasks.solvers.hgs import HGS
 from tasks.train_am import train_am
 
 N, MINUTES = 20, 19.0
@@ -44,7 +47,9 @@ def main() -> None:
     folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 400
     store = Store.open(folder)
-    spec = recipe(city)
+    if not store.exists("spec.json"):
+        store.put_json("spec.json", recipe(city).model_dump(mode="json"))
+    spec = AmSpec.model_validate(store.get_json("spec.json"))
     print(spec.model_dump(exclude_defaults=True), flush=True)
     began, busy, ours = time.monotonic(), busy_seconds(), time.process_time()
     (card,) = train_am(store, city, spec).cards
@@ -62,6 +67,7 @@ def main() -> None:
     instances = [stream(N, i) for i in range(count)]
     print(f"\n| n = {N}, {count} held-out | mean cost | std. error | published | gap | s an instance |")
     print("|---|--:|--:|--:|--:|--:|")
+    row("HGS", *solved(HGS(iterations=50), city, instances, 1)[1])
     row("greedy", *solved(AttentionSolver({N: model}, greedy=True), city, instances, 1)[1])
     costs, (*_, seconds) = solved(AttentionSolver({N: model}), city, instances, max(PUBLISHED))
     for samples, published in PUBLISHED.items():
@@ -86,7 +92,7 @@ def recipe(city: City) -> AmSpec:
 
 
 def solved(
-    solver: AttentionSolver, city: City, instances: list[Instance], samples: int
+    solver: Solver, city: City, instances: list[Instance], samples: int
 ) -> tuple[np.ndarray, tuple[float, float, float]]:
     """Return all costs ``(instances, samples)``; mean, standard error and seconds of the best."""
     answers = list(solver.solve(city, instances, samples=samples, seed=1))
