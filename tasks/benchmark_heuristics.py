@@ -17,6 +17,8 @@ def solve_heuristics(shop: Workshop, blocks: Sequence[Block]) -> None:
     """Solve what is missing of methods whose program is known, as `solve_on_ray` does."""
     total = sum(block.instances for block in blocks)
     missing = sum(part.rows for block in blocks for part in block.missing())
+    if not missing:
+        return
     with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
         tasks = (Task(part, block.program) for block in blocks if block.program for part in block.missing())
         solve_on_ray(shop, blocks, tasks, progress)

@@ -95,6 +95,8 @@ def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: 
         As `solve_on_ray` does.
     """
     parts = list(block.missing())
+    if not parts:
+        return
     done = block.instances - sum(part.rows for part in parts)
     with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
         for start in range(0, len(parts), _WAVE * shop.workers):
