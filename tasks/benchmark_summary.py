@@ -19,7 +19,8 @@ from tasks import significance_formats
 from tasks.paper_tables import PAPER_TRAINED_UP_TO, paper_tables
 from tasks.paper_values import is_papers_setting
 from tasks.significance import PairedTest, compared_size, paper_tests
-from tasks.table_formats import to_csv, to_latex, to_markdown
+from tasks.table_formats import to_csv, to_markdown
+from tasks.table_latex import to_latex
 from tasks.tables import Table, gaps, make_table, paired
 
 BASELINE = ("HGS", 1)

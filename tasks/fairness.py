@@ -52,7 +52,7 @@ def _seeds(block: pd.DataFrame) -> str:
 
 def _cores(device: str) -> int:
     """Return the processor cores that ``device`` names, "2 CPU cores"; the host of a GPU needs one."""
-    found = re.match(r"(\d+) CPU core", device)
+    found = re.search(r"(\d+) CPU core", device)
     return int(found[1]) if found else 1
 
 

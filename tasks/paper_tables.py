@@ -1,13 +1,13 @@
 """Which tables of results the paper has, and ours in their place: its rows, its columns, its baselines.
 
-Methods that the paper does not have follow its own in every table; a method of the paper without
+Methods that the paper does not have follow its own at every size; a method of the paper without
 results keeps its row, and a note says why it is empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -18,11 +18,12 @@ from tasks.tables import Blocks, Table, blocks_of, data_notes, make_line
 HGS, LKH3, AM = "HGS", "LKH-3", "AM (VS)"
 GREEDY, SAMPLED = "FM-MCVRP (GS)", "FM-MCVRP (NS)"
 PAPER_METHODS = (HGS, LKH3, AM, GREEDY, SAMPLED)
+EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 _ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
-_BRACKETS = (
-    "In brackets: what the paper prints, from hardware and instances of its own: 1,000 of each size, 100 at "
-    "N = 600 and 800."
+_PAPERS = (
+    "In brackets, or in a line of their own: the paper's figures, from hardware and instances of its own, "
+    "1,000 of each size and 100 at N = 600 and 800."
 )
 
 
@@ -54,6 +55,10 @@ class Comparison:
     equal_samples: bool = True
     larger: bool = False
     has_wins: bool = True
+
+    def baseline_samples(self, method: str, samples: int) -> int:
+        """Return how many runs of the baseline ``method`` with ``samples`` is compared with."""
+        return samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
 
 
 COMPARISONS = (  # Tables 3 to 6
@@ -111,13 +116,16 @@ def _table(
     theirs = published(comparison.name) if is_papers_setting else {}
     others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
     lines = tuple(
-        make_line(
-            blocks,
-            n,
-            method,
-            samples,
-            (comparison.baseline, samples if comparison.equal_samples else 1),
-            theirs.get((n, method, samples)),
+        replace(
+            make_line(
+                blocks,
+                n,
+                method,
+                samples,
+                (comparison.baseline, comparison.baseline_samples(method, samples)),
+                theirs.get((n, method, samples)),
+            ),
+            is_beyond=method in others,
         )
         for n in sizes
         for method, samples in _rows([key[1:] for key in blocks if key[0] == n], comparison, others)
@@ -129,14 +137,16 @@ def _table(
     else:
         notes += [*data_notes(lines), f"{_ABBREVIATIONS}."]
         if any(line.published for line in lines):
-            notes.append(_BRACKETS)
+            notes.append(_PAPERS)
         if others:
             notes.append(f"Not in the paper: {', '.join(others)}.")
-        notes += conditions(rows)
+        if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
+            notes.append(f"Gaps and wins of rows of equal time are against a single run of {comparison.baseline}.")
     return Table(
         comparison.caption,
         lines,
         tuple(notes),
+        tuple(conditions(rows)) if lines else (),
         name=comparison.name,
         has_wins=comparison.has_wins,
         by_samples=comparison.equal_samples,
@@ -146,20 +156,18 @@ def _table(
 def _rows(
     there: list[tuple[str, int]], comparison: Comparison, others: list[str]
 ) -> Iterator[tuple[str, int]]:
-    """Yield method and number of samples of each row of one size: the paper's, then the others.
+    """Yield method and number of samples of each row of one size: the paper's, then all others.
 
     ``there`` is what has results at this size.
     """
     deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
     asked = {samples for method, samples in there if method in deciding}
-    for samples in sorted({1, *asked, *(s for method, s in there if method in others)}):
+    for samples in sorted({1, *asked}):
         for method in comparison.methods:
             single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
-            if samples == 1 or (samples in asked and not single):
+            if samples == 1 or not single:
                 yield method, samples
-        for method in others:
-            if (method, samples) in there:
-                yield method, samples
+    yield from ((method, samples) for method, samples in there if method in others)
 
 
 def _empty(comparison: Comparison, limit: int) -> str:

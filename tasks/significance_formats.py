@@ -10,7 +10,8 @@ from dataclasses import asdict
 import pandas as pd
 
 from tasks.significance import Method, PairedTest, Statistics
-from tasks.table_formats import latex_escape
+from tasks.table_html import notes_html
+from tasks.table_latex import latex_escape, latex_notes
 
 CAPTION = "One-sided paired t-tests of the mean cost"
 _SMALLEST = 1e-300  # below, a double has no digits left to tell
@@ -81,25 +82,25 @@ def to_markdown(tests: Sequence[PairedTest]) -> str:
 
 
 def to_latex(tests: Sequence[PairedTest]) -> str:
-    """Return the tests as a LaTeX ``table`` for the package booktabs."""
+    """Return the tests as a LaTeX ``table`` for the packages booktabs and array."""
+    column = ">{\\raggedleft\\arraybackslash}p{5.2cm}"
     body = [
         "        " + " & ".join(map(latex_escape, row)) + " \\\\" for row in (heading(tests), *rows(tests))
     ]
     return "\n".join(
         [
-            "% needs \\usepackage{booktabs}",
+            "% needs \\usepackage{booktabs,array}",
             "\\begin{table}[htbp]",
             "    \\centering\\footnotesize",
             f"    \\caption{{{CAPTION}}}",
-            f"    \\begin{{tabular}}{{l{'r' * len(tests)}}}",
+            f"    \\begin{{tabular}}{{l{column * len(tests)}}}",
             "        \\toprule",
             body[0],
             "        \\midrule",
             *body[1:],
             "        \\bottomrule",
             "    \\end{tabular}",
-            "    \\par\\smallskip\\raggedright\\scriptsize",
-            *(f"    {latex_escape(note)}" for note in notes(tests)),
+            *latex_notes(list(notes(tests))),
             "\\end{table}",
             "",
         ]
@@ -108,12 +109,14 @@ def to_latex(tests: Sequence[PairedTest]) -> str:
 
 def to_html(tests: Sequence[PairedTest]) -> str:
     """Return the tests as an HTML fragment: a table in a scrolling box, the notes as a list."""
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heading(tests))
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows(tests))
-    below = "".join(f"<li>{html.escape(note)}</li>" for note in notes(tests))
+    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in heading(tests))
+    body = "".join(
+        f'<tr><th scope="row">{html.escape(name)}</th>{"".join(f"<td>{html.escape(c)}</td>" for c in values)}</tr>'
+        for name, *values in rows(tests)
+    )
     return (
         f'<div class="scroll"><table class="tests"><caption><span>{CAPTION}</span></caption>'
-        f'<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div><ul class="notes">{below}</ul>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes_html(list(notes(tests)))}"
     )
 
 

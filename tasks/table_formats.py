@@ -1,12 +1,11 @@
-"""A table of the benchmark written down: CSV, Markdown, LaTeX (booktabs) and an HTML fragment.
+"""What stands in the cells of a benchmark's table, and the table as CSV and Markdown.
 
 The paper's own figure, where there is one, stands in brackets behind ours, in CSV in columns of
-its own.
+its own. `tasks.table_latex` and `tasks.table_html` write the same cells.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,19 +29,6 @@ _HEADINGS = (
 _WINS = 2  # its place among the headings
 BASELINE = "baseline"
 _NOTHING = "–"
-_LATEX = {
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "–": "--",
-    "−": "$-$",
-    "×": r"$\times$",
-    "≤": r"$\leq$",
-    "·": r"$\cdot$",
-}
 
 
 @dataclass(frozen=True)
@@ -67,13 +53,16 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
     d, paper = table.decimals, line.published
 
     def spread(ours: Range | None, theirs: Range | None) -> tuple[Cell, Cell]:
-        """Return the cells of a mean and of its range; the paper has two decimals."""
-        mean = Cell(_mean(ours, d), _mean(theirs, 2) if theirs else "", ours.mean if ours else None)
-        return mean, Cell(_span(ours, d), _span(theirs, 2) if theirs else "", ours.low if ours else None)
+        """Return the cells of a mean and of its range; the paper has two decimals, and dashes."""
+        mean, span = (_mean(theirs, 2), _span(theirs, 2)) if paper else ("", "")
+        return (
+            Cell(_mean(ours, d), mean, ours.mean if ours else None),
+            Cell(_span(ours, d), span, ours.low if ours else None),
+        )
 
     gap = spread(line.gap, paper.gap if paper else None)
-    if line.is_baseline and line.gap:
-        gap = Cell(BASELINE), Cell("")
+    if line.is_baseline:
+        gap = (Cell(BASELINE), Cell("")) if line.gap else (Cell(_NOTHING), Cell(_NOTHING))
     won = _NOTHING if line.wins is None else str(line.wins)
     won_there = "" if paper is None or paper.wins is None else str(paper.wins)
     seconds = _NOTHING if line.seconds is None else format_seconds(line.seconds)
@@ -108,17 +97,6 @@ def _fixed(value: float, decimals: int) -> str:
 def has_papers_figures(table: Table) -> bool:
     """Return whether any line has a figure of the paper."""
     return any(line.published for line in table.lines)
-
-
-def _starts(table: Table) -> list[str]:
-    """Return for each line whether it begins a "size", a "group" of equal samples, or neither ("")."""
-    previous: Line | None = None
-    found = []
-    for line in table.lines:
-        new_group = previous and table.by_samples and previous.samples != line.samples
-        found.append("size" if previous is None or previous.n != line.n else "group" if new_group else "")
-        previous = line
-    return found
 
 
 def to_frame(table: Table) -> pd.DataFrame:
@@ -176,76 +154,5 @@ def to_markdown(table: Table) -> str:
 
     rule = "|" + "|".join("---" if h in ("Method", "Run on") else "--:" for h in headings(table)) + "|"
     body = [row([str(cell) for cell in cells(table, line)]) for line in table.lines]
-    notes = [f"- {note}" for note in table.notes]
+    notes = [f"- {note}" for note in (*table.notes, *table.conditions)]
     return "\n".join([f"**{table.caption}**", "", row(headings(table)), rule, *body, "", *notes]) + "\n"
-
-
-def to_latex(table: Table) -> str:
-    """Return the table as a LaTeX ``table`` for the packages booktabs and multirow."""
-    first = 4 if table.has_wins else 3  # the column of the objective
-    wins = "& " if table.has_wins else ""
-    text = [
-        "% needs \\usepackage{booktabs} and \\usepackage{multirow}",
-        "\\begin{table}[htbp]",
-        "    \\centering\\footnotesize",
-        f"    \\caption{{{latex_escape(table.caption)}}}",
-        f"    \\begin{{tabular}}{{rl{'r' if table.has_wins else ''} rr rr rl}}",
-        "        \\toprule",
-        f"        & & {wins}\\multicolumn{{2}}{{c}}{{Obj.}} & \\multicolumn{{2}}{{c}}{{Gap (\\%)}} & & \\\\",
-        f"        \\cmidrule(lr){{{first}-{first + 1}}} \\cmidrule(lr){{{first + 2}-{first + 3}}}",
-        f"        N & Method & {'Wins & ' if table.has_wins else ''}Avg. & 80\\,\\% range & Avg. "
-        "& 80\\,\\% range & Time & Run on \\\\",
-    ]
-    sizes = [line.n for line in table.lines]
-    last = len(headings(table))
-    for line, start in zip(table.lines, _starts(table), strict=True):
-        n, *rest = (_latex_cell(cell) for cell in cells(table, line))
-        if start == "size":
-            text.append("        \\midrule")
-            n = f"\\multirow{{{sizes.count(line.n)}}}{{*}}{{{n}}}"
-        elif start == "group":
-            text.append(f"        \\cmidrule{{2-{last}}}")
-        if rest[first] == BASELINE:
-            rest[first : first + 2] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
-        text.append("        " + " & ".join([n if start == "size" else "", *rest]) + " \\\\")
-    text += ["        \\bottomrule", "    \\end{tabular}"]
-    text += [
-        "    \\par\\smallskip\\raggedright\\scriptsize",
-        *(f"    {latex_escape(n)}" for n in table.notes),
-    ]
-    return "\n".join([*text, "\\end{table}"]) + "\n"
-
-
-def _latex_cell(cell: Cell) -> str:
-    paper = f" {{\\scriptsize({latex_escape(cell.paper)})}}" if cell.paper else ""
-    return latex_escape(cell.text) + paper
-
-
-def latex_escape(text: str) -> str:
-    """Return ``text`` with every character that LaTeX would act on made harmless."""
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-def to_html(table: Table) -> str:
-    """Return the table as an HTML fragment: a ``table`` in a scrolling box, the notes as a list.
-
-    Cells carry what to sort by; a size is written in every line and shown in its first by style.
-    """
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings(table))
-    body = []
-    for line, start in zip(table.lines, _starts(table), strict=True):
-        row = "".join(map(_html_cell, cells(table, line)))
-        body.append(f'<tr class="{start}">{row}</tr>' if start else f"<tr>{row}</tr>")
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    return (
-        '<div class="scroll"><table class="sortable">'
-        f"<caption><span>{html.escape(table.caption)}</span></caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-        f'<ul class="notes">{notes}</ul>'
-    )
-
-
-def _html_cell(cell: Cell) -> str:
-    value = "" if cell.value is None else f' data-value="{html.escape(str(cell.value))}"'
-    paper = f" <small>({html.escape(cell.paper)})</small>" if cell.paper else ""
-    return f"<td{value}>{html.escape(cell.text)}{paper}</td>"

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from model.problem import COST_TOLERANCE
+from tasks.benchmark_spec import LABELS
 from tasks.fairness import conditions, run_on
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
@@ -58,7 +60,8 @@ class Line:
     ``gap`` is over the instances that the baseline solved too. ``wins`` counts instances on
     which the method is strictly better than the baseline, or which a baseline that diverged
     has no answer to. ``failure`` is the commonest reason among the ``failed``, or why there are
-    no ``instances`` yet. ``published`` has the paper's figures where they are comparable.
+    no ``instances`` yet. ``published`` has the paper's figures where they are comparable;
+    ``is_beyond`` marks a method that the paper does not have, in a table of the paper.
     """
 
     n: int
@@ -74,6 +77,7 @@ class Line:
     run_on: str
     failure: str | None
     published: Published | None = None
+    is_beyond: bool = False
 
     @property
     def name(self) -> str:
@@ -89,17 +93,45 @@ class Line:
 class Table:
     """Lines in the order of size, with a caption and notes below.
 
-    ``name`` is a file's name without its ending. ``has_wins`` is whether there is a column of
-    wins, ``by_samples`` whether lines of equal numbers of samples belong together.
+    ``conditions`` are the notes on how each method ran. ``name`` is a file's name without its
+    ending. ``has_wins`` is whether there is a column of wins, ``by_samples`` whether lines of
+    equal numbers of samples belong together.
     """
 
     caption: str
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
     decimals: int = 2
     name: str = "table"
     has_wins: bool = True
     by_samples: bool = False
+
+
+class Start(Enum):
+    """What begins with a line of a table."""
+
+    SIZE = "size"
+    GROUP = "group"
+    BEYOND = "beyond"
+    NOTHING = ""
+
+
+def starts(table: Table) -> list[Start]:
+    """Return for each line what begins with it: a size, the methods beyond the paper, equal samples."""
+    previous: Line | None = None
+    found = []
+    for line in table.lines:
+        if previous is None or previous.n != line.n:
+            start = Start.SIZE
+        elif line.is_beyond:
+            start = Start.NOTHING if previous.is_beyond else Start.BEYOND
+        else:
+            apart = table.by_samples and previous.samples != line.samples
+            start = Start.GROUP if apart else Start.NOTHING
+        found.append(start)
+        previous = line
+    return found
 
 
 def gaps(cost: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,7 +199,7 @@ def make_table(
         make_line(blocks, n, method, samples, (baseline, baseline_samples or samples))
         for n, method, samples in blocks
     )
-    return Table(caption, lines, (*data_notes(lines), *conditions(results), *notes))
+    return Table(caption, lines, (*data_notes(lines), *notes), tuple(conditions(results)))
 
 
 def make_line(
@@ -182,7 +214,8 @@ def make_line(
     block = blocks.get((n, method, samples))
     if block is None:
         why = _not_yet(blocks, n, method, samples)
-        return Line(n, method, samples, 0, 0, False, None, None, None, None, "–", why, published)
+        is_baseline = (method, samples) == baseline
+        return Line(n, method, samples, 0, 0, is_baseline, None, None, None, None, "–", why, published)
     other = blocks.get((n, *baseline))
     solved = block["cost"].dropna().to_numpy(np.float64)
     cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
@@ -214,7 +247,9 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     """Return why there are no results of ``method`` at ``n`` and ``samples``, in a few words."""
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
-        return "not among the methods of this benchmark"
+        name = next((name for name, label in LABELS.items() if label == method), None)
+        mend = f": add {name} to benchmark.methods" if name else ""
+        return f"not among the methods of this benchmark{mend}"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 

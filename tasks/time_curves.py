@@ -14,7 +14,7 @@ _POINTS = 200  # of a curve, evenly apart on a logarithmic scale
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean cost of the best answer that a method has so far.
+    """Mean cost of the best answer that a method has so far; one point where only its outcome is known.
 
     ``seconds`` ``(k,)`` ascend, wall-clock of an instance; ``cost`` ``(k,)`` falls. ``marks`` are
     the places in both at which the time was measured; between them it is interpolated.
@@ -62,13 +62,17 @@ def _answered(block: pa.Table) -> set[int]:
 
 def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
     block = block.filter(pc.is_in(pc.field("index"), pa.array(common, pa.uint32())))
-    costs = block.filter(pc.is_valid(pc.field("costs")))["costs"].combine_chunks()
-    every = costs.flatten().to_numpy().reshape(len(common), -1)  # (instances, samples)
-    best = np.minimum.accumulate(every, axis=1).mean(axis=0)  # infinite until each instance has an answer
     means = block.select(["samples", "seconds"]).group_by("samples").aggregate([("seconds", "mean")])
     means = means.sort_by("samples")
     measured = np.array(means["samples"].to_pylist(), np.int64)
     seconds = np.maximum.accumulate(means["seconds_mean"].to_numpy())
+    costs = block.filter(pc.is_valid(pc.field("costs")))["costs"]
+    if pc.any(pc.not_equal(pc.list_value_length(costs), measured[-1])).as_py():
+        # only the outcome is known, such as that of a search which began with the samples
+        outcome = np.mean([min(of_instance) for of_instance in costs.to_pylist()])
+        return Curve(method, seconds[-1:], np.array([outcome]), np.array([0]))
+    every = costs.combine_chunks().flatten().to_numpy().reshape(len(common), -1)  # (instances, samples)
+    best = np.minimum.accumulate(every, axis=1).mean(axis=0)  # infinite until each instance has an answer
     spaced = np.geomspace(1, len(best), _POINTS).round().astype(np.int64)
     counts = np.union1d(spaced, measured)  # numbers of samples
     counts = counts[np.isfinite(best[counts - 1])]

@@ -10,7 +10,9 @@ from model.instances import Rules
 from model.problem import City
 from tasks.paper_tables import PAPER_METHODS, paper_tables
 from tasks.paper_values import is_papers_setting, published, published_tests
-from tasks.table_formats import to_csv, to_html, to_latex, to_markdown
+from tasks.table_formats import to_csv, to_markdown
+from tasks.table_html import to_html
+from tasks.table_latex import to_latex
 from tasks.tables import Line, Range, Table
 
 SAMPLES = (1, 100, 1000)

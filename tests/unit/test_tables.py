@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.durations import format_seconds
-from tasks.table_formats import cells, latex_escape, to_csv, to_html, to_latex, to_markdown
+from tasks.table_formats import cells, to_csv, to_markdown
+from tasks.table_html import to_html
+from tasks.table_latex import latex_escape, to_latex
 from tasks.tables import Line, Range, Table, gaps, make_table, paired, wins
 
 
