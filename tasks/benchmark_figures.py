@@ -15,32 +15,43 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tasks.figures import BLUE, DPI, FONT, GREY, ORANGE, Method, in_unit, method_name, panel_grid, style
+from tasks.paper_values import PublishedDistances
 from tasks.tables import gaps, paired
 
 _HEADROOM = 1.25  # the axis over its highest bar, for the legend
 _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # of the base and of the other method
 
 
-def paper_distances(results: pd.DataFrame, n: int, base: Method, other: Method, unit: str = "") -> Figure:
+def paper_distances(
+    results: pd.DataFrame,
+    n: int,
+    base: Method,
+    other: Method,
+    unit: str = "",
+    published: PublishedDistances | None = None,
+) -> Figure:
     """Return the distributions of two methods' costs on ``n`` customers, with means, as the paper draws them.
 
     The title has the mean of the instances' relative differences (the paper's -1.05 % and
-    0.81 %). The two need a solved instance in common.
+    0.81 %). The two need a solved instance in common. ``published`` stands beside ours.
     """
     costs = paired(results, n, base, other)
-    figure = Figure(figsize=(8.6, 4.6), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(8.6, 5.0), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     _histograms(axis, costs, [method_name(method) for method in (base, other)])
-    difference = gaps(costs[1], costs[0]).mean()
-    axis.set_title(
-        f"{n} customers, {len(costs[0]):,} instances: mean relative difference {difference:+.2f} %",
-        fontsize=FONT,
-        loc="left",
-    )
+    title = f"mean relative difference {gaps(costs[1], costs[0]).mean():+.2f} %"
+    if published:
+        title += f" (the paper: {published.difference:+.2f} %)"
+        for mean, name, (colour, _) in zip(
+            (published.base, published.other), (base, other), _LOOKS, strict=True
+        ):
+            label = f"the paper's {method_name(name)}: mean {mean:.2f}"
+            axis.axvline(mean, 0, 1 / _HEADROOM, color=colour, linestyle=":", linewidth=1.8, label=label)
+    axis.set_title(f"{n} customers, {len(costs[0]):,} instances\n{title}", fontsize=FONT, loc="left")
     axis.set_xlabel(f"Total distance{in_unit(unit)}")
     axis.set_ylabel("Instances")
-    axis.legend(loc="upper left", frameon=False, fontsize=FONT - 1)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
     return figure
 
 
@@ -53,8 +64,9 @@ def _histograms(axis: Axes, costs: Sequence[NDArray[np.float64]], names: Sequenc
         label = f"{name}: mean {values.mean():.2f}" if name else f"mean {values.mean():.2f}"
         axis.hist(values, bins, histtype="stepfilled", color=colour, alpha=0.25)
         axis.hist(values, bins, histtype="step", color=colour, linewidth=1.6)
-        mean = {"color": colour, "linestyle": dash, "linewidth": 2.2, "label": label}
-        axis.axvline(values.mean(), 0, 1 / _HEADROOM, **mean)
+        axis.axvline(
+            values.mean(), 0, 1 / _HEADROOM, color=colour, linestyle=dash, linewidth=2.2, label=label
+        )
     axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.set_ylim(top=axis.get_ylim()[1] * _HEADROOM)
 

@@ -77,9 +77,9 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
 
 
 def method_name(method: Method) -> str:
-    """Return a method as legends name it: "HGS", "HGS, best of 4", "FM-MCVRP (NS), best of 16"."""
+    """Return a method as legends name it: "HGS", "HGS, best of 4", "FM-MCVRP (NS), best of 1,000"."""
     label, samples = method
-    return label if samples == 1 else f"{label}, best of {samples}"
+    return label if samples == 1 else f"{label}, best of {samples:,}"
 
 
 def _phase_starts(phases: Sequence[tuple[str, pd.DataFrame]]) -> list[int]:

@@ -141,7 +141,9 @@ def _table(
         if others:
             notes.append(f"Not in the paper: {', '.join(others)}.")
         if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
-            notes.append(f"Gaps and wins of rows of equal time are against a single run of {comparison.baseline}.")
+            notes.append(
+                f"Gaps and wins of rows of equal time are against a single run of {comparison.baseline}."
+            )
     return Table(
         comparison.caption,
         lines,

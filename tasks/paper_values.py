@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -14,6 +15,8 @@ from model.problem import City
 from tasks.tables import Published, Range
 
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
+
+_DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.1, text)
 
 TestFigures = dict[str, float]  # by column of paper_tests.csv
 
@@ -62,6 +65,29 @@ def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigur
         ((row.pop("x"), row.pop("x_samples")), (row.pop("y"), row.pop("y_samples"))): row
         for row in _records(_read("paper_tests.csv"))
     }
+
+
+@dataclass(frozen=True)
+class PublishedDistances:
+    """The means of one of the paper's two pictures of distances, and the mean relative difference in percent."""
+
+    base: float
+    other: float
+    difference: float
+
+
+def published_distances(base: tuple[str, int], other: tuple[str, int]) -> PublishedDistances | None:
+    """Return what the paper says of the distances of (method, samples) ``other`` and HGS, None if nothing.
+
+    The paper draws its model's best of 1,000 samples, beside one run of HGS and the best of
+    1,000, on 400 customers (Sec. 6.1; means from Tables 7 and 8).
+    """
+    for one, name in (((other, base), "xy"), ((base, other), "yx")):
+        figures = published_tests().get(one)
+        if figures:
+            mean = {method: figures[f"{axis}_mean"] for method, axis in zip((other, base), name, strict=True)}
+            return PublishedDistances(mean[base], mean[other], _DIFFERENCES[base[1]])
+    return None
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -45,10 +45,12 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
     history = read_history(store, summary)
     card = history.card
     source = Pictured(
-        city, spec.rules, read_results(store, spec.run), results, trained_up_to(card), list(history.curves)
+        city, spec.rules, read_results(store, spec.run), results, trained_up_to(card), history.losses
     )
     drawn = list(pictures(source))
-    files = ["results.parquet", "summary.json"]
+    configuration = history.configuration(spec)
+    store.put(f"{folder}/configuration.json", configuration.encode())
+    files = ["results.parquet", "summary.json", "configuration.json"]
     for picture in drawn:
         for ending, data in (("png", picture.png), ("svg", picture.svg)):
             files.append(f"figures/{picture.name}.{ending}")
@@ -66,8 +68,8 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
         tables=tables,
         tests=tests,
         figures=drawn,
-        configuration=history.configuration(spec),
-        links=[Link(quote(name), name) for name in files] + history.links(),
+        configuration=configuration,
+        links=[*(Link(quote(name), name) for name in files), *history.links],
     )
     path = f"{folder}/report.html"
     store.put(path, render(page).encode())

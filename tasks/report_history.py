@@ -13,14 +13,13 @@ import pandas as pd
 from model.problem import City
 from storage import layout
 from storage.checkpoints import CheckpointState, latest_checkpoint
-from storage.metrics import read_metrics
 from storage.models import ModelCard, model_card
 from storage.store import Store
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.benchmark_summary import BenchmarkSummary
 from tasks.report_page import Link, StageLine
+from tasks.train_figures import Phase, begun_phases
 
-Curves = Sequence[tuple[str, pd.DataFrame]]  # name and metrics of each phase, in order
 _TO_STORE = "../.."  # from the folder of a benchmark
 
 
@@ -31,7 +30,13 @@ class History:
     card: ModelCard | None
     manifest: Mapping[str, Any] | None
     checkpoints: Mapping[str, CheckpointState]
-    curves: Curves
+    losses: Sequence[Phase]
+    links: Sequence[Link]
+
+    @property
+    def curves(self) -> list[tuple[str, pd.DataFrame]]:
+        """Name and metrics of each phase, in order."""
+        return [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in self.losses]
 
     def stages(self, city: City) -> Iterator[StageLine]:
         """Yield a line on each stage before the benchmark."""
@@ -53,21 +58,11 @@ class History:
         settings["benchmark"] = spec.model_dump(mode="json")
         return json.dumps(settings, indent=2)
 
-    def links(self) -> list[Link]:
-        """Return links to the model, its labels and its metrics."""
-        if self.card is None:
-            return []
-        paths = [f"{self.card.folder}/model.json"]
-        if self.manifest:
-            paths.append(layout.manifest(self.card.dataset))
-        paths += [layout.phase_metrics(self.card.run, phase) for phase, _ in self.curves]
-        return [Link(f"{_TO_STORE}/{quote(path)}", path) for path in paths]
-
 
 def read_history(store: Store, summary: BenchmarkSummary) -> History:
     """Return what the store knows of the model of ``summary``."""
     if summary.model is None:
-        return History(None, None, {}, ())
+        return History(None, None, {}, (), ())
     card = model_card(store, summary.model, summary.model_version)
     path = layout.manifest(card.dataset)
     manifest = store.get_json(path) if store.exists(path) else None
@@ -76,9 +71,23 @@ def read_history(store: Store, summary: BenchmarkSummary) -> History:
         for name in _phases(store, card.run)
         if (state := latest_checkpoint(store, card.run, name))
     }
-    curves = [(name, read_metrics(store, card.run, name)) for name in phases]
-    frames = [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in curves if rows]
-    return History(card, manifest, phases, frames)
+    losses = begun_phases(store, card.run, list(phases))
+    return History(card, manifest, phases, losses, _links(store, card, [name for name, _ in losses]))
+
+
+def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
+    """Return links to what there still is of the model, its labels and its training."""
+    model, labels = layout.model_dir(card.name, card.version), card.dataset
+    paths = [
+        *(f"{model}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
+        *(
+            path(labels)
+            for path in (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
+        ),
+        layout.run_losses(card.run),
+        *(layout.phase_metrics(card.run, phase) for phase in phases),
+    ]
+    return [Link(f"{_TO_STORE}/{quote(path)}", path) for path in paths if store.exists(path)]
 
 
 def _phases(store: Store, run: str) -> list[str]:

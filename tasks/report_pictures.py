@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import matplotlib.figure
@@ -17,11 +17,13 @@ from tasks import benchmark_figures
 from tasks.example_figures import Panel, solutions
 from tasks.figures import Method, method_name, png, svg, training_curves
 from tasks.paper_tables import GREEDY, HGS, SAMPLED
+from tasks.paper_values import is_papers_setting, published_distances
 from tasks.report_page import Figure
-from tasks.significance import compared_size
+from tasks.significance import PAPER_SIZE, compared_size
 from tasks.tables import paired
 from tasks.time_curves import time_curves
 from tasks.time_figures import cost_against_time
+from tasks.train_figures import Phase, loss_figure
 
 _BASE: Method = (HGS, 1)
 _Rows = Mapping[tuple[str, int, int], Mapping[str, Any]]  # with routes, by (method, n, index)
@@ -41,8 +43,8 @@ class Pictured:
         The same for tables, see `tasks.tables`.
     trained_up_to
         Most customers that the model was trained on.
-    curves
-        Name and metrics of the training's phases.
+    losses
+        Name and rows of metrics of the training's phases.
     """
 
     city: City
@@ -50,7 +52,7 @@ class Pictured:
     stored: pa.Table
     results: pd.DataFrame
     trained_up_to: int
-    curves: list[tuple[str, pd.DataFrame]]
+    losses: Sequence[Phase]
 
 
 def pictures(source: Pictured) -> Iterator[Figure]:
@@ -59,9 +61,15 @@ def pictures(source: Pictured) -> Iterator[Figure]:
     yield from _times(source)
     yield from _gaps(source)
     yield from _examples(source)
-    if source.curves:
+    if source.losses:
+        caption = (
+            "Training loss of problem tokens (left) and solution tokens (right), a row a phase, as the paper "
+            "draws it; thick lines are running means."
+        )
+        yield _picture("losses", loss_figure(source.losses), caption)
+        frames = [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in source.losses]
         caption = "Training: loss and accuracy of both token streams through the phases of the curriculum."
-        yield _picture("training", training_curves(source.curves), caption)
+        yield _picture("training", training_curves(frames), caption)
 
 
 def best_of_the_model(results: pd.DataFrame) -> Method | None:
@@ -86,9 +94,15 @@ def _distances(source: Pictured) -> Iterator[Figure]:
     n = compared_size(results, source.trained_up_to)
     for name, base in (("distances-single", _BASE), ("distances-best", (HGS, best[1]))):
         if (base != _BASE or name == "distances-single") and len(paired(results, n, base, best)[0]):
-            figure = benchmark_figures.paper_distances(results, n, base, best, unit)
+            theirs = None
+            if n == PAPER_SIZE and is_papers_setting(source.city, source.rules):
+                theirs = published_distances(base, best)
+            figure = benchmark_figures.paper_distances(results, n, base, best, unit, theirs)
+            dotted = ", dotted ones the paper's, on instances of its own" if theirs else ""
             yield _picture(
-                name, figure, f"Distances of {method_name(best)} and {method_name(base)}; lines are means."
+                name,
+                figure,
+                f"Distances of {method_name(best)} and {method_name(base)}; lines are means{dotted}.",
             )
     if len(paired(results, None, _BASE, best)[0]):
         figure = benchmark_figures.distance_distributions(results, _BASE, best, unit)

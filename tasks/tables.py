@@ -159,10 +159,17 @@ def paired(
 
 def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the costs of two blocks of results on the instances that both solved, as `paired`."""
-    keys = ["n", "index"]
-    both = one[[*keys, "cost"]].merge(other[[*keys, "cost"]], on=keys, suffixes=("", "_other"))
-    both = both.dropna().sort_values(keys)
-    return both["cost"].to_numpy(np.float64), both["cost_other"].to_numpy(np.float64)
+    keys, costs = zip(*(_solved(rows) for rows in (one, other)), strict=True)
+    _, places, places_other = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    return costs[0][places], costs[1][places_other]
+
+
+def _solved(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return a number for each instance with a cost, ascending as (n, index) do, and the costs."""
+    costs = rows["cost"].to_numpy(np.float64, na_value=np.nan)
+    there = ~np.isnan(costs)
+    instances = (rows["n"].to_numpy(np.int64) << 32) + rows["index"].to_numpy(np.int64)
+    return instances[there], costs[there]
 
 
 def blocks_of(results: pd.DataFrame) -> Blocks:

@@ -14,17 +14,27 @@ from tasks.figures import BLUE, FONT, GREEN, ORANGE, PINK, in_unit, panel_grid
 from tasks.paper_tables import AM, GREEDY, HGS, LKH3, SAMPLED
 from tasks.time_curves import SizeCurves
 
-_KNOWN = {  # colour, dash and marker; HGS and the model as in the other pictures
+_SKY, _AMBER, _WINE, _BROWN, _INK, _SLATE = "#56B4E9", "#E69F00", "#882255", "#5B3A00", "#000000", "#6B6B6B"
+_KNOWN = {  # colour, dash and marker, no two markers alike; HGS and the model as in the other pictures
     HGS: (BLUE, "-", "o"),
-    SAMPLED: (ORANGE, "-", "D"),
-    GREEDY: ("#E69F00", "--", "^"),
-    LKH3: (GREEN, "-", "s"),
+    "PyVRP": (_SKY, "-", "s"),
+    LKH3: (GREEN, "-", "p"),
     AM: (PINK, "--", "v"),
+    GREEDY: (_AMBER, "--", "^"),
+    SAMPLED: (ORANGE, "-", "D"),
+    "FM-MCVRP (BS)": (_AMBER, ":", "P"),
+    "FM-MCVRP (NS) + local search": (_WINE, "-", "X"),
+    "FM-MCVRP (NS) + re-construction": (_BROWN, "--", "*"),
+    "HGS (equal time)": (BLUE, ":", "<"),
+    "PyVRP (equal time)": (_SKY, ":", ">"),
+    "FM-MCVRP (NS) + HGS (equal time)": (_INK, "-.", "h"),
+    "FM-MCVRP (NS) + PyVRP (equal time)": (_SLATE, "-.", "d"),
 }
-_OTHERS = (("#000000", "-.", "P"), ("#56B4E9", "-", "X"), ("#8A7A00", "--", "*"), ("#555555", ":", "h"))
+_OTHERS = ((_INK, "-.", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
 _COLUMNS = 3
+_LEGEND_WIDTH = 4.1  # inches that the longest label takes
 _MARGIN = 2.0  # of the time axis beyond the first and the last answer, a factor
 
 
@@ -65,5 +75,8 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
         for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)
     ]
     if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=FONT - 1)
+        columns = max(1, int(figure.get_figwidth() // _LEGEND_WIDTH))
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=FONT - 1
+        )
     return figure

@@ -36,7 +36,12 @@ def begun_phases(store: Store, run: str, phases: Sequence[str]) -> list[Phase]:
 
 
 def loss_grid(phases: Sequence[Phase]) -> bytes:
-    """Return the training loss of each phase, and the held-out gap where measured, as PNG (Sec. 6)."""
+    """Return `loss_figure` as PNG."""
+    return png(loss_figure(phases))
+
+
+def loss_figure(phases: Sequence[Phase]) -> Figure:
+    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6)."""
     figure = Figure(figsize=(2 * _WIDTH, _HEIGHT * len(phases) + 0.4), dpi=_DPI, layout="constrained")
     axes = figure.subplots(len(phases), 2, squeeze=False)
     gaps = False
@@ -53,7 +58,7 @@ def loss_grid(phases: Sequence[Phase]) -> bytes:
     if gaps:
         handles, labels = next(a for a in figure.axes if a.get_ylabel() == _GAP).get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower right", frameon=False, fontsize=FONT - 1)
-    return png(figure)
+    return figure
 
 
 _GAP = "Held-out gap (%)"

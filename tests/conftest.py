@@ -6,10 +6,11 @@ import signal
 
 from hypothesis import settings
 
+from tests.browser import browser
 from tests.s3_proxy import proxy
 from tests.s3_server import s3, s3_bucket, s3_uri
 
-__all__ = ["proxy", "s3", "s3_bucket", "s3_uri"]
+__all__ = ["browser", "proxy", "s3", "s3_bucket", "s3_uri"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")

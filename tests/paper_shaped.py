@@ -66,7 +66,9 @@ def paper_shaped(
                     workers=48 if device == HEURISTIC else 1,
                     machine="" if failure else "48 cores of a processor of the test, 1 GPU",
                     version="1.2.3",
-                    configuration="not run" if failure else f"{method} as the test has it, fleet default, 5 s",
+                    configuration="not run"
+                    if failure
+                    else f"{method} as the test has it, fleet default, 5 s",
                     failure=failure,
                     other_cores=None if failure else 0.1,
                 )
