@@ -69,7 +69,7 @@ def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigur
 
 @dataclass(frozen=True)
 class PublishedDistances:
-    """The means of one of the paper's two pictures of distances, and the mean relative difference in percent."""
+    """Means of one of the paper's two pictures of distances, and the mean relative difference in percent."""
 
     base: float
     other: float

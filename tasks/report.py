@@ -70,6 +70,7 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
         figures=drawn,
         configuration=configuration,
         links=[*(Link(quote(name), name) for name in files), *history.links],
+        address=store.url(folder),
     )
     path = f"{folder}/report.html"
     store.put(path, render(page).encode())

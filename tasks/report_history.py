@@ -77,13 +77,10 @@ def read_history(store: Store, summary: BenchmarkSummary) -> History:
 
 def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
     """Return links to what there still is of the model, its labels and its training."""
-    model, labels = layout.model_dir(card.name, card.version), card.dataset
+    of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
     paths = [
-        *(f"{model}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
-        *(
-            path(labels)
-            for path in (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
-        ),
+        *(f"{card.folder}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
+        *(path(card.dataset) for path in of_labels),
         layout.run_losses(card.run),
         *(layout.phase_metrics(card.run, phase) for phase in phases),
     ]

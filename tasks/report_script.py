@@ -17,7 +17,10 @@ function fold(group, closed) {
 }
 
 for (const table of document.querySelectorAll("table.sortable")) {
-  const groups = [...table.tBodies].map(body => ({body, heading: body.rows[0], rows: [...body.rows].slice(1)}));
+  const groups = [...table.tBodies].map(body => {
+    const [heading, ...rows] = body.rows;
+    return {body, heading, rows};
+  });
   const heads = [...table.tHead.rows[0].cells];
   const value = (row, column) => row.cells[column].dataset.value;
   const sort = (head, column) => {

@@ -110,10 +110,10 @@ def to_latex(tests: Sequence[PairedTest]) -> str:
 def to_html(tests: Sequence[PairedTest]) -> str:
     """Return the tests as an HTML fragment: a table in a scrolling box, the notes as a list."""
     head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in heading(tests))
-    body = "".join(
-        f'<tr><th scope="row">{html.escape(name)}</th>{"".join(f"<td>{html.escape(c)}</td>" for c in values)}</tr>'
-        for name, *values in rows(tests)
-    )
+    body = ""
+    for name, *values in rows(tests):
+        cells = "".join(f"<td>{html.escape(value)}</td>" for value in values)
+        body += f'<tr><th scope="row">{html.escape(name)}</th>{cells}</tr>'
     return (
         f'<div class="scroll"><table class="tests"><caption><span>{CAPTION}</span></caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes_html(list(notes(tests)))}"

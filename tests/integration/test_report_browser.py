@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from model.problem import City
@@ -37,12 +35,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
         [],
         [],
         '{"run": "b"}',
-        [
-            Link(
-                "tables/a-name-that-is-long-and-longer-still.csv",
-                "tables/a-name-that-is-long-and-longer-still.csv",
-            )
-        ],
+        [Link("table.csv", "a-long-name-" * 12)],
+        "s3://bucket/" + "a-long-prefix-" * 12,
     )
     (folder / "report.html").write_text(render(document))
     return (folder / "report.html").as_uri()

@@ -13,9 +13,10 @@ from matplotlib.image import imread
 
 from model.instances import InstanceStream, Rules
 from model.problem import City, Solution, canonical
-from tasks import benchmark_figures
+from tasks import benchmark_figures, time_figures
 from tasks.example_figures import Panel, solutions
 from tasks.figures import png, svg, training_curves
+from tasks.paper_values import PublishedDistances, published_distances
 from tasks.time_curves import Curve, SizeCurves
 from tasks.time_figures import cost_against_time
 
@@ -92,9 +93,31 @@ def test_the_papers_picture_names_means_and_their_difference() -> None:
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
     assert axis.get_xlabel() == "Total distance (m)"
-    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    (legend,) = figure.legends
+    labels = [text.get_text() for text in legend.get_texts()]
     assert labels == ["HGS: mean 5.00", "FM-MCVRP (NS), best of 16: mean 5.10"]
     assert drawn(figure) > 0.01
+
+
+def test_the_papers_figures_stand_in_its_pictures() -> None:
+    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.1); of other numbers of samples nothing."""
+    ours = ("FM-MCVRP (NS)", 1000)
+    single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
+    assert single == PublishedDistances(35.08, 34.71, -1.05)
+    assert best == PublishedDistances(34.43, 34.71, 0.81)
+    assert published_distances(("HGS", 100), ours) is None
+    assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
+    figure = benchmark_figures.paper_distances(results((20,), 10), 20, HGS, NS, published=single)
+    assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
+
+
+def test_no_two_methods_look_alike_in_the_curves() -> None:
+    """Thirteen markers; colours that two share have different lines."""
+    looks = [*time_figures._KNOWN.values(), *time_figures._OTHERS]
+    assert len({marker for _, _, marker in looks}) == len(looks)
+    assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)
 
 
 def test_cost_against_time_has_a_panel_a_size_and_any_number_of_methods() -> None:

@@ -69,7 +69,10 @@ def test_the_page_loads_nothing() -> None:
         for tag, attributes in tags.seen
         if tag == "img"
     )
-    assert [a["href"] for tag, a in tags.seen if tag == "a"] == ["table.csv"]
+    links = [a["href"] or "" for tag, a in tags.seen if tag == "a"]
+    assert [link for link in links if not link.startswith("#")] == ["table.csv"]
+    anchors = {a.get("id") for _, a in tags.seen}
+    assert {link[1:] for link in links if link.startswith("#")} <= anchors
     assert not re.search(r"https?://|url\(|@import|<link", html)
 
 
@@ -87,4 +90,11 @@ def test_sections_without_content_are_left_out() -> None:
     """A benchmark without model has no training section and no empty heading."""
     html = render(Page("t", "l", [], [], [], [], [], "", []))
     assert parsed(html)
-    assert "<h2>" not in html
+    assert "<h2" not in html
+    assert "<nav" not in html
+
+
+def test_every_heading_cell_says_what_it_heads() -> None:
+    """For those who hear the page: a column, a row, or the rows of a size."""
+    scopes = {a.get("scope") for tag, a in parsed(render(page("harmless"))).seen if tag == "th"}
+    assert scopes == {"col", "row", "rowgroup"}

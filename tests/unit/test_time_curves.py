@@ -79,6 +79,16 @@ def test_a_curve_begins_when_every_instance_has_an_answer(store: Store) -> None:
     assert curve.marks.tolist() == [0]
 
 
+def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
+    """A search that began with 100 samples has one cost an instance, and no curve before it."""
+    begun = [
+        row("A", i, [cost], {100: seconds}) for i, (cost, seconds) in enumerate([(4.0, 5.0), (6.0, 7.0)])
+    ]
+    (size,) = curves(store, *begun)
+    (curve,) = size.curves
+    assert (curve.seconds.tolist(), curve.cost.tolist(), curve.marks.tolist()) == ([6.0], [5.0], [0])
+
+
 def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
     """A thousand samples are drawn with few points, the measured ones among them."""
     long = np.linspace(9, 5, 1000).tolist()
