@@ -19,6 +19,7 @@ from tasks.paper_values import PublishedDistances
 from tasks.tables import gaps, paired
 
 _HEADROOM = 1.25  # the axis over its highest bar, for the legend
+_BOXES_WIDTH, _LETTER_WIDTH = 6.6, 0.082  # inches: of the boxes, and of a letter of their names
 _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # of the base and of the other method
 
 
@@ -36,7 +37,7 @@ def paper_distances(
     0.81 %). The two need a solved instance in common. ``published`` stands beside ours.
     """
     costs = paired(results, n, base, other)
-    figure = Figure(figsize=(8.6, 5.0), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(8.6, 5.6 if published else 5.0), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     _histograms(axis, costs, [method_name(method) for method in (base, other)])
@@ -51,7 +52,7 @@ def paper_distances(
     axis.set_title(f"{n} customers, {len(costs[0]):,} instances\n{title}", fontsize=FONT, loc="left")
     axis.set_xlabel(f"Total distance{in_unit(unit)}")
     axis.set_ylabel("Instances")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
+    figure.legend(loc="outside lower center", ncols=1 if published else 2, frameon=False, fontsize=FONT - 1)
     return figure
 
 
@@ -103,7 +104,8 @@ def gap_boxes(results: pd.DataFrame, base: Method, others: Sequence[Method]) -> 
         theirs, reference = paired(results, None, other, base)
         if len(theirs):
             named[method_name(other)] = gaps(theirs, reference)
-    figure = Figure(figsize=(8.6, 1.5 + 0.55 * max(len(named), 1)), dpi=DPI, layout="constrained")
+    width = _BOXES_WIDTH + _LETTER_WIDTH * max(map(len, named), default=0)
+    figure = Figure(figsize=(width, 1.5 + 0.5 * max(len(named), 1)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     axis.axvline(0, color=GREY, linewidth=1)

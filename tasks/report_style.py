@@ -14,11 +14,11 @@ h2 { font-size: 1.2rem; margin: 2.6rem 0 .8rem; padding-bottom: .3rem; border-bo
 .card b { display: block; font-size: 1.7rem; line-height: 1.25; }
 .card span { display: block; }
 .card small { color: var(--soft); display: block; line-height: 1.35; }
-nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1.4rem 0 0; font-size: .93rem; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1.2rem 0 1.2rem; font-size: .93rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
 caption { text-align: left; font-weight: 600; padding: .2rem 0 .5rem; }
-caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
+caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 3rem); }
 .hint { color: var(--soft); font-size: .86rem; margin: -.4rem 0 1rem; }
 th, td { padding: .32rem .6rem; text-align: right; white-space: nowrap; vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
@@ -61,7 +61,8 @@ ul.files { columns: 2; column-gap: 2rem; padding-left: 1.1rem; overflow-wrap: an
   .cards { grid-template-columns: 1fr 1fr; } .card { padding: .5rem .6rem; }
   th, td { padding: .32rem .45rem; } figure img { min-width: 560px; }
   .sortable thead th:first-child, .sortable tbody th[scope=row] { position: sticky; left: 0;
-    background: #fff; min-width: 8.2rem; max-width: 8.2rem; box-shadow: 1px 0 var(--line); } }
+    background: #fff; min-width: 8.2rem; max-width: 8.2rem; box-shadow: 1px 0 var(--line); }
+  .sortable tr > :last-child { min-width: 13rem; } }
 @media print { @page { size: A4 landscape; margin: 1.2cm; }
   body { max-width: none; padding: 0; font-size: 11px; } .scroll { overflow: visible; }
   .closed tr:not(.size) { display: table-row; } tr, figure { break-inside: avoid; }

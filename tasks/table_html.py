@@ -52,8 +52,13 @@ def _group(table: Table, n: int, lines: Sequence[tuple[Line, Start]]) -> str:
 def _row(row: Sequence[Cell], start: Start) -> str:
     kind = f' class="{start.value}"' if start in (Start.GROUP, Start.BEYOND) else ""
     method, *figures = row
-    name = f'<th scope="row"{_value(method)}>{escape(method.text)}</th>'
+    name = f'<th scope="row"{_value(method)}>{_together(escape(method.text))}</th>'
     return f"<tr{kind}>{name}{''.join(map(_cell, figures))}</tr>"
+
+
+def _together(text: str) -> str:
+    """Return ``text`` with a number of samples that no line breaks apart."""
+    return text.replace("s = ", "s\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def _cell(cell: Cell) -> str:

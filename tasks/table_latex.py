@@ -53,8 +53,8 @@ def to_latex(table: Table) -> str:
         "    \\midrule",
     ]
     columns = (
-        f"@{{}}r>{{\\raggedright}}p{{4.6cm}}{'r' if table.has_wins else ''}rrrrr"
-        ">{\\raggedright\\arraybackslash}p{2.6cm}@{}"
+        f"@{{}}r>{{\\raggedright}}p{{5.2cm}}{'r' if table.has_wins else ''}rrrrr"
+        ">{\\raggedright\\arraybackslash}p{3.2cm}@{}"
     )
     text = [
         PACKAGES,
@@ -95,7 +95,7 @@ def _rows(row: Sequence[Cell], line: Line, start: Start, first: int, end: str) -
     """Return our figures and, where there are any, the paper's; ``end`` allows a page to end there or not."""
     ours = [_figure(cell.text) for cell in row]
     ours[0] = ours[0] if start is Start.SIZE else ""
-    ours[1], ours[-1] = latex_escape(row[1].text), latex_escape(row[-1].text)
+    ours[1], ours[-1] = (latex_escape(cell.text).replace("s = ", "s~=~") for cell in (row[1], row[-1]))
     if row[first + 1].text == BASELINE:
         ours[first + 1 : first + 3] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
     if line.published is None:

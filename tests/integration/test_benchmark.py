@@ -293,7 +293,9 @@ def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> Non
     for picture in pictures:
         assert f'id="{picture}"' in page
     links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("..")]
-    assert len(links) == 2 + 2 * len(pictures) + 3 * 6  # results, summary; PNG and SVG; six tables
+    links = [link for link in links if not link.startswith("#")]
+    # results, summary, configuration; PNG and SVG; six tables
+    assert len(links) == 3 + 2 * len(pictures) + 3 * 6
     for link in links:
         assert finished.exists(f"benchmarks/b/{link}")
 
