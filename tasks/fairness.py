@@ -51,8 +51,11 @@ def _seeds(block: pd.DataFrame) -> str:
 
 
 def _cores(device: str) -> int:
-    """Return the processor cores that ``device`` names, "2 CPU cores"; the host of a GPU needs one."""
-    found = re.search(r"(\d+) CPU core", device)
+    """Return the cores that worked all the time, of "2 CPU cores"; the host of a GPU needs one.
+
+    Where one thing ran after another ("2 CPU cores, then 1 CPU core"), that is not known: 1.
+    """
+    found = re.fullmatch(r"(\d+) CPU cores?", device)
     return int(found[1]) if found else 1
 
 

@@ -25,7 +25,7 @@ METHODS = {  # samples, cost relative to the best known, seconds of a sample of 
     "FM-MCVRP (GS)": (_ONE, 1.05, 0.02, GPU),
     "FM-MCVRP (NS)": (_ALL, 1.06, 0.0004, GPU),
     "FM-MCVRP (BS)": (_LAST, 1.045, 0.0004, GPU),
-    "FM-MCVRP (NS) + local search": (_ALL, 1.03, 0.0009, f"{GPU} + 1 CPU core"),
+    "FM-MCVRP (NS) + local search": (_ALL, 1.03, 0.0009, f"{GPU}, then 1 CPU core"),
     "FM-MCVRP (NS) + re-construction": (_LAST, 1.01, 0.0009, GPU),
     "HGS (equal time)": (_ONE, 1.005, 5.0, HEURISTIC),
     "PyVRP (equal time)": (_ONE, 1.012, 5.0, HEURISTIC),
