@@ -159,9 +159,9 @@ def paired(
 
 def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the costs of two blocks of results on the instances that both solved, as `paired`."""
-    keys, costs = zip(*(_solved(rows) for rows in (one, other)), strict=True)
-    _, places, places_other = np.intersect1d(*keys, assume_unique=True, return_indices=True)
-    return costs[0][places], costs[1][places_other]
+    (keys, costs), (other_keys, other_costs) = _solved(one), _solved(other)
+    _, places, other_places = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
+    return costs[places], other_costs[other_places]
 
 
 def _solved(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
