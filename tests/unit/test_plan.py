@@ -139,9 +139,9 @@ def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
 
     assert plan("hgs-equal").core_hours == pytest.approx(5200 * 5 / 3600)
     assert plan("fm-hgs") == plan("hgs-equal") == plan("pyvrp-equal") == plan("fm-pyvrp")
-    assert plan("hgs").core_hours == pytest.approx(5200 * 5 * 1000 / 3600)
+    assert plan("hgs").core_hours == pytest.approx(5200 * 5 * 1000 / 3600, rel=1e-3)
     assert plan("fm-gs").core_hours == plan("fm-rrc").core_hours == 0
     greedy, beam, sampled, again = (plan(m).seconds for m in ("fm-gs", "fm-bs", "fm-ns", "fm-rrc"))
     assert greedy < beam < sampled
     assert sampled == plan("fm-ls").seconds
-    assert 1.2 < again / sampled < 1.4  # 1000 samples and 20 rounds of 16, for 1 + 100 + 1000
+    assert again / sampled == pytest.approx((1000 + 20 * 16) / (1 + 100 + 1000), rel=1e-3)
