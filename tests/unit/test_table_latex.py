@@ -15,7 +15,7 @@ from storage.store import Store
 from tasks.benchmark_summary import benchmark_table, results_frame
 from tasks.paper_tables import paper_tables
 from tasks.significance import paper_tests
-from tasks.significance_formats import to_latex as tests_to_latex
+from tasks.significance_formats import to_latex as significance_to_latex
 from tasks.table_latex import latex_escape, to_latex
 from tests.paper_shaped import paper_shaped
 
@@ -43,7 +43,7 @@ def test_every_table_compiles_and_is_as_wide_as_the_text(tmp_path: Path) -> None
     results = results_frame(store, "b")
     tables = (benchmark_table(results, None), *paper_tables(results, is_papers_setting=True))
     tests = paper_tests(results, n=400, samples=1000, is_papers_setting=True)
-    parts = [to_latex(table) for table in tables] + [tests_to_latex(tests)]
+    parts = [to_latex(table) for table in tables] + [significance_to_latex(tests)]
     (tmp_path / "all.tex").write_text(_DOCUMENT % "\\clearpage\n".join(parts))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     for _ in range(2):  # longtable learns its widths
