@@ -33,6 +33,7 @@ _KNOWN = {  # colour, dash and marker, no two markers alike; HGS and the model a
 _OTHERS = ((_INK, "-.", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
+_COARSE, _CROWDED = (1e-3, 0.1, 10, 600, 36_000), 1e4  # the ticks of an axis that spans more than so much
 _COLUMNS = 3
 _LEGEND_WIDTH = 4.1  # inches that the longest label takes
 _MARGIN = 2.0  # of the time axis beyond the first and the last answer, a factor
@@ -59,10 +60,11 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
             axis.step(seconds, cost, where="post", **line)
             x, y = curve.seconds[curve.marks], curve.cost[curve.marks]
             axis.plot(
-                x, y, linestyle="none", marker=marker, color=colour, markersize=7, markeredgecolor="white"
+                x, y, linestyle="none", marker=marker, color=colour, markersize=9, markeredgecolor="white"
             )
         axis.set_xscale("log")
-        axis.set_xticks(list(_TICKS), list(_TICKS.values()))
+        ticks = _TICKS if last < _CROWDED * first else {t: _TICKS[t] for t in _COARSE}
+        axis.set_xticks(list(ticks), list(ticks.values()))
         axis.set_xlim(first, last)
         axis.xaxis.set_minor_locator(NullLocator())
         axis.yaxis.set_major_locator(MaxNLocator(5))
