@@ -62,6 +62,7 @@ ul.files { columns: 2; column-gap: 2rem; padding-left: 1.1rem; overflow-wrap: an
   th, td { padding: .32rem .45rem; } figure img { min-width: 560px; }
   .sortable thead th:first-child, .sortable tbody th[scope=row] { position: sticky; left: 0;
     background: #fff; min-width: 8.2rem; max-width: 8.2rem; box-shadow: 1px 0 var(--line); }
+  .sortable thead th:first-child { box-shadow: 1px 0 var(--line), inset 0 -2px var(--ink); }
   .sortable tr > :last-child { min-width: 13rem; } }
 @media print { @page { size: A4 landscape; margin: 1.2cm; }
   body { max-width: none; padding: 0; font-size: 11px; } .scroll { overflow: visible; }
