@@ -67,7 +67,8 @@ ul.files { columns: 2; column-gap: 2rem; padding-left: 1.1rem; overflow-wrap: an
 @media print { @page { size: A4 landscape; margin: 1.2cm; }
   body { max-width: none; padding: 0; font-size: 11px; } .scroll { overflow: visible; }
   .closed tr:not(.size) { display: table-row; } tr, figure { break-inside: avoid; }
-  thead { display: table-header-group; } button.all, .hint, nav { display: none; }
+  thead { display: table-header-group; break-inside: avoid; } table { font-size: 10px; }
+  button.all, .hint, nav { display: none; }
   th button::after, tr.size button::before { content: none !important; }
   details.conditions::details-content { content-visibility: visible; } }
 """
