@@ -30,7 +30,7 @@ _KNOWN = {  # colour, dash and marker, no two markers alike; HGS and the model a
     "FM-MCVRP (NS) + HGS (equal time)": (_INK, "-.", "h"),
     "FM-MCVRP (NS) + PyVRP (equal time)": (_SLATE, "-.", "d"),
 }
-_OTHERS = ((_INK, "-.", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
+_OTHERS = ((_INK, ":", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
 _COARSE, _CROWDED = (1e-3, 0.1, 10, 600, 36_000), 1e4  # the ticks of an axis that spans more than so much
