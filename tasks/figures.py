@@ -23,6 +23,7 @@ from matplotlib.ticker import PercentFormatter
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
 DPI = 150
+_LEAST_WIDTH = 8.4  # inches: a legend of all methods has to fit
 FONT = 12
 
 Method = tuple[str, int]  # its label and its number of samples
@@ -94,10 +95,11 @@ def in_unit(unit: str) -> str:
 
 
 def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of ``count`` styled axes, each ``width`` by ``height`` inches, and the axes."""
+    """Return a figure of ``count`` styled axes, each at least ``width`` by ``height`` inches, and them."""
     columns = min(count, columns)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(width * columns, height * rows), dpi=DPI, layout="constrained")
+    size = max(width * columns, _LEAST_WIDTH), height * rows
+    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
     axes = [figure.add_subplot(rows, columns, k + 1) for k in range(count)]
     for axis in axes:
         style(axis)

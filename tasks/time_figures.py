@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
@@ -35,7 +36,7 @@ _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
 _COARSE, _CROWDED = (1e-3, 0.1, 10, 600, 36_000), 1e4  # the ticks of an axis that spans more than so much
 _COLUMNS = 3
-_LEGEND_WIDTH = 4.1  # inches that the longest label takes
+_LEGEND_WIDTH, _LEGEND_LINE = 4.1, 0.25  # inches that the longest label takes, and a line of labels
 _MARGIN = 2.0  # of the time axis beyond the first and the last answer, a factor
 
 
@@ -78,6 +79,7 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
     ]
     if handles:
         columns = max(1, int(figure.get_figwidth() // _LEGEND_WIDTH))
+        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * math.ceil(len(handles) / columns))
         figure.legend(
             handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=FONT - 1
         )
