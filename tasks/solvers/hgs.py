@@ -91,6 +91,8 @@ class HGS:
         SolverFailed
             If it ends without an answer.
         """
+        if instance.n == 1:  # HGS-CVRP's crossover looks for a second customer, for ever
+            return Solution.of([instance.ids.tolist()])
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
         fitting = [start.routes for start in starts if len(start.routes) <= self._vehicles(instance)]
         options = {

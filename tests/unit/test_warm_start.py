@@ -135,6 +135,14 @@ def test_hgs_with_one_iteration_keeps_its_best_start(seed: int) -> None:
     assert cost(CITY, found) <= cost(CITY, good) + 1e-9
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("solver", [HGS(time_limit=0.01), HGS(iterations=5), PyVRP(time_limit=0.01)])
+def test_one_customer_is_a_route_of_its_own(solver: HGS | PyVRP) -> None:
+    """HGS-CVRP itself never ends on a single customer: with whom should it swap places."""
+    instance = STREAM(1, 0)
+    assert solver.search(CITY, instance, 1).routes == ((int(instance.ids[0]),),)
+
+
 def test_a_start_with_too_many_routes_is_left_out() -> None:
     """A sample may use more vehicles than the fleet has; HGS would refuse it."""
     instance = STREAM(20, 0)
