@@ -75,7 +75,7 @@ def decode(
     model
         In evaluation mode, on the device and in the precision that decoding runs in.
     city
-        The city that the model was trained on.
+        The city that the model was trained on, or one that extends it.
     samples
         Paths of each instance; of a beam, its most probable ones in descending order, the most
         probable again where there are fewer paths.
@@ -94,7 +94,7 @@ def decode(
     Raises
     ------
     McvrpError
-        If the network has other classes than the city has nodes, an instance is another city's or
+        If the network has fewer classes than the city has nodes, an instance is another city's or
         names a customer that is none, or more samples are asked than greedy decoding or a beam has.
     """
     _check(model, city, instances, strategy, samples, rotations, max_batch)
@@ -240,7 +240,7 @@ def _check(
     rotations: int,
     max_batch: int | None,
 ) -> None:
-    if model.config.classes != city.customers + 1:
+    if model.config.classes < city.customers + 1:
         raise McvrpError(
             f"the model knows {model.config.classes} nodes, the city has {city.customers + 1}: "
             "decode with the city that it was trained on"

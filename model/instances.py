@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import McvrpError
-from model.problem import City, Instance, capacity_range, philox_key, philox_uniforms
+from model.problem import PAPERS_DEMAND, City, Instance, capacity_range, philox_key, philox_uniforms
+
+Range = tuple[int, int]  # smallest and largest, both included
 
 Split = Literal["train", "valid", "test"]
 
@@ -31,8 +33,15 @@ class Rules:
         paper's table, which depends on the number of customers.
     """
 
-    demand: tuple[int, int] = (1, 9)
-    capacity: tuple[int, int] | None = None
+    demand: Range = PAPERS_DEMAND
+    capacity: Range | None = None
+
+    @classmethod
+    def of(cls, city: City | None, demand: Range | None, capacity: Range | None) -> Rules:
+        """Return the rules of orders in ``city``: what is given, else the city's own, else the paper's."""
+        if city is not None:
+            demand, capacity = demand or city.demand, capacity or city.capacity
+        return cls(demand or PAPERS_DEMAND, capacity)
 
     def capacity_range(self, n: int) -> tuple[int, int]:
         """Return the smallest and the largest capacity for ``n`` customers.

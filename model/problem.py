@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,10 @@ from model.errors import McvrpError
 
 DEPOT = 0
 COST_TOLERANCE = 1e-9  # two float64 sums of the same legs in another order agree to this
+PAPERS_DEMAND = (1, 9)  # smallest and largest demand of a customer (Sec. 5.1)
+# How far addresses that come later may leave the frame: as far as training with rotation turns the
+# corners of a square out of it, (sqrt(2) - 1) / 2, so that the network has seen such coordinates.
+MARGIN = 0.21
 
 # Table 1 of the paper: customers from, to (inclusive), capacity from, to (inclusive).
 CAPACITY_TABLE = (
@@ -61,6 +65,20 @@ class City:
         The frame that the model sees: ``(xy - origin) / scale`` lies in the unit square.
     unit
         What a cost of 1 means: "unit" for a synthetic city, "m" for metres.
+    extends
+        Numbers of customers of the cities that this one extends, the oldest first: each of them is
+        the first so many customers of this city, in the same frame, at the same costs.
+    spare
+        Output classes that a network has beyond the nodes there are, for addresses that come later.
+    demand, capacity
+        The city's own ranges, both ends included; None where it has none.
+
+    Notes
+    -----
+    What a network has learnt of a node depends on that node's features, so these must not change
+    when the city is extended: the frame stays, and kappa (the distance to the depot over the
+    city's largest) keeps the scale of the oldest city, `reach`. An address that comes later may lie
+    outside the frame by `MARGIN` of its side, and have a kappa above 1.
 
     Raises
     ------
@@ -74,6 +92,10 @@ class City:
     origin: tuple[float, float] = (0.0, 0.0)
     scale: float = 1.0
     unit: str = "unit"
+    extends: tuple[int, ...] = ()
+    spare: int = 0
+    demand: tuple[int, int] | None = None
+    capacity: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         xy = _frozen(self.xy, np.float64)
@@ -85,8 +107,15 @@ class City:
             raise McvrpError(f"node {row} of the city has no finite coordinates: {xy[row].tolist()}")
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
+        if self.spare < 0:
+            raise McvrpError(f"a city cannot have {self.spare} spare classes")
+        steps = (0, *self.extends, self.customers)
+        if any(before >= after for before, after in zip(steps, steps[1:], strict=False)):
+            raise McvrpError(f"a city of {self.customers} customers cannot extend cities of {self.extends}")
+        bound = np.full((len(xy), 1), 1e-12)
+        bound[self.founders + 1 :] += MARGIN
         unit_xy = self.unit_xy
-        outside = np.flatnonzero(((unit_xy < -1e-12) | (unit_xy > 1 + 1e-12)).any(axis=1))
+        outside = np.flatnonzero(((unit_xy < -bound) | (unit_xy > 1 + bound)).any(axis=1))
         if len(outside):
             raise McvrpError(
                 f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
@@ -115,15 +144,51 @@ class City:
         """The number m of customers."""
         return len(self.xy) - 1
 
+    @property
+    def classes(self) -> int:
+        """The output classes of a network for this city: its nodes, and the spare ones."""
+        return len(self.xy) + self.spare
+
+    @property
+    def founders(self) -> int:
+        """The number of customers of the oldest city, which made the frame."""
+        return self.extends[0] if self.extends else self.customers
+
+    @cached_property
+    def reach(self) -> float:
+        """The distance from the depot, in the model's frame, at which kappa is 1: the oldest city's largest."""
+        delta = self.unit_xy[: self.founders + 1] - self.unit_xy[DEPOT]
+        return float(np.hypot(delta[:, 0], delta[:, 1]).max())
+
+    def ancestor(self, k: int) -> City:
+        """Return the ``k``-th of the cities that this one extends, the oldest is number 0."""
+        nodes, spare = self.extends[k] + 1, self.classes - self.extends[k] - 1
+        matrix = None if self.matrix is None else self.matrix[:nodes, :nodes]
+        return replace(self, xy=self.xy[:nodes], matrix=matrix, extends=self.extends[:k], spare=spare)
+
+    @cached_property
+    def ancestors(self) -> tuple[str, ...]:
+        """The ids of the cities that this one extends, the oldest first, from this city's own content."""
+        return tuple(self.ancestor(k).city_id for k in range(len(self.extends)))
+
+    def takes(self, city_id: str) -> bool:
+        """Return whether what was made for city ``city_id`` holds here: it is this one, or one that it extends."""
+        return city_id == self.city_id or city_id in self.ancestors
+
     @cached_property
     def city_id(self) -> str:
-        """Content hash: equal for equal coordinates, frame, unit and matrix on any machine."""
+        """Content hash: equal for equal coordinates, frame, unit and matrix on any machine.
+
+        The cities that it extends count, as they decide kappa; spare classes and ranges do not.
+        """
         digest = hashlib.sha256(b"mcvrp-city-1")
         digest.update(self.xy.astype("<f8").tobytes())
         digest.update(np.array([*self.origin, self.scale], dtype="<f8").tobytes())
         digest.update(self.unit.encode())
         if self.matrix is not None:
             digest.update(b"matrix" + self.matrix.astype("<f8").tobytes())
+        if self.extends:
+            digest.update(b"extends" + np.array(self.extends, dtype="<u8").tobytes())
         return digest.hexdigest()[:16]
 
     @cached_property
@@ -133,7 +198,7 @@ class City:
 
     @property
     def unit_xy(self) -> NDArray[np.float64]:
-        """Coordinates in the frame of the model, ``(m + 1, 2)`` in [0, 1]."""
+        """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for addresses that came later."""
         return (self.xy - np.asarray(self.origin)) / self.scale
 
     @cached_property

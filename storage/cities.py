@@ -1,8 +1,10 @@
-"""Cities in the store: coordinates and costs as Parquet, the rest as a card that is written last."""
+"""Cities in the store: coordinates, names and costs as Parquet, the rest as a card that is written last."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,28 +13,61 @@ import pyarrow.parquet as pq
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
+from storage.addresses import UNKNOWN as UNKNOWN
+from storage.addresses import Addresses as Addresses
 from storage.store import Store
 from storage.store_errors import SPOILT
 
-CITY_SCHEMA_VERSION = 1
+CITY_SCHEMA_VERSION = 2
+
+Origin = Literal["synthetic", "imported"]
 
 
-def save_city(store: Store, name: str, city: City) -> None:
-    """Write ``city`` under ``name``, over what was there."""
-    store.put(layout.city_path(name), _parquet(pa.table({"x": city.xy[:, 0], "y": city.xy[:, 1]})))
+@dataclass(frozen=True)
+class StoredCity:
+    """A city with the names of its addresses, as the store has it under ``name``."""
+
+    name: str
+    city: City
+    addresses: Addresses
+    source: Origin
+
+
+def save_city(store: Store, name: str, city: City, addresses: Addresses | None = None) -> None:
+    """Write ``city`` under ``name``, over what was there.
+
+    Parameters
+    ----------
+    addresses
+        What people call its nodes; None of a synthetic city, whose nodes are called by their number.
+    """
+    columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
+    if addresses is not None:
+        columns["id"] = pa.array(addresses.ids, pa.string())
+        if addresses.lonlat is not None:
+            columns |= {"lon": addresses.lonlat[:, 0], "lat": addresses.lonlat[:, 1]}
+    store.put(layout.city_path(name), _parquet(pa.table(columns)))
     if city.matrix is not None:
         rows = pa.FixedSizeListArray.from_arrays(pa.array(city.matrix.ravel()), len(city.matrix))
         store.put(layout.city_matrix(name), _parquet(pa.table({"costs": rows})))
+    source: Origin = "synthetic" if addresses is None else "imported"
     store.put_json(
         layout.city_card(name),
         {
             "schema_version": CITY_SCHEMA_VERSION,
             "city_id": city.city_id,
+            "source": source,
             "customers": city.customers,
+            "classes": city.classes,
+            "demand": city.demand,
+            "capacity": city.capacity,
             "origin": list(city.origin),
             "scale": city.scale,
             "unit": city.unit,
             "matrix": city.matrix is not None,
+            "projection": addresses.projection if addresses else None,
+            "parent": city.ancestors[-1] if city.extends else None,
+            "extends": list(city.extends),
         },
     )
 
@@ -48,46 +83,107 @@ def load_city(store: Store, name: str) -> City:
     Raises
     ------
     McvrpError
-        If there is none, or its bytes are not the ones that were written.
+        If there is none, a newer program wrote it, or its bytes are not the ones that were written.
     """
+    return stored_city(store, name).city
+
+
+def load_addresses(store: Store, name: str) -> Addresses:
+    """Return what people call the nodes of the city ``name``; errors as in `load_city`."""
+    return stored_city(store, name).addresses
+
+
+def stored_city(store: Store, name: str) -> StoredCity:
+    """Return the city ``name`` with its addresses; errors as in `load_city`."""
     if not has_city(store, name):
-        raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create")
+        raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create, or mcvrp city import")
     card = store.get_json(layout.city_card(name))
-    path = layout.city_path(name)
+    path = layout.city_card(name)
     try:
+        if card["schema_version"] > CITY_SCHEMA_VERSION:
+            raise McvrpError(
+                f"{store.url(path)} has schema version {card['schema_version']}, this program reads up to "
+                f"{CITY_SCHEMA_VERSION}: use the version of mcvrp that wrote it, or a newer one"
+            )
+        path = layout.city_path(name)
         table = pq.read_table(io.BytesIO(store.get(path)))
         xy = np.column_stack([table["x"].to_numpy(), table["y"].to_numpy()])
+        addresses = _addresses(table, card)
         matrix = None
         if card["matrix"]:
             path = layout.city_matrix(name)
             costs = pq.read_table(io.BytesIO(store.get(path)))["costs"].combine_chunks()
             matrix = costs.flatten().to_numpy().reshape(len(xy), len(xy))
-        origin = (float(card["origin"][0]), float(card["origin"][1]))
-        city = City(xy, matrix, origin, card["scale"], card["unit"])
+        city = City(
+            xy,
+            matrix,
+            (float(card["origin"][0]), float(card["origin"][1])),
+            card["scale"],
+            card["unit"],
+            extends=tuple(card.get("extends", ())),
+            spare=card.get("classes", len(xy)) - len(xy),
+            demand=_range(card.get("demand")),
+            capacity=_range(card.get("capacity")),
+        )
         expected = card["city_id"]
-    except (*SPOILT, KeyError, TypeError) as error:
+    except (*SPOILT, KeyError, TypeError, IndexError) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): create it again") from error
     if city.city_id != expected:
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, its card names {expected}: create it again"
         )
-    return city
+    return StoredCity(name, city, addresses, card.get("source", "synthetic"))
 
 
 def find_city(store: Store, city_id: str) -> City:
     """Return the city with the content hash ``city_id``, whatever its name.
+
+    Where it is gone, but a city is there that extends it, it comes from there.
 
     Raises
     ------
     McvrpError
         If there is none.
     """
-    for path in store.list("cities"):
-        if path.endswith("/city.json") and f'"{city_id}"'.encode() in store.get(path):
-            return load_city(store, path.split("/")[1])
+    cards = _cards(store)
+    for name, card in cards:
+        if card.get("city_id") == city_id:
+            return load_city(store, name)
+    for name, card in cards:
+        if card.get("extends"):
+            city = load_city(store, name)
+            if city_id in city.ancestors:
+                return city.ancestor(city.ancestors.index(city_id))
     raise McvrpError(
-        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create), or copy it"
+        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create or "
+        "import), or copy it"
     )
+
+
+def _cards(store: Store) -> list[tuple[str, dict[str, Any]]]:
+    """Return the names and cards of all cities; a card that cannot be read is somebody else's matter."""
+    found = []
+    for name in store.folders("cities"):
+        try:
+            card = store.get_json(layout.city_card(name))
+        except McvrpError:
+            continue
+        if isinstance(card, dict):
+            found.append((name, card))
+    return found
+
+
+def _addresses(table: pa.Table, card: dict[str, Any]) -> Addresses:
+    if "id" not in table.column_names:
+        return Addresses.numbered(table.num_rows - 1)
+    lonlat = None
+    if "lon" in table.column_names:
+        lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    return Addresses(tuple(table["id"].to_pylist()), lonlat, card.get("projection"))
+
+
+def _range(values: Any) -> tuple[int, int] | None:
+    return None if values is None else (int(values[0]), int(values[1]))
 
 
 def _parquet(table: pa.Table) -> bytes:

@@ -45,6 +45,21 @@ def city_matrix(name: str) -> str:
     return f"cities/{checked_name('city', name)}/matrix.parquet"
 
 
+def city_dir(name: str) -> str:
+    """Everything of the city ``name``."""
+    return f"cities/{checked_name('city', name)}"
+
+
+def city_readme(name: str) -> str:
+    """The city's description for people."""
+    return f"{city_dir(name)}/README.md"
+
+
+def city_map(name: str) -> str:
+    """The picture of its addresses."""
+    return f"{city_dir(name)}/map.png"
+
+
 # Labels
 
 

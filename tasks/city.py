@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from dataclasses import dataclass
 
 from model.errors import McvrpError
 from model.problem import City
-from storage.cities import has_city, load_city, save_city
-from storage.layout import NAME_PATTERN
+from storage import layout
+from storage.addresses import Addresses
+from storage.cities import StoredCity, has_city, save_city, stored_city
 from storage.store import Store
+from tasks.city_spec import AddressFile as AddressFile
+from tasks.city_spec import CitySpec as CitySpec
 
 
-class CitySpec(BaseModel):
-    """A synthetic city, uniform on the unit square with the depot at its centre (Sec. 5.1)."""
+@dataclass(frozen=True)
+class PlannedCity:
+    """A city as a spec describes it, and what there is to say about it.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    ``addresses`` is None for a synthetic city; ``there`` is whether the store has it.
+    """
 
-    name: str = Field("city", pattern=NAME_PATTERN, description="Name of the city in the store")
-    customers: int = Field(10_000, ge=1, le=1_000_000, description="Number of customers")
-    seed: int = Field(1, ge=0, description="Names the city: another seed places other customers")
+    city: City
+    addresses: Addresses | None
+    notes: tuple[str, ...]
+    there: bool
 
 
 def planned_city(store: Store, spec: CitySpec) -> City:
@@ -27,26 +33,77 @@ def planned_city(store: Store, spec: CitySpec) -> City:
     Raises
     ------
     McvrpError
-        If another city has its name.
+        If another city has its name, it was to be imported before and is not there, or something is
+        wrong with its file.
     """
-    city = City.uniform(spec.customers, spec.seed)
-    if has_city(store, spec.name):
-        there = load_city(store, spec.name)
-        if there.city_id != city.city_id:
+    return plan_city(store, spec).city
+
+
+def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
+    """Return the city that ``spec`` describes; errors as in `planned_city`."""
+    there = stored_city(store, spec.name) if has_city(store, spec.name) else None
+    if spec.source == "imported" and spec.addresses is None:
+        if there is None:
             raise McvrpError(
-                f"{store.url()} has another city named {spec.name!r} ({there.customers} customers, id "
-                f"{there.city_id}; asked for {city.customers}, seed {spec.seed}, id {city.city_id}): "
-                "give this one another name"
+                f"there is no city {spec.name!r} in {store.url()}: run mcvrp city import FILE --name {spec.name}"
             )
-    return city
+        return PlannedCity(there.city, _names(there), (), True)
+    if spec.addresses is None:
+        asked = PlannedCity(City.uniform(spec.customers, spec.seed), None, (), there is not None)
+        words = f"asked for {spec.customers}, seed {spec.seed}"
+    else:
+        asked = _from_file(store, spec.addresses, there is not None)
+        words = f"{spec.addresses.file} has {asked.city.customers}"
+    if there:
+        _check_same(store, there, asked, words)
+    return asked
 
 
-def make_city(store: Store, spec: CitySpec) -> City:
-    """Return the city that ``spec`` describes, written to ``store`` unless it is there.
+def make_city(store: Store, spec: CitySpec) -> PlannedCity:
+    """Return the city that ``spec`` describes, written to ``store`` with its card unless it is there.
 
     Raises as `planned_city` does.
     """
-    city = planned_city(store, spec)
-    if not has_city(store, spec.name):
-        save_city(store, spec.name, city)
-    return city
+    planned = plan_city(store, spec)
+    if not planned.there or not store.exists(layout.city_readme(spec.name)):
+        from tasks.city_card import write_city_card  # here: matplotlib takes its time to import
+
+        write_city_card(store, spec.name, planned.city, planned.addresses)
+    if not planned.there:
+        save_city(store, spec.name, planned.city, planned.addresses)
+    return planned
+
+
+def _from_file(store: Store, spec: AddressFile, there: bool) -> PlannedCity:
+    from tasks.city_import import extend_city, import_city
+
+    made = (
+        extend_city(store, stored_city(store, spec.extends), spec)
+        if spec.extends
+        else import_city(store, spec)
+    )
+    return PlannedCity(made.city, made.addresses, made.notes, there)
+
+
+def _names(there: StoredCity) -> Addresses | None:
+    return None if there.source == "synthetic" else there.addresses
+
+
+def _check_same(store: Store, there: StoredCity, asked: PlannedCity, words: str) -> None:
+    old, new = there.city, asked.city
+    if old.city_id != new.city_id:
+        hint = ", or say city.source = imported for the one that is there" * (
+            there.source == "imported" and asked.addresses is None
+        )
+        raise McvrpError(
+            f"{store.url()} has another city named {there.name!r} ({old.customers} customers, id "
+            f"{old.city_id}; {words}, id {new.city_id}): give this one another name{hint}"
+        )
+    differing = [name for name in ("demand", "capacity", "classes") if getattr(old, name) != getattr(new, name)]
+    if asked.addresses is not None and asked.addresses.ids != there.addresses.ids:
+        differing.append("ids")
+    if differing:
+        raise McvrpError(
+            f"{store.url()} has city {there.name!r} of the same addresses with other {' and '.join(differing)}: "
+            "give this one another name"
+        )
