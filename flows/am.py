@@ -37,7 +37,7 @@ def am(city: str, am: AmSpec, store: str | None = None) -> AmSummary:
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there, began = open_store(store), time.monotonic()
-    spec = am.filled(city, am.sizes or (), am.rules)
+    spec = am.filled(city, am.sizes or ())
     check_am(there, load_city(there, city), spec)
     cards = tuple(train_attention_model(there, city, spec, n) for n in spec.sizes or ())
     summary = AmSummary(spec.model or city, cards, time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""The card of a dataset as Prefect shows it: the same Markdown, its pictures inside."""
+"""The cards of datasets and cities as Prefect shows them: the same Markdown, their pictures inside."""
 
 from __future__ import annotations
 
@@ -31,3 +31,12 @@ def card_markdown(store: Store, dataset: str) -> str:
 
     text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text)
     return f"{text.strip()}\n\nThe dataset: {store.url(folder)}"
+
+
+def city_markdown(store: Store, name: str) -> str:
+    """Return the map of the city ``name`` and where it lies; its figures are shown beside."""
+    path = layout.city_map(name)
+    if not store.exists(path):
+        return ""
+    shown = picture("Map of the addresses", store.get(path), store.url(path))
+    return f"{shown}\n\nThe city: {store.url(layout.city_dir(name))}"

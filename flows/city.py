@@ -1,14 +1,16 @@
-"""Flow `city`: the addresses to serve, made once."""
+"""Flow `city`: the addresses to serve, made or imported once."""
 
 from __future__ import annotations
 
 from prefect import flow, task
 
 from flows.artifacts import show_figures
+from flows.card import city_markdown
 from flows.stages import clock, flow_options, open_store, task_options
 from flows.summary import CitySummary, city_figures
 from storage.store import Store
 from tasks.city import CitySpec, make_city
+from tasks.city_card import city_facts
 
 
 @task(name="make city", task_run_name="make city {spec.name}", **task_options())
@@ -16,19 +18,21 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     """Make the city of ``spec``, or check that it is the one in the store."""
     with clock() as measured:
         made = make_city(store, spec)
-    summary = CitySummary(spec.name, made.city_id, made.customers, measured.seconds)
-    show_figures("city", f"City {spec.name}", city_figures(summary))
+    city = made.city
+    facts = city_facts(city, made.addresses)
+    summary = CitySummary(spec.name, city.city_id, city.customers, measured.seconds, facts, made.notes)
+    show_figures("city", f"City {spec.name}", city_figures(summary), city_markdown(store, spec.name))
     return summary
 
 
-@flow(name="city", flow_run_name="city {city.name}, {city.customers} customers", **flow_options())
+@flow(name="city", flow_run_name="city {city.title}", **flow_options())
 def city(city: CitySpec, store: str | None = None) -> CitySummary:
-    """Make a synthetic city, uniform on the unit square.
+    """Make a synthetic city, import one from a file of addresses, or extend one that is there.
 
     Parameters
     ----------
     city
-        Name, number of customers, seed.
+        Name and source; customers and seed of a synthetic city; the file of addresses of another.
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """

@@ -73,12 +73,7 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text, parents=[common])
         if name == "train":
             command.add_argument("--phase", help="train this phase alone, such as II-A")
-    city = commands.add_parser("city", help="create a city (import comes later)", description="Cities.")
-    of_city = city.add_subparsers(dest="action", required=True, metavar="create|import")
-    of_city.add_parser("create", help="make the preset's synthetic city", parents=[common])
-    of_city.add_parser("import", help="from your addresses (comes later)", parents=[common]).add_argument(
-        "file", nargs="?"
-    )
+    _add_city(commands, common)
     inspect = commands.add_parser("inspect", help="describe what is in the store", parents=[common])
     inspect.add_argument(
         "path", nargs="?", default="", help="a dataset, or a file or folder of the store (default: all)"
@@ -94,6 +89,28 @@ def parser() -> argparse.ArgumentParser:
         later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
         later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     return top
+
+
+def _add_city(commands: argparse._SubParsersAction[_Parser], common: _Parser) -> None:
+    city = commands.add_parser("city", help="create a city, import yours, extend it", description="Cities.")
+    actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
+    actions.add_parser("create", help="make the preset's synthetic city", parents=[common])
+    text = "make a city of your addresses: CSV or Parquet with id and lat, lon or x, y"
+    read = actions.add_parser("import", help=text, description=text, parents=[common])
+    read.add_argument("--name", help="name of the city (default: the file's)")
+    read.add_argument("--depot", metavar="ID", help="id of the depot, unless a column depot marks it with 1")
+    read.add_argument("--unit", help="what a cost of 1 means (default: m); of lat, lon m, km or mi")
+    for quantity, what in (("demand", "an order"), ("capacity", "a vehicle")):
+        text = f"smallest and largest {quantity} of {what} here (default: the paper's)"
+        read.add_argument(f"--{quantity}", nargs=2, type=int, metavar=("LO", "HI"), help=text)
+    text = "add addresses to a city: what was made for it stays valid"
+    more = actions.add_parser("extend", help=text, description=text, parents=[common])
+    more.add_argument("city", help="name of the city")
+    more.add_argument("--name", help="name of the new city (default: the next number behind the old name)")
+    for command in (read, more):
+        command.add_argument("file", help="the addresses; store:PATH where they lie in the store")
+        command.add_argument("--matrix", metavar="FILE", help="travel costs: .npy or a table from, to, cost")
+        command.add_argument("--spare", type=int, metavar="K", help="output classes for addresses to come")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from flows import settings
 from flows.preset import load_preset
-from flows.spec import PipelineSpec
+from flows.spec import PipelineSpec, require_sizes
 from flows.summary import aligned, plain
 from model.errors import IncompleteError, McvrpError
 from model.problem import City
+from storage import layout
 from storage.cities import load_city
 from storage.store import Store
-from tasks.city import planned_city
+from tasks.city import CitySpec, planned_city
 from tasks.hardware import local_cores
 from tasks.terminal import say
 
@@ -51,6 +52,7 @@ def _run(options: argparse.Namespace) -> Outcome:
 
     spec, store = _checked(options)
     city = planned_city(store, spec.city)
+    require_sizes(spec, city)
     _check_labels(store, city, spec)
     _check_training(store, city, spec)
     if spec.compares_am:
@@ -68,22 +70,38 @@ def _run(options: argparse.Namespace) -> Outcome:
 def _plan(options: argparse.Namespace) -> Outcome:
     from flows.plan import make_plan, plan_text
 
-    plan = make_plan(load_preset(options.preset, options.overrides), options.preset)
+    spec, city = load_preset(options.preset, options.overrides), None
+    if spec.city.source == "imported":
+        city = planned_city(Store.open(settings.store_uri(options.store), writable=False), spec.city)
+        require_sizes(spec, city)
+    plan = make_plan(spec, options.preset, city=city)
     return Outcome(plain(plan), plan_text(plan))
 
 
 def _city(options: argparse.Namespace) -> Outcome:
+    spec, store = _checked(options)
+    return _make_city(spec.city, store)
+
+
+def _import(options: argparse.Namespace) -> Outcome:
+    from flows.city_options import imported
+
+    store = Store.open(settings.store_uri(options.store))
+    return _make_city(imported(options, store), store)
+
+
+def _make_city(spec: CitySpec, store: Store) -> Outcome:
     from flows.summary import city_figures
 
-    spec, store = _checked(options)
+    planned_city(store, spec)  # whatever is wrong is said before a server is started
 
     def work() -> Any:
         from flows.city import city
 
-        return city(spec.city, store.uri)
+        return city(spec, store.uri)
 
     done = _on_record(work)
-    return Outcome(plain(done), aligned(city_figures(done)))
+    return Outcome(plain(done), f"{aligned(city_figures(done))}\n\n{store.url(layout.city_dir(spec.name))}")
 
 
 def _label(options: argparse.Namespace) -> Outcome:
@@ -193,6 +211,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "run": _run,
     "plan": _plan,
     "city create": _city,
+    "city import": _import,
+    "city extend": _import,
     "label": _label,
     "train": _train,
     "am": _am,

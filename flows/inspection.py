@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from flows.summary import aligned, aligned_table, plain
 from model.errors import McvrpError
 from storage import layout
+from storage.cities import has_city
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Found:
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file, dataset (NAME or labels/NAME), model (models/NAME), attention models or folder.
+    """Describe the file, dataset (NAME or labels/NAME), models/NAME, cities/NAME or folder ``path``.
 
     Attention models are named as attention/NAME.
 
@@ -48,6 +49,8 @@ def inspect(store: Store, path: str) -> Found:
         return _model(store, model)
     if cards := _attention_of(store, path):
         return _attention(store, cards)
+    if city := _city_of(store, path):
+        return _city(store, city)
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
@@ -174,6 +177,21 @@ def _attention(store: Store, cards: list[AttentionCard]) -> Found:
         cells = f"{card.n} | {card.steps:,} | {len(card.epochs)} | {greedy} | {card.seconds:,.0f}"
         lines.append(f"| {cells} | {card.diverged or ''} | {card.city_id} |")
     return Found({"models": plain(cards)}, aligned_table("\n".join(lines)))
+
+
+def _city_of(store: Store, path: str) -> str | None:
+    """Return the city that ``path`` names as cities/NAME, None when it names none."""
+    folder, _, name = path.partition("/")
+    return name if folder == "cities" and name and "/" not in name and has_city(store, name) else None
+
+
+def _city(store: Store, name: str) -> Found:
+    document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
+    if not store.exists(readme):  # of an older version
+        return Found(document, aligned({key: str(value) for key, value in document.items()}))
+    blocks = store.get(readme).decode(errors="replace").strip().split("\n\n")
+    text = "\n\n".join(aligned_table(block) for block in blocks)
+    return Found(document, f"{text}\n\n{store.url(readme)}, with its map beside it")
 
 
 def _rounded(value: float | None) -> str:

@@ -14,7 +14,7 @@ from flows.spec import PipelineSpec
 from flows.summary import aligned
 from model.curriculum import Curriculum
 from model.network import NetworkConfig
-from model.problem import CAPACITY_TABLE
+from model.problem import CAPACITY_TABLE, City
 from storage.flat_labels import expected_bytes
 from tasks.benchmark_spec import FINISHERS, HEURISTICS, NEURAL, MethodName
 from tasks.hardware import local_cores
@@ -96,11 +96,19 @@ class Plan:
     seconds: float
 
 
-def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan:
-    """Return what a run of ``spec`` costs from nothing, on ``cores`` (all of this machine by default)."""
+def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: City | None = None) -> Plan:
+    """Return what a run of ``spec`` costs from nothing, on ``cores`` (all of this machine by default).
+
+    Parameters
+    ----------
+    city
+        The city, where it is not the synthetic one of ``spec``.
+    """
     cores = cores or local_cores()
-    network = NetworkConfig(classes=spec.city.customers + 1, **spec.train.network.model_dump())
-    label = _label(spec, cores)
+    customers = city.customers if city else spec.city.customers
+    classes = city.classes if city else customers + 1
+    network = NetworkConfig(classes=classes, **spec.train.network.model_dump())
+    label = _label(spec, customers, cores)
     phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
     attention = plan_attention(spec, _routes, FLOPS_A_CORE * cores)
     benchmark = _benchmark(spec, network, cores)
@@ -109,7 +117,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None) -> Plan
     return Plan(
         preset=preset,
         cores=cores,
-        customers=spec.city.customers,
+        customers=customers,
         parameters=network.parameters(),
         label=label,
         phases=phases,
@@ -167,7 +175,7 @@ def _attention_text(plan: Plan, cores: str) -> dict[str, str]:
     return {"attention models": text}
 
 
-def _label(spec: PipelineSpec, cores: int) -> LabelPlan:
+def _label(spec: PipelineSpec, customers: int, cores: int) -> LabelPlan:
     label = spec.label
     core_hours = _core_hours(label)
     used = min(cores, label.workers or cores)
@@ -180,9 +188,7 @@ def _label(spec: PipelineSpec, cores: int) -> LabelPlan:
         seconds=START_SECONDS + 3600 * core_hours / used,
         cluster_cores=CLUSTER_CORES,
         cluster_seconds=3600 * core_hours / CLUSTER_CORES,
-        bytes=sum(
-            part.count * row_bytes(spec.city.customers, n) for part in label.datasets for n in part.sizes
-        ),
+        bytes=sum(part.count * row_bytes(customers, n) for part in label.datasets for n in part.sizes),
         cache_bytes=sum(expected_bytes(n, label.count) for n in label.sizes),
         by_budget={name: _core_hours(label.model_copy(update={"budget": name})) for name in named},
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from flows.field_errors import FieldError
 from model.curriculum import Curriculum
 from model.errors import McvrpError
+from model.problem import City
 from tasks.am_spec import AmSpec
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
@@ -30,7 +31,10 @@ class PipelineSpec(BaseModel):
     @property
     def attention(self) -> AmSpec:
         """The training of the attention models: what it leaves open is the city's and the benchmark's."""
-        return self.am.filled(self.benchmark.am or self.city.name, self.benchmark.sizes, self.benchmark.rules)
+        benchmark = self.benchmark
+        return self.am.filled(
+            benchmark.am or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
+        )
 
     @property
     def compares_am(self) -> bool:
@@ -50,18 +54,30 @@ class PipelineSpec(BaseModel):
 
 
 def contradictions(spec: PipelineSpec) -> list[FieldError]:
-    """Return what does not fit together between the stages of ``spec``, one sentence each."""
-    return [*_sizes(spec), *_names(spec), *_phases(spec)]
+    """Return what does not fit together between the stages of ``spec``, one sentence each.
+
+    What an imported city can take is known to who has it: `require_sizes`.
+    """
+    sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
+    return [*sizes, *_names(spec), *_phases(spec)]
 
 
-def _sizes(spec: PipelineSpec) -> Iterator[FieldError]:
+def require_sizes(spec: PipelineSpec, city: City) -> None:
+    """Raise McvrpError unless ``city`` has the customers, and ranges for them, that all stages ask for."""
+    stages = {stage: getattr(spec, stage).in_city(city) for stage in ("label", "benchmark", "am")}
+    there = spec.model_copy(update=stages)
+    for error in _sizes(there, city.customers):
+        raise McvrpError(error.text)
+
+
+def _sizes(spec: PipelineSpec, customers: int) -> Iterator[FieldError]:
     label, benchmark = spec.label, spec.benchmark
     asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
     asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
     asked += [(f"am.sizes.{k}", n, spec.attention.rules) for k, n in enumerate(spec.am.sizes or ())]
     for field, n, rules in asked:
-        if n > spec.city.customers:
-            yield _error(field, f"= {n} is more than the city has customers ({spec.city.customers})")
+        if n > customers:
+            yield _error(field, f"= {n} is more than the city has customers ({customers})")
             continue
         try:
             rules.capacity_range(n)

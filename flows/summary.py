@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tasks.train_am import AmSummary
 
 Figures = Mapping[str, str]
+_KNOWN = ("customers", "id")  # facts of a city that its summary has of its own
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class CitySummary:
     city_id: str
     customers: int
     seconds: float
+    facts: Figures = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ class PipelineSummary:
 
 def city_figures(city: CitySummary) -> Figures:
     """Return what there is to say about a city."""
-    return {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
+    shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
+    more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
+    return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
 
 
 def label_figures(label: LabelSummary) -> Figures:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ class City:
         if self.spare < 0:
             raise McvrpError(f"a city cannot have {self.spare} spare classes")
         steps = (0, *self.extends, self.customers)
-        if any(before >= after for before, after in zip(steps, steps[1:], strict=False)):
+        if any(before >= after for before, after in pairwise(steps)):
             raise McvrpError(f"a city of {self.customers} customers cannot extend cities of {self.extends}")
         bound = np.full((len(xy), 1), 1e-12)
         bound[self.founders + 1 :] += MARGIN
@@ -156,7 +157,7 @@ class City:
 
     @cached_property
     def reach(self) -> float:
-        """The distance from the depot, in the model's frame, at which kappa is 1: the oldest city's largest."""
+        """The distance from the depot at which kappa is 1, in the frame: the oldest city's largest."""
         delta = self.unit_xy[: self.founders + 1] - self.unit_xy[DEPOT]
         return float(np.hypot(delta[:, 0], delta[:, 1]).max())
 
@@ -172,7 +173,7 @@ class City:
         return tuple(self.ancestor(k).city_id for k in range(len(self.extends)))
 
     def takes(self, city_id: str) -> bool:
-        """Return whether what was made for city ``city_id`` holds here: it is this one, or one that it extends."""
+        """Return whether what was made for city ``city_id`` holds here: it is this one or extended by it."""
         return city_id == self.city_id or city_id in self.ancestors
 
     @cached_property
@@ -198,7 +199,7 @@ class City:
 
     @property
     def unit_xy(self) -> NDArray[np.float64]:
-        """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for addresses that came later."""
+        """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for later addresses."""
         return (self.xy - np.asarray(self.origin)) / self.scale
 
     @cached_property
@@ -286,10 +287,10 @@ def require_instances(city: City, instances: Sequence[Instance]) -> None:
     Raises
     ------
     McvrpError
-        If an instance is another city's, or names a customer that the city does not have.
+        If an instance is of a city that this one is not and does not extend, or names a customer that the city does not have.
     """
     for instance in instances:
-        if instance.city_id != city.city_id:
+        if not city.takes(instance.city_id):
             raise McvrpError(f"an instance belongs to city {instance.city_id}, not to city {city.city_id}")
         if instance.ids[-1] > city.customers:
             raise McvrpError(

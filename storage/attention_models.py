@@ -110,8 +110,8 @@ class AttentionCard:
         return layout.attention_size_dir(self.name, self.n)
 
     def require_city(self, city: City) -> None:
-        """Raise McvrpError if the model is of another city than ``city``."""
-        if city.city_id != self.city_id:
+        """Raise McvrpError if the model is of another city than ``city``, and of none that it extends."""
+        if not city.takes(self.city_id):
             raise McvrpError(
                 f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
                 f"not city {city.city_id}"

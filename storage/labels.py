@@ -265,8 +265,11 @@ def shards(
 
 
 def require_city(store: Store, shard: LabelFile, city: City) -> None:
-    """Raise McvrpError if the labels of ``shard`` are of another city than ``city``."""
-    if shard.footer.city_id != city.city_id:
+    """Raise McvrpError if the labels of ``shard`` do not hold in ``city``: they are of another one.
+
+    Those of a city that ``city`` extends hold: its nodes are where they were, at the same costs.
+    """
+    if not city.takes(shard.footer.city_id):
         raise McvrpError(
             f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
             f"not of city {city.city_id}"

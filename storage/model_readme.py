@@ -21,7 +21,7 @@ def model_readme(card: ModelCard, steps: int) -> str:
     """Return the card of a model whose last phase had ``steps`` steps, as Markdown."""
     network: dict[str, Any] = dict(card.network)
     rows = [
-        ("city", f"`{card.city_id}`, {network['classes'] - 1:,} customers"),
+        ("city", f"`{card.city_id}`, {network['classes']:,} output classes: nodes, and spare ones"),
         (
             "network",
             f"{network['encoder_layers']} + {network['decoder_layers']} layers of {network['dim']}, "
@@ -73,7 +73,8 @@ print(decoded.best.routes, decoded.costs.min())
 
 ## Limits
 
-It knows the addresses of its own city and no others: another city is refused. Orders of sizes that it
+It knows the addresses of its own city and no others: another city is refused, but for one that
+extends its own (`mcvrp city extend`), whose new addresses it has yet to learn. Orders of sizes that it
 was not trained on, or demands and capacities drawn by other rules, are routed feasibly, and worse.
 """
 

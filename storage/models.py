@@ -78,11 +78,20 @@ class ModelCard:
         return layout.model_dir(self.name, self.version)
 
     def require_city(self, city: City) -> None:
-        """Raise McvrpError if the model is of another city than ``city``."""
-        if city.city_id != self.city_id:
+        """Raise McvrpError unless the model routes ``city``: its own, or one that extends it.
+
+        The city that extends it has no more nodes than output classes were reserved.
+        """
+        if not city.takes(self.city_id):
             raise McvrpError(
                 f"model {self.name!r} version {self.version} routes city {self.city_id}, "
                 f"not city {city.city_id}"
+            )
+        classes = int(self.network["classes"])
+        if classes < city.customers + 1:
+            raise McvrpError(
+                f"model {self.name!r} version {self.version} has {classes:,} output classes, city "
+                f"{city.city_id} needs {city.customers + 1:,}: train a new model, the labels hold"
             )
 
 

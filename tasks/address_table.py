@@ -108,8 +108,8 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
 
 def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.float64]:
     places = np.column_stack([table.numbers(lon, faults), table.numbers(lat, faults)])
-    known = np.isfinite(places).all(axis=1)
-    beyond = np.abs(places) > (180, 90)
+    known = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
+    beyond = np.greater(np.abs(places), np.array([180, 90]))
     if (beyond[known, 1]).mean() > 0.5 and (np.abs(places[known, 0]) <= 90).all():
         faults.add("lat and lon look swapped: lat goes from -90 to 90 and most rows are beyond")
         return places
@@ -119,7 +119,7 @@ def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.f
         swapped = " (swapped with lon?)" if beyond[k, 1] and abs(places[k, 1]) <= 180 else ""
         bound = 90 if beyond[k, 1] else 180
         faults.add(f"row {row}: {name} {value:g} is not within -{bound} to {bound}{swapped}", row)
-    sound = known & ~beyond.any(axis=1)
+    sound = known & ~(beyond[:, 0] | beyond[:, 1])
     if sound.any():
         _tell_far_ones(table, places, sound, faults)
     return places
@@ -131,7 +131,9 @@ def _tell_far_ones(
     """Tell the rows that lie further from the middle of all than a city is wide."""
     middle = median_place(places[sound])
     distance = kilometres(places, middle)
-    exchanged = kilometres(np.where(np.abs(places[:, ::-1]) <= (180, 90), places[:, ::-1], 0), middle)
+    exchanged = kilometres(
+        np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0), middle
+    )
     for k in np.flatnonzero(sound & (distance > WIDEST)):
         row, (lon, lat) = int(table.rows[k]), places[k]
         if exchanged[k] < _NEAR * WIDEST:
@@ -146,9 +148,7 @@ def _tell_far_ones(
         )
 
 
-def _depots(
-    table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool
-) -> int | None:
+def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:
     column = table.column("depot")
     if depot is not None:
         if depot not in ids and ids:

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from model.instances import Rules
+from model.instances import Range, Rules
+from model.problem import City
 from storage.layout import NAME_PATTERN
 
 # Batches of the paper, by the largest size that they are for ("Retraining AM").
@@ -41,8 +42,12 @@ class AmSpec(_Spec):
         None, pattern=NAME_PATTERN, description="Name of the models in the store, else the city's"
     )
     sizes: tuple[int, ...] | None = Field(None, description="Numbers of customers, else the benchmark's")
-    demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
-    capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
+    demand: Range | None = Field(
+        None, description="Smallest and largest demand, else the benchmark's, the city's own, or 1 to 9"
+    )
+    capacity: Range | None = Field(
+        None, description="Smallest and largest capacity, else the benchmark's, the city's own, or Table 1"
+    )
     network: AmNetworkSpec = Field(AmNetworkSpec(), description="The shape of the network")
 
     seed: int = Field(1, ge=0, description="Names the weights to begin with, the instances and the draws")
@@ -78,8 +83,13 @@ class AmSpec(_Spec):
 
     @property
     def rules(self) -> Rules:
-        """How demands and capacities are drawn."""
-        return Rules(self.demand, self.capacity)
+        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        return Rules.of(None, self.demand, self.capacity)
+
+    def in_city(self, city: City) -> AmSpec:
+        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        rules = Rules.of(city, self.demand, self.capacity)
+        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     def batch_of(self, n: int) -> int:
         """Return the instances of a step of ``n`` customers."""
@@ -100,13 +110,18 @@ class AmSpec(_Spec):
         left_out = {"model", "sizes", "checkpoint_seconds"}
         return self.model_dump(mode="json", exclude=left_out) | {"batch": self.batch_of(n)}
 
-    def filled(self, model: str, sizes: tuple[int, ...], rules: Rules) -> AmSpec:
-        """Return this with what it does not say: name, sizes, rules."""
-        given = self.model_fields_set
+    def filled(
+        self,
+        model: str,
+        sizes: tuple[int, ...],
+        demand: Range | None = None,
+        capacity: Range | None = None,
+    ) -> AmSpec:
+        """Return this with what it does not say: name, sizes, ranges."""
         values: dict[str, Any] = {
             "model": self.model or model,
             "sizes": self.sizes or sizes,
-            "demand": self.demand if "demand" in given else rules.demand,
-            "capacity": self.capacity if "capacity" in given else rules.capacity,
+            "demand": self.demand or demand,
+            "capacity": self.capacity or capacity,
         }
         return self.model_copy(update=values)

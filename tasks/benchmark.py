@@ -58,6 +58,7 @@ def run_benchmark(
     IncompleteError
         If workers were lost on the way; everything else is stored.
     """
+    spec = spec.in_city(city)
     card = _check(store, city, spec, model_name, version)
     blocks = [make_block(store, city, spec, method, card) for method in spec.methods]
     stored = stored_parts(store, spec.run)

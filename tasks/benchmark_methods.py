@@ -52,7 +52,7 @@ def make_block(
         n: Identity(
             city=city.city_id,
             seed=spec.seed,
-            rules=(spec.demand, spec.capacity),
+            rules=(spec.rules.demand, spec.rules.capacity),
             settings=settings,
             model=weights.get(n, ""),
             sampling=sampling_of(spec, method, card),

@@ -6,7 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from model.instances import Rules
+from model.instances import Range, Rules
+from model.problem import City
 from storage.layout import NAME_PATTERN
 
 MethodName = Literal[
@@ -86,8 +87,12 @@ class BenchmarkSpec(BaseModel):
     pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
     lkh_max_trials: int | None = Field(None, ge=1, description="Trials a run, else the number of customers")
     lkh_runs: int = Field(1, ge=1, description="Runs within LKH-3")
-    demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
-    capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
+    demand: Range | None = Field(
+        None, description="Smallest and largest demand of a customer, else the city's own, else 1 to 9"
+    )
+    capacity: Range | None = Field(
+        None, description="Smallest and largest capacity, else the city's own, else Table 1"
+    )
     workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")
 
     @model_validator(mode="after")
@@ -118,8 +123,13 @@ class BenchmarkSpec(BaseModel):
 
     @property
     def rules(self) -> Rules:
-        """How demands and capacities are drawn."""
-        return Rules(self.demand, self.capacity)
+        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        return Rules.of(None, self.demand, self.capacity)
+
+    def in_city(self, city: City) -> Self:
+        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        rules = Rules.of(city, self.demand, self.capacity)
+        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     @property
     def neural(self) -> tuple[MethodName, ...]:

@@ -13,6 +13,8 @@ from storage.store import Store
 from tasks.city_spec import AddressFile as AddressFile
 from tasks.city_spec import CitySpec as CitySpec
 
+_FIELDS = ("demand", "capacity", "classes")  # of a city, beside what its id is of
+
 
 @dataclass(frozen=True)
 class PlannedCity:
@@ -45,7 +47,8 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
     if spec.source == "imported" and spec.addresses is None:
         if there is None:
             raise McvrpError(
-                f"there is no city {spec.name!r} in {store.url()}: run mcvrp city import FILE --name {spec.name}"
+                f"there is no city {spec.name!r} in {store.url()}: "
+                f"run mcvrp city import FILE --name {spec.name}"
             )
         return PlannedCity(there.city, _names(there), (), True)
     if spec.addresses is None:
@@ -99,11 +102,13 @@ def _check_same(store: Store, there: StoredCity, asked: PlannedCity, words: str)
             f"{store.url()} has another city named {there.name!r} ({old.customers} customers, id "
             f"{old.city_id}; {words}, id {new.city_id}): give this one another name{hint}"
         )
-    differing = [name for name in ("demand", "capacity", "classes") if getattr(old, name) != getattr(new, name)]
+    differing = [
+        name for name in ("demand", "capacity", "classes") if getattr(old, name) != getattr(new, name)
+    ]
     if asked.addresses is not None and asked.addresses.ids != there.addresses.ids:
         differing.append("ids")
     if differing:
         raise McvrpError(
-            f"{store.url()} has city {there.name!r} of the same addresses with other {' and '.join(differing)}: "
-            "give this one another name"
+            f"{store.url()} has city {there.name!r} of the same addresses with other "
+            f"{' and '.join(differing)}: give this one another name"
         )

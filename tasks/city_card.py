@@ -23,7 +23,9 @@ def write_city_card(store: Store, name: str, city: City, addresses: Addresses | 
     from tasks.city_map import city_map  # here: matplotlib takes its time to import
     from tasks.figures import png
 
-    store.put(layout.city_map(name), png(city_map(city, coordinate_unit(city, addresses))))
+    on_earth = addresses is not None and addresses.projection is not None
+    picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
+    store.put(layout.city_map(name), png(picture))
     store.put(layout.city_readme(name), city_text(name, city, addresses).encode())
 
 
@@ -86,7 +88,9 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
     )
     facts["output classes"] = f"{city.classes:,}, of them {city.spare:,} spare for addresses to come"
     if city.extends:
-        facts["extends"] = f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels hold here"
+        facts["extends"] = (
+            f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels hold here"
+        )
     return facts
 
 

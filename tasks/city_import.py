@@ -1,8 +1,9 @@
-"""From a file of addresses to a city, and from more addresses to a city that extends it: nothing is written."""
+"""From a file of addresses to a city, or to one that extends a city; nothing is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,8 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     if read.degrees != (before.lonlat is not None):
         words = {True: "lat and lon", False: "x and y"}
         raise McvrpError(
-            f"{table.name} has {words[read.degrees]}, city {parent.name!r} was made of {words[not read.degrees]}"
+            f"{table.name} has {words[read.degrees]}, city {parent.name!r} was made of "
+            f"{words[not read.degrees]}"
         )
     xy = _coordinates(table.name, read.places, before.projection, city.unit, city.matrix is not None)
     node = before.nodes(read.ids)
@@ -113,8 +115,9 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     spare = city.spare - len(new) if spec.spare is None else spec.spare
     if spare < 0:
         raise McvrpError(
-            f"{table.name} adds {len(new):,} addresses, city {parent.name!r} has {city.spare:,} spare classes: "
-            f"add fewer, or reserve new ones by spare (--spare K), after which models have to be trained anew"
+            f"{table.name} adds {len(new):,} addresses, city {parent.name!r} has {city.spare:,} spare "
+            "classes: add fewer, or reserve new ones by spare (--spare K), after which models have to be "
+            "trained anew"
         )
     matrix = _extended_matrix(store, parent, spec, addresses)
     child = City(
@@ -154,7 +157,8 @@ def _metres(unit: str, has_matrix: bool) -> float:
         return 1.0
     if unit not in _METRES:
         raise McvrpError(
-            f"unit {unit!r}: addresses in degrees have costs in m, km or mi; any other needs x and y, or a matrix"
+            f"unit {unit!r}: addresses in degrees have costs in m, km or mi, any other needs x and y or a "
+            "matrix"
         )
     return _METRES[unit]
 
@@ -180,7 +184,9 @@ def _check_known(
             )
     if read.depot is not None and node[read.depot] != DEPOT:
         row = int(read.rows[read.depot])
-        faults.add(f"row {row}: the depot of city {parent.name!r} is {shown(parent.addresses.ids[DEPOT])}", row)
+        faults.add(
+            f"row {row}: the depot of city {parent.name!r} is {shown(parent.addresses.ids[DEPOT])}", row
+        )
     faults.check()
 
 
@@ -206,17 +212,19 @@ def _extended_matrix(
 ) -> NDArray[np.float64] | None:
     city = parent.city
     if (city.matrix is None) != (spec.matrix is None):
-        had = "straight lines" if city.matrix is None else "a matrix of costs: give one with the new addresses"
+        had = (
+            "straight lines" if city.matrix is None else "a matrix of costs: give one with the new addresses"
+        )
         raise McvrpError(f"city {parent.name!r} has {had}, and the one that extends it has to have the same")
     matrix = _matrix(store, spec, addresses.ids)
     if city.matrix is None or matrix is None:
         return None
-    faults, ids = Faults(str(spec.matrix)), addresses.ids
+    faults, ids = Faults(PurePath(str(spec.matrix)).name), addresses.ids
     changed = np.argwhere(matrix[: len(city.xy), : len(city.xy)] != city.matrix)
     faults.add_all(
         (
-            f"the cost from {shown(ids[a])} to {shown(ids[b])} was {city.matrix[a, b]:g}, is {matrix[a, b]:g}: "
-            "labels hold the old one, import a new city"
+            f"the cost from {shown(ids[a])} to {shown(ids[b])} was {city.matrix[a, b]:g}, is "
+            f"{matrix[a, b]:g}: labels hold the old one, import a new city"
             for a, b in changed
         ),
         len(changed),

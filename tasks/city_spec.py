@@ -19,7 +19,7 @@ class AddressFile(BaseModel):
 
     file: str = Field(
         min_length=1,
-        description="CSV or Parquet with columns id and lat, lon or x, y; store:PATH where it lies in the store",
+        description="CSV or Parquet with id and lat, lon or x, y; store:PATH where it lies in the store",
     )
     matrix: str | None = Field(
         None, description="Travel costs: .npy in the file's order of rows, or a table of from, to, cost"
@@ -68,7 +68,7 @@ class AddressFile(BaseModel):
 
 
 class CitySpec(BaseModel):
-    """A city: a synthetic one, uniform on the unit square with the depot at its centre (Sec. 5.1), or yours."""
+    """A city: synthetic, uniform on the unit square with the depot at its centre (Sec. 5.1), or yours."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,7 +85,9 @@ class CitySpec(BaseModel):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.addresses and self.source == "synthetic":
-            raise ValueError("a synthetic city has no file of addresses: say source = imported, or leave it out")
+            raise ValueError(
+                "a synthetic city has no file of addresses: say source = imported, or leave it out"
+            )
         return self
 
     @property

@@ -28,10 +28,7 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
     McvrpError
         Naming every pair that is missing, twice, of an address that is not there, or no cost.
     """
-    if data.startswith(_NUMPY):
-        costs = _square(name, data, len(ids))
-    else:
-        costs = _pairs(name, data, ids)
+    costs = _square(name, data, len(ids)) if data.startswith(_NUMPY) else _pairs(name, data, ids)
     faults = Faults(name)
     wrong = ~(np.isfinite(costs) & (costs >= 0))
     np.fill_diagonal(wrong, np.diag(costs) != 0)
@@ -52,7 +49,9 @@ def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
     try:
         found = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise McvrpError(f"{name} is no array of numbers ({reason(error)}): write it with numpy.save") from error
+        raise McvrpError(
+            f"{name} is no array of numbers ({reason(error)}): write it with numpy.save"
+        ) from error
     if found.shape != (count, count):
         shape = " x ".join(map(str, found.shape))
         raise McvrpError(f"{name} is {shape}, {count} addresses with the depot need {count} x {count}")

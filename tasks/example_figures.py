@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from model.problem import DEPOT, City, Instance, Solution, cost
-from tasks.figures import BLUE, GREEN, ORANGE, in_unit, panel_grid
+from tasks.figures import BLUE, GREEN, ORANGE, panel_grid, show_lengths
+from tasks.lengths import length_text
 
 # Counter-clockwise around the depot from blue over green and yellow to red, as the paper's last appendix
 # describes its pictures; in colours that people with any colour vision tell apart.
@@ -40,12 +41,16 @@ def solutions(city: City, instance: Instance, panels: Sequence[Panel], reference
         total = cost(city, panel.solution)
         gap = "" if panel is panels[reference] else f", gap {100 * (total - base) / base:+.2f} %"
         routes = len(panel.solution.routes)
-        axis.set_title(f"{panel.title}\ndistance {total:.3f}{gap}, {routes} routes")
+        axis.set_title(f"{panel.title}\n{_what(city)} {length_text(total, city.unit)}{gap}, {routes} routes")
         _draw_routes(axis, city, instance, panel.solution)
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
     rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)
     figure.legend(handles=[depot, rest], loc="outside lower center", ncols=2, frameon=False)
     return figure
+
+
+def _what(city: City) -> str:
+    return "distance" if city.matrix is None else "cost"
 
 
 def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution) -> None:
@@ -65,5 +70,5 @@ def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution)
     axis.plot(*xy[DEPOT], linestyle="none", zorder=4, **depot)
     axis.set_aspect("equal")
     axis.grid(False)
-    axis.set_xlabel(f"x{in_unit(city.unit)}")
-    axis.set_ylabel(f"y{in_unit(city.unit)}")
+    unit = city.unit if city.matrix is None else ""  # a matrix says nothing of the map
+    show_lengths(axis, city.scale, unit)

@@ -18,7 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from tasks.lengths import readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
@@ -92,6 +94,15 @@ def _phase_starts(phases: Sequence[tuple[str, pd.DataFrame]]) -> list[int]:
 def in_unit(unit: str) -> str:
     """Return the unit as it follows an axis label: of a synthetic city the side of its square is 1."""
     return "" if unit == "" else " (city's side = 1)" if unit == "unit" else f" ({unit})"
+
+
+def show_lengths(axis: Axes, largest: float, unit: str, names: tuple[str, str] = ("x", "y")) -> None:
+    """Label the axes of a map whose coordinates are in ``unit``; many metres are shown as kilometres."""
+    factor, name = readable_unit(unit, largest)
+    for side, title in zip((axis.xaxis, axis.yaxis), names, strict=True):
+        if factor != 1:
+            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
+        side.set_label_text(f"{title}{in_unit(name)}")
 
 
 def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:

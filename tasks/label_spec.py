@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from model.instances import Rules, Split
+from model.instances import Range, Rules, Split
 from model.problem import City
 from storage.layout import NAME_PATTERN
 from storage.schemas import LABEL_SCHEMA_VERSION
@@ -37,8 +37,12 @@ class LabelSpec(BaseModel):
     iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
     population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
     granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
-    demand: tuple[int, int] = Field((1, 9), description="Smallest and largest demand of a customer")
-    capacity: tuple[int, int] | None = Field(None, description="Smallest and largest capacity, else Table 1")
+    demand: Range | None = Field(
+        None, description="Smallest and largest demand of a customer, else the city's own, else 1 to 9"
+    )
+    capacity: Range | None = Field(
+        None, description="Smallest and largest capacity, else the city's own, else Table 1"
+    )
     shard_rows: int = Field(25_000, ge=1, description="Labels a file")
     workers: int | None = Field(None, ge=1, description="Cores to use, else all")
 
@@ -70,11 +74,12 @@ class LabelSpec(BaseModel):
             )
         if self.held_out and self.split != "train":
             raise ValueError(f"held_out = {self.held_out} goes with split train, not {self.split}")
-        if not 1 <= self.demand[0] <= self.demand[1] < 2**16:
+        if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
             raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
-        if self.capacity and not self.demand[1] <= self.capacity[0] <= self.capacity[1] < 2**32:
+        least = self.demand[1] if self.demand else 1
+        if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
             raise ValueError(
-                f"capacity = {list(self.capacity)} is no range from the largest demand, {self.demand[1]}, up"
+                f"capacity = {list(self.capacity)} is no range from the largest demand, {least}, up"
             )
         return self
 
@@ -85,8 +90,13 @@ class LabelSpec(BaseModel):
 
     @property
     def rules(self) -> Rules:
-        """How demands and capacities are drawn."""
-        return Rules(self.demand, self.capacity)
+        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        return Rules.of(None, self.demand, self.capacity)
+
+    def in_city(self, city: City) -> Self:
+        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        rules = Rules.of(city, self.demand, self.capacity)
+        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     @property
     def hgs_budget(self) -> BudgetName | Budget:
@@ -108,7 +118,7 @@ class LabelSpec(BaseModel):
 
     def identity(self, city: City) -> dict[str, object]:
         """Return the fields that a dataset cannot change: sizes and counts may grow, workers may vary."""
-        chosen = self.model_dump(
+        chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
         return {"schema_version": LABEL_SCHEMA_VERSION, "city_id": city.city_id, **chosen}
@@ -122,7 +132,7 @@ class LabelSpec(BaseModel):
             spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             seed=self.seed,
             split=self.split,
-            rules=self.rules,
+            rules=self.in_city(city).rules,
             solver=self.solver,
             fleet=self.fleet,
             budget=self.hgs_budget,

@@ -180,7 +180,7 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
             f"largest = {spec.largest}: the city has {city.customers} customers, ask for no more of them"
         )
     for n in spec.sizes:
-        spec.rules.capacity_range(n)
+        recipe.rules.capacity_range(n)
     if spec.solver == "hgs":
         from tasks.solvers.hgs import require_symmetric
 
@@ -196,6 +196,11 @@ def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
     if store.exists(path) and not spec_damaged(store, spec.dataset):
         there = store.get_json(path)
         asked = spec.identity(city)
+        if there.get("city_id") in city.ancestors:
+            raise McvrpError(
+                f"dataset {spec.dataset!r} has orders of city {there['city_id']}, which city {city.city_id} "
+                "extends: it holds and can be trained on; give the one of the new city another name"
+            )
         differing = [key for key in asked if there.get(key) != asked[key]]
         if differing:
             details = "; ".join(f"{key} is {there.get(key)!r}, asked {asked[key]!r}" for key in differing)

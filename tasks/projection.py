@@ -36,7 +36,7 @@ def centred(lonlat: NDArray[np.float64]) -> str:
 
 
 def to_metres(projection: str, lonlat: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the coordinates of ``lonlat`` ``(N, 2)`` in metres east and north, ``(N, 2)``, to the millimetre."""
+    """Return metres to the east and north of ``lonlat``, both ``(N, 2)``, to the millimetre."""
     x, y = _transformer(projection).transform(lonlat[:, 0], lonlat[:, 1])
     return np.round(np.column_stack([x, y]), _MILLIMETRES) + 0.0  # no -0.0
 

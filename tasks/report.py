@@ -40,7 +40,7 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
     McvrpError
         If there is no such benchmark.
     """
-    folder = layout.benchmark_dir(spec.run)
+    spec, folder = spec.in_city(city), layout.benchmark_dir(spec.run)
     summary, results = read_summary(store, spec.run), results_frame(store, spec.run)
     history = read_history(store, summary)
     card = history.card

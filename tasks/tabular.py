@@ -95,7 +95,9 @@ class Tabular:
         """
         there = [name for name in names if name in self.frame]
         if len(there) > 1:
-            raise McvrpError(f"{self.name}: the columns {' and '.join(there)} mean the same: keep one of them")
+            raise McvrpError(
+                f"{self.name}: the columns {' and '.join(there)} mean the same: keep one of them"
+            )
         return there[0] if there else None
 
     def text(self, name: str) -> NDArray[np.object_]:
@@ -104,13 +106,16 @@ class Tabular:
         if pd.api.types.is_float_dtype(values):
             whole = values.notna() & (values == values.round()) & (values.abs() < 2**53)
             return np.array(
-                [str(int(v)) if w else "" if pd.isna(v) else str(v) for v, w in zip(values, whole, strict=True)],
+                [
+                    str(int(v)) if w else "" if pd.isna(v) else str(v)
+                    for v, w in zip(values, whole, strict=True)
+                ],
                 dtype=object,
             )
         return np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
 
     def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
-        """Return a column as float64 ``(N,)``, NaN where ``faults`` are told why: a decimal comma is understood."""
+        """Return a column as float64 ``(N,)``, with commas or points; NaN where ``faults`` are told why."""
         values = self.frame[name]
         if pd.api.types.is_bool_dtype(values):
             faults.add(f"column {name} holds true and false, not numbers")
@@ -169,9 +174,7 @@ def file_bytes(store: Store, place: str) -> tuple[str, bytes]:
     try:
         return Path(place).name, Path(place).expanduser().read_bytes()
     except FileNotFoundError as error:
-        raise McvrpError(
-            f"there is no file {place} here (a file in the store is {IN_STORE}PATH)"
-        ) from error
+        raise McvrpError(f"there is no file {place} here (a file in the store is {IN_STORE}PATH)") from error
     except OSError as error:
         raise McvrpError(f"{place} cannot be read ({reason(error)})") from error
 
@@ -208,8 +211,9 @@ def _parquet(name: str, data: bytes) -> Tabular:
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
+    notes: tuple[str, ...] = ()
     try:
-        text, notes = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig"), ()
+        text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         try:
             text = data.decode("cp1252")

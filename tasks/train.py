@@ -141,7 +141,7 @@ def train_phase(
     start, origin = beginning(store, city, spec, name)
     standing = latest_checkpoint(store, spec.run, name)
     if standing:
-        check_origin(store, standing, origin)
+        check_origin(store, city, standing, origin)
         start = standing
     began_at, began = standing.step if standing else 0, time.monotonic()
     if not (standing and standing.complete):
@@ -179,7 +179,9 @@ def _outlive(job: RankJob, launch: Launcher, steps: int) -> None:
         if standing and standing.complete:  # by whoever was at it before, or by ranks that died afterwards
             return
         if standing:
-            check_origin(job.store, standing, job.origin)  # it may have come since the phase was checked
+            check_origin(
+                job.store, job.city, standing, job.origin
+            )  # it may have come since the phase was checked
         job = replace(job, start=standing or job.start)
         done = standing.step if standing else 0
         try:
@@ -215,7 +217,8 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
         standing = latest_checkpoint(store, spec.run, phase.name)
         if standing:
             there = standing.origin
-            check_origin(store, standing, origin_of(city, spec, phase.name, there.fingerprint, there.parent))
+            wanted = origin_of(city, spec, phase.name, there.fingerprint, there.parent)
+            check_origin(store, city, standing, wanted)
 
 
 def _launcher(spec: TrainSpec) -> Launcher:

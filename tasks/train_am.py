@@ -60,6 +60,7 @@ class AmSummary:
 
 def check_am(store: Store, city: City, spec: AmSpec) -> None:
     """Look for all that can be wrong with ``spec`` before any size is trained; raises as `train_am`."""
+    spec = spec.in_city(city)
     for n in _sizes(spec):
         if n > city.customers:
             raise McvrpError(f"am.sizes: {n} customers, the city has {city.customers}: ask for no more")
@@ -94,6 +95,7 @@ def train_size(store: Store, city: City, spec: AmSpec, n: int) -> AttentionCard:
 
     A training that diverges ends with a card that says so. Raises as `train_am` does.
     """
+    spec = spec.in_city(city)
     _standing(store, city, spec, n)
     card = attention_card(store, _name(spec), n)
     if card is not None:
@@ -127,7 +129,7 @@ def _standing(store: Store, city: City, spec: AmSpec, n: int) -> tuple[Standing,
     if there is None:
         return None
     where = f"attention model {_name(spec)!r} for n={n}"
-    if there.city_id != city.city_id:
+    if not city.takes(there.city_id):
         raise McvrpError(
             f"{where} routes city {there.city_id}, not city {city.city_id}: name another (am.model)"
         )

@@ -39,7 +39,7 @@ class TrainLog:
         self._times: list[float] = []  # when each row was closed that has no event so far
         limit, nodes = job.spec.diverged_after, job.spec.sizes(job.phase)[-1] + 1
         self._watches = [
-            Watch("problem", job.city.customers + 1, limit),
+            Watch("problem", job.city.classes, limit),
             Watch("solution", nodes, limit),
         ]
         for row in self.rows:

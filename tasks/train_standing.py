@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from model.errors import McvrpError
 from model.problem import City
 from storage.checkpoints import CheckpointState, Origin, latest_checkpoint
@@ -14,7 +16,7 @@ from tasks.train_spec import TrainSpec
 
 def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
     """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
-    network = {"classes": city.customers + 1, **spec.network.model_dump()}
+    network = {"classes": city.classes, **spec.network.model_dump()}
     return Origin(city.city_id, data, network, spec.recipe(name), parent)
 
 
@@ -28,7 +30,7 @@ def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[Che
         theirs = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
         )
-        check_origin(store, parent, origin, theirs)
+        check_origin(store, city, parent, origin, theirs)
     return parent, origin
 
 
@@ -44,9 +46,17 @@ def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> Checkp
     return state
 
 
-def check_origin(store: Store, state: CheckpointState, wanted: Origin, found: Origin | None = None) -> None:
-    """Raise McvrpError if ``state`` is of something else than ``wanted``; names the first difference."""
-    differences = (found or state.origin).differences(wanted)
+def check_origin(
+    store: Store, city: City, state: CheckpointState, wanted: Origin, found: Origin | None = None
+) -> None:
+    """Raise McvrpError if ``state`` is of something else than ``wanted``; names the first difference.
+
+    What was trained for a city that ``city`` extends goes on for ``city``.
+    """
+    found = found or state.origin
+    if city.takes(found.city_id):
+        found = replace(found, city_id=wanted.city_id)
+    differences = found.differences(wanted)
     if differences:
         name, theirs, ours = differences[0]
         more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""

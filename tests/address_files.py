@@ -39,7 +39,10 @@ def lines(count: int, seed: int, first: int) -> list[str]:
 
 def main() -> None:
     """Write both files; the depot is in the middle of the first, as exports are sorted by anything."""
-    header, depot = "id,street,lat,lon,depot", f"DEPOT,Quarry Road 1,{_CENTRE[0]:.6f},{_CENTRE[1] + 0.02:.6f},1"
+    header, depot = (
+        "id,street,lat,lon,depot",
+        f"DEPOT,Quarry Road 1,{_CENTRE[0]:.6f},{_CENTRE[1] + 0.02:.6f},1",
+    )
     city = lines(CUSTOMERS, seed=1, first=1)
     half = CUSTOMERS // 2
     CITY.write_text("\n".join([header, *city[:half], depot, *city[half:]]) + "\n", encoding="utf-8")

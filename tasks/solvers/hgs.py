@@ -136,5 +136,6 @@ def require_symmetric(city: City) -> None:
     """Raise McvrpError for a city whose costs depend on the direction."""
     if not city.symmetric:
         raise McvrpError(
-            "HGS takes symmetric costs only and the city's matrix is not symmetric: use solver pyvrp"
+            "HGS takes symmetric costs only and the city's matrix is not symmetric: use solver pyvrp "
+            "(--set label.solver=pyvrp)"
         )

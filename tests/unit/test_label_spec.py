@@ -235,3 +235,17 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
     assert {**apart.identity(CITY), "split": "train"} == plain.identity(CITY)
     with pytest.raises(ValidationError, match="held_out = 4 goes with split train, not test"):
         spec(held_out=4, split="test")
+
+
+def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
+    """What is drawn decides the hash, whoever has said so; a synthetic city's is what it was."""
+    here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
+    assert spec().in_city(CITY).rules == Rules()
+    assert spec().in_city(here).rules == Rules((2, 12), (40, 60))
+    assert spec(demand=(1, 3)).in_city(here).rules == Rules((1, 3), (40, 60))
+    given = spec(demand=(2, 12), capacity=(40, 60))
+    assert spec().recipe(here).spec_hash == given.recipe(here).spec_hash == given.recipe(CITY).spec_hash
+    assert spec().identity(CITY) == spec(demand=(1, 9)).identity(CITY)
+    with pytest.raises(McvrpError, match="may hold 30 at n=20, a customer may want 40"):
+        spec(demand=(1, 40)).rules.capacity_range(20)
