@@ -42,7 +42,7 @@ def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str
     save_city(store, "anything", CITY)
     save_city(store, "another", City.uniform(5, seed=1))
     source = stored_source(store, "d")
-    assert source.spec == spec
+    assert source.spec == spec.in_city(CITY)
     assert source.city.city_id == CITY.city_id
     assert source.recipe == spec.recipe(CITY)
     stream = InstanceStream(CITY, spec.seed, spec.split, spec.rules)

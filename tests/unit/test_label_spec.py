@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from model.errors import McvrpError
+from model.instances import Rules
 from model.problem import City
 from storage.labels import LabelFile
 from storage.schemas import Footer
@@ -22,6 +24,7 @@ from tasks.solvers.budgets import BudgetName, budget_for
 from tasks.solvers.hgs import HGS
 
 CITY = City.uniform(60, seed=3)
+GOLDEN = "76718549d98f2444"  # the hash of the defaults on CITY, as labels in people's stores carry it
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
 
 
@@ -53,7 +56,10 @@ def spec(**changes: object) -> LabelSpec:
         ({"demand": (0, 9)}, "demand"),
         ({"demand": (5, 4)}, "demand"),
         ({"demand": (1, 2**16)}, "demand"),
-        ({"capacity": (8, 20)}, r"capacity = \[8, 20\] is no range from the largest demand, 9, up"),
+        (
+            {"demand": (1, 9), "capacity": (8, 20)},
+            r"capacity = \[8, 20\] is no range from the largest demand, 9, up",
+        ),
         ({"capacity": (30, 20)}, "capacity"),
         ({"dataset": "../d"}, "dataset"),
         ({"shards": 4}, "shards"),
