@@ -86,6 +86,8 @@ def _city(options: argparse.Namespace) -> Outcome:
 def _import(options: argparse.Namespace) -> Outcome:
     from flows.city_options import imported
 
+    if options.overrides:
+        raise McvrpError(f"mcvrp city {options.action} reads no preset: give its options, not --set")
     store = Store.open(settings.store_uri(options.store))
     return _make_city(imported(options, store), store)
 

@@ -287,7 +287,8 @@ def require_instances(city: City, instances: Sequence[Instance]) -> None:
     Raises
     ------
     McvrpError
-        If an instance is of a city that this one is not and does not extend, or names a customer that the city does not have.
+        If an instance is of another city, which this one does not extend, or names a customer that
+        the city does not have.
     """
     for instance in instances:
         if not city.takes(instance.city_id):

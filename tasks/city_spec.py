@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -95,4 +96,5 @@ class CitySpec(BaseModel):
         """The city in a few words."""
         if self.source == "synthetic":
             return f"{self.name}, {self.customers} customers"
-        return f"{self.name}, imported" + (f" from {self.addresses.file}" if self.addresses else "")
+        file = f" from {PurePath(self.addresses.file).name}" if self.addresses else ""
+        return f"{self.name}, imported{file}"

@@ -11,6 +11,7 @@ import pytest
 
 from flows.records import Record, Records
 from model.errors import IncompleteError
+from tests.address_files import CITY as EXAMPLE
 from tests.command import Workplace
 
 # More task runs in a hurry than the ephemeral server of Prefect keeps.
@@ -57,16 +58,19 @@ def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
 
 
 def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) -> None:
-    """`mcvrp city create` is a flow run and a task run with a Markdown artifact, and says little."""
-    done = place.mcvrp("city", "create", "--preset", "smoke")
+    """`mcvrp city import` is a flow run and a task run with a Markdown artifact, and says little."""
+    done = place.mcvrp("city", "import", str(EXAMPLE), "--demand", "2", "12")
     assert done.returncode == 0, done.stderr
     assert "city_id" in done.stdout
-    assert place.recorded("flow_run") == Counter({("city smoke, 50 customers", "COMPLETED"): 1})
-    assert place.recorded("task_run") == Counter({("make city smoke", "COMPLETED"): 1})
+    title = "city rivermouth, imported from rivermouth.csv"
+    assert place.recorded("flow_run") == Counter({(title, "COMPLETED"): 1})
+    assert place.recorded("task_run") == Counter({("make city rivermouth", "COMPLETED"): 1})
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         ((kind, text),) = database.execute("SELECT type, data FROM artifact").fetchall()
     assert kind == "markdown"
     assert "city_id" in text
+    assert "2 to 12" in text
+    assert "![Map of the addresses](data:image/png" in text
     assert len(done.stderr.splitlines()) == 2  # that a server starts, and where it is
     assert place.processes() == []
 

@@ -104,3 +104,16 @@ def test_a_full_turn_changes_nothing(city: City, pairs: Pairs) -> None:
 
     torch.testing.assert_close(features(2 * math.pi), features(None), atol=3e-6, rtol=0)
     torch.testing.assert_close(features(1.3)[..., 2:5], features(None)[..., 2:5])
+
+
+def test_what_a_node_looks_like_stays_when_its_city_is_extended() -> None:
+    """Coordinates and kappa of old nodes are the same to the bit; a new node may have a kappa above 1."""
+    parent = City(np.array([[0.2, 0.2], [1.0, 1.0], [0.0, 0.4], [0.5, 0.0]]))
+    child = City(np.vstack([parent.xy, [[1.2, 1.2], [0.3, -0.1]]]), extends=(3,))
+    before, after = CityTable.of(parent), CityTable.of(child)
+    assert torch.equal(after.delta[:4], before.delta)
+    assert torch.equal(after.kappa[:4], before.kappa)
+    assert float(before.kappa.max()) == 1
+    assert float(after.kappa[4]) == pytest.approx(1.25)
+    grandchild = City(np.vstack([child.xy, [[0.9, 0.1]]]), extends=(3, 5))
+    assert torch.equal(CityTable.of(grandchild).kappa[:6], after.kappa)

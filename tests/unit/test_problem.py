@@ -388,3 +388,33 @@ def test_keys_are_fixed() -> None:
 def test_an_order_is_a_permutation(key: int, count: int) -> None:
     """Every position comes exactly once."""
     assert sorted(philox_order(key, (1, 2), count).tolist()) == list(range(count))
+
+
+def test_a_city_that_extends_others_is_made_of_them() -> None:
+    """Its ancestors' ids are those that they had; another prefix of it is no ancestor."""
+    matrix = CITY.costs(np.arange(31))
+    for costs in (None, matrix):
+        parts = [None if costs is None else costs[: k + 1, : k + 1] for k in (10, 20, 30)]
+        first = City(CITY.xy[:11], parts[0])
+        second = City(CITY.xy[:21], parts[1], extends=(10,))
+        third = City(CITY.xy[:31], parts[2], extends=(10, 20))
+        assert third.ancestors == (first.city_id, second.city_id)
+        assert third.ancestor(1).city_id == second.city_id
+        assert len({third.city_id, City(CITY.xy[:31], parts[2]).city_id, *third.ancestors}) == 4
+        assert not third.takes(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
+
+
+@pytest.mark.parametrize("extends", [(30,), (0,), (20, 10), (40,)])
+def test_a_city_extends_smaller_ones_in_turn(extends: tuple[int, ...]) -> None:
+    """Each has fewer customers than the next."""
+    with pytest.raises(McvrpError, match="cannot extend"):
+        City(CITY.xy, extends=extends)
+
+
+def test_only_later_addresses_may_leave_the_frame_and_not_far() -> None:
+    """As far as rotation takes the corners of the square in training."""
+    frame = np.array([[0.5, 0.5], [0.0, 1.0]])
+    assert City(np.vstack([frame, [[1.2, 0.5]]]), extends=(1,)).customers == 2
+    for xy, extends in (([1.22, 0.5], (1,)), ([1.2, 0.5], ())):
+        with pytest.raises(McvrpError, match="outside the city's frame"):
+            City(np.vstack([frame, [xy]]), extends=extends)

@@ -225,3 +225,18 @@ def test_the_curriculum_of_a_spec_has_the_steps_of_its_phases() -> None:
     """Steps follow from labels, sets and batch: II-A of `smoke` shows 40 + 80 samples in batches of 16."""
     spec: PipelineSpec = load_preset("smoke")
     assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (120, 7)
+
+
+def test_a_city_may_be_imported_before_or_by_the_run_itself(tmp_path: Path) -> None:
+    """By its name alone, or with the file that it comes from; how many customers is not asked for."""
+    spec = load_preset("smoke", ["city.name=lyon", "city.source=imported", "city.customers=3"])
+    assert spec.city.title == "lyon, imported"
+    spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])
+    assert spec.city.title == "smoke, imported from a.csv"
+    assert "say source = imported" in refusal("smoke", "city.addresses.file=a.csv")
+    assert "city.addresses.spare must be at least 0" in refusal(
+        "smoke", "city.source=imported", "city.addresses.file=a.csv", "city.addresses.spare=-1"
+    )
+    assert "demand = [3, 2] is no range" in refusal(
+        "smoke", "city.source=imported", "city.addresses={file = 'a.csv', demand = [3, 2]}"
+    )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
-from storage.cities import load_city, save_city
+from storage.cities import Addresses, find_city, load_addresses, load_city, save_city
 from storage.store import Store, StoreError, StoreUnavailable
 
 NAMES = st.text("abc", min_size=1, max_size=3)
@@ -221,8 +221,9 @@ XY = City.uniform(6, 1)
         City(7 * XY.xy + 3, None, (3.0, 3.0), 7.0, "m"),
         City(XY.xy, XY.costs(np.arange(7))),
         City(XY.xy, XY.costs(np.arange(7)) + np.tri(7, k=-1)),
+        City(XY.xy, extends=(2, 4), spare=3, demand=(2, 5), capacity=(7, 70)),
     ],
-    ids=["uniform", "framed", "symmetric matrix", "matrix"],
+    ids=["uniform", "framed", "symmetric matrix", "matrix", "extending"],
 )
 def test_a_city_comes_back(tmp_path: Path, city: City) -> None:
     """Coordinates, frame, unit and costs survive to the last bit: the id is the same."""
@@ -230,7 +231,52 @@ def test_a_city_comes_back(tmp_path: Path, city: City) -> None:
     save_city(store, "c", city)
     back = load_city(store, "c")
     assert back.city_id == city.city_id
-    assert (back.origin, back.scale, back.unit) == (city.origin, city.scale, city.unit)
+    for field in ("origin", "scale", "unit", "extends", "classes", "demand", "capacity"):
+        assert getattr(back, field) == getattr(city, field)
+    assert load_addresses(store, "c").ids == tuple("0123456")
+    assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
+
+
+def test_addresses_come_back(tmp_path: Path) -> None:
+    """Ids of any script, places and the projection that they came through."""
+    store = Store.open(tmp_path)
+    addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
+    save_city(store, "c", XY, addresses)
+    back = load_addresses(store, "c")
+    assert (back.ids, back.projection) == (addresses.ids, addresses.projection)
+    assert back.lonlat is not None
+    np.testing.assert_array_equal(back.lonlat, np.arange(14.0).reshape(7, 2))
+    assert back.nodes(["a;b", "zz", "депо"]).tolist() == [1, -1, 0]
+    with pytest.raises(McvrpError, match="same id"):
+        Addresses(("a", "a"))
+
+
+def test_cities_of_older_versions_are_read_and_of_newer_ones_refused(tmp_path: Path) -> None:
+    """A card without the fields of today is a synthetic city's; a version to come gets a sentence."""
+    store = Store.open(tmp_path)
+    save_city(store, "c", XY)
+    card = store.get_json(layout.city_card("c"))
+    today = {"source", "classes", "demand", "capacity", "projection", "parent", "extends"}
+    old = {key: value for key, value in card.items() if key not in today}
+    store.put_json(layout.city_card("c"), {**old, "schema_version": 1})
+    assert load_city(store, "c").city_id == XY.city_id
+    assert load_city(store, "c").classes == 7
+    store.put_json(layout.city_card("c"), {**card, "schema_version": 9})
+    with pytest.raises(McvrpError, match="schema version 9, this program reads up to 2"):
+        load_city(store, "c")
+
+
+def test_a_city_is_found_by_its_own_id_and_by_whoever_extends_it(tmp_path: Path) -> None:
+    """The card of a child names its parent; the parent is still found, from the child where it is gone."""
+    store = Store.open(tmp_path)
+    child = City(XY.xy, extends=(4,))
+    save_city(store, "a-child", child)
+    save_city(store, "parent", City(XY.xy[:5]))
+    for _ in range(2):
+        found = find_city(store, child.ancestors[0])
+        assert (found.customers, found.city_id) == (4, child.ancestors[0])
+        store.delete("cities/parent")
+    assert find_city(store, child.city_id).customers == 6
 
 
 def test_a_city_that_is_not_there_or_not_itself_is_named(tmp_path: Path) -> None:

@@ -66,11 +66,18 @@ def test_the_defaults_are_the_papers() -> None:
 
 def test_what_is_left_open_is_the_benchmarks() -> None:
     """Name, sizes and rules, unless they are given."""
-    rules = Rules((2, 3), (9, 9))
-    filled = AmSpec().filled("city", (20, 50), rules)
-    assert (filled.model, filled.sizes, filled.rules) == ("city", (20, 50), rules)
-    given = TINY.filled("city", (20, 50), rules)
+    filled = AmSpec().filled("city", (20, 50), (2, 3), (9, 9))
+    assert (filled.model, filled.sizes, filled.rules) == ("city", (20, 50), Rules((2, 3), (9, 9)))
+    given = TINY.filled("city", (20, 50), (2, 3), (9, 9))
     assert (given.model, given.sizes, given.capacity) == ("tiny", (6,), (12, 25))
+
+
+def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
+    """A city's own ranges hold where neither the models' spec nor the benchmark's has any."""
+    own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    assert AmSpec().filled("city", (20,)).in_city(own).rules == Rules((2, 12), (40, 60))
+    assert AmSpec().in_city(CITY).recipe(20) == AmSpec(demand=(1, 9)).recipe(20)
+    assert AmSpec(demand=(1, 3)).in_city(own).rules == Rules((1, 3), (40, 60))
 
 
 def test_bad_specs_are_refused() -> None:
