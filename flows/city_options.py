@@ -14,7 +14,7 @@ from storage.cities import has_city
 from storage.store import Store
 from tasks.city import CitySpec
 
-_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "spare")
+_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare")
 _NUMBER = re.compile(r"(.*)-(\d+)")
 
 

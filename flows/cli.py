@@ -103,6 +103,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser], common: _Parser) ->
     for quantity, what in (("demand", "an order"), ("capacity", "a vehicle")):
         text = f"smallest and largest {quantity} of {what} here (default: the paper's)"
         read.add_argument(f"--{quantity}", nargs=2, type=int, metavar=("LO", "HI"), help=text)
+    text = "past orders with columns demand, capacity or both, to take the ranges from"
+    read.add_argument("--history", metavar="FILE", help=text)
     text = "add addresses to a city: what was made for it stays valid"
     more = actions.add_parser("extend", help=text, description=text, parents=[common])
     more.add_argument("city", help="name of the city")

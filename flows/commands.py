@@ -89,13 +89,13 @@ def _import(options: argparse.Namespace) -> Outcome:
     if options.overrides:
         raise McvrpError(f"mcvrp city {options.action} reads no preset: give its options, not --set")
     store = Store.open(settings.store_uri(options.store))
-    return _make_city(imported(options, store), store)
+    spec = imported(options, store)
+    planned_city(store, spec)  # whatever is wrong with the file is said before a server is started
+    return _make_city(spec, store)
 
 
 def _make_city(spec: CitySpec, store: Store) -> Outcome:
     from flows.summary import city_figures
-
-    planned_city(store, spec)  # whatever is wrong is said before a server is started
 
     def work() -> Any:
         from flows.city import city

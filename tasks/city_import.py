@@ -14,8 +14,9 @@ from storage.addresses import Addresses, joined
 from storage.cities import StoredCity
 from storage.store import Store
 from tasks.address_table import AddressTable, address_table
-from tasks.city_spec import AddressFile
+from tasks.city_spec import AddressFile, misfit
 from tasks.cost_matrix import read_costs
+from tasks.order_history import Ranges, fitted
 from tasks.projection import WIDEST, centred, to_metres
 from tasks.tabular import Faults, file_bytes, read_tabular, shown
 
@@ -48,6 +49,10 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     if len(read.ids) < 2:
         raise McvrpError(f"{table.name} has a depot and no customers: a city needs at least one")
     assert read.depot is not None
+    past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
+    demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
+    if wrong := misfit(demand, capacity):
+        raise McvrpError(wrong)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
     matrix = _matrix(store, spec, read.ids)
     if matrix is not None:
@@ -73,11 +78,12 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
         scale,
         unit,
         spare=spec.spare_of(len(ids) - 1),
-        demand=spec.demand,
-        capacity=spec.capacity,
+        demand=demand,
+        capacity=capacity,
     )
     addresses = Addresses(ids, places if read.degrees else None, projection)
-    return Imported(city, addresses, (*table.notes, *_notes(city)))
+    notes = (*table.notes, *_notes(city), *([past.note] if past.note else []))
+    return Imported(city, addresses, notes)
 
 
 def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported:

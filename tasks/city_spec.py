@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from model.instances import Range
 from model.problem import CAPACITY_TABLE, PAPERS_DEMAND
 from storage.layout import NAME_PATTERN
 
@@ -31,11 +32,14 @@ class AddressFile(BaseModel):
         pattern=r"^[^\s<>\"'&]{1,12}$",
         description="What a cost of 1 means, else m; addresses in degrees know m, km and mi",
     )
-    demand: tuple[int, int] | None = Field(
+    demand: Range | None = Field(
         None, description="Smallest and largest demand of an order in this city, else the paper's 1 to 9"
     )
-    capacity: tuple[int, int] | None = Field(
+    capacity: Range | None = Field(
         None, description="Smallest and largest capacity of a vehicle in this city, else the paper's table"
+    )
+    history: str | None = Field(
+        None, description="Past orders, a table with demand, capacity or both, to take missing ranges from"
     )
     spare: int | None = Field(
         None,
@@ -53,12 +57,11 @@ class AddressFile(BaseModel):
             raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
         if self.capacity and not 1 <= self.capacity[0] <= self.capacity[1] < 2**32:
             raise ValueError(f"capacity = {list(self.capacity)} is no range from 1 up")
-        largest, smallest = (self.demand or PAPERS_DEMAND)[1], (self.capacity or CAPACITY_TABLE[0][2:])[0]
-        if smallest < largest:
-            raise ValueError(
-                f"a vehicle may hold {smallest}, an order may be {largest}: give demand and capacity that fit"
-            )
-        given = [field for field in ("depot", "unit", "demand", "capacity") if getattr(self, field)]
+        if self.history is None and (wrong := misfit(self.demand, self.capacity)):
+            raise ValueError(wrong)
+        given = [
+            field for field in ("depot", "unit", "demand", "capacity", "history") if getattr(self, field)
+        ]
         if self.extends and given:
             raise ValueError(f"{given[0]} is that of city {self.extends!r}, which is extended: leave it out")
         return self
@@ -66,6 +69,14 @@ class AddressFile(BaseModel):
     def spare_of(self, customers: int) -> int:
         """Return the classes to reserve in a city of ``customers``."""
         return max(_LEAST_SPARE, customers // _SPARE_SHARE) if self.spare is None else self.spare
+
+
+def misfit(demand: Range | None, capacity: Range | None) -> str | None:
+    """Return why a vehicle may be too small for an order with these ranges, None where none is."""
+    largest, smallest = (demand or PAPERS_DEMAND)[1], (capacity or CAPACITY_TABLE[0][2:])[0]
+    if smallest >= largest:
+        return None
+    return f"a vehicle may hold {smallest}, an order may be {largest}: give demand and capacity that fit"
 
 
 class CitySpec(BaseModel):

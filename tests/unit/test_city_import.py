@@ -281,6 +281,34 @@ def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
     ]
 
 
+def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> None:
+    """The middle 99 % of the past; a mistyped order does not widen a range, what is given wins."""
+    past = tmp_path / "past.csv"
+    past.write_text("customer;demand;capacity\n" + "a;3;40\n" * 500 + "a;12;60\n" * 499 + "a;9999;60\n")
+    made = imported(tmp_path, sound(), history=str(past))
+    assert (made.city.demand, made.city.capacity) == ((3, 12), (40, 60))
+    assert made.notes == (
+        "from 1,000 past orders: demand 3 to 12 of 3 to 9999, capacity 40 to 60 of 40 to 60",
+    )
+    assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("customer,stop\na,1\n", ["no column demand and none capacity"]),
+        ("demand\n0\n2.5\nmany\n70000\n", ["row 2: demand is 0", "row 3", "row 4", "row 5: demand is 70000"]),
+        ("demand,capacity\n50,40\n", ["a vehicle may hold 40, an order may be 50"]),
+    ],
+)
+def test_past_orders_that_are_none_are_told_by_row(tmp_path: Path, text: str, said: list[str]) -> None:
+    """A demand is a whole number from 1 up, and no vehicle may be smaller than an order."""
+    (tmp_path / "past.csv").write_text(text)
+    with pytest.raises(McvrpError) as caught:
+        imported(tmp_path, sound(), history=str(tmp_path / "past.csv"))
+    assert all(part in str(caught.value) for part in said), caught.value
+
+
 # Costs ---------------------------------------------------------------------------------------
 
 COSTS = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])  # in the file's order: a, d, b
