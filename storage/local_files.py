@@ -125,6 +125,10 @@ class LocalFiles:
             else:
                 target.unlink()
 
+    def now(self) -> float:
+        """Return the time of this machine in seconds since 1970."""
+        return time.time()
+
     def refusal(self, action: str, error: BaseException) -> StoreError:
         """Return the sentence for ``error``, which stopped ``action``."""
         number = getattr(error, "errno", None)

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -151,6 +152,12 @@ class S3Objects:
             )
             for failed in answer.get("Errors", [])[:1]:
                 raise ClientError({"Error": failed}, "DeleteObjects")
+
+    def now(self) -> float:
+        """Return the server's time in seconds since 1970."""
+        answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self._prefix, MaxKeys=1)
+        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        return parsedate_to_datetime(date).timestamp() if date else time.time()
 
     def refusal(self, action: str, error: BaseException) -> StoreError:
         """Return the sentence for ``error``, which stopped ``action``."""

@@ -21,13 +21,24 @@ from storage.store_errors import StoreError as StoreError
 from storage.store_errors import StoreUnavailable as StoreUnavailable
 
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
+_LONGEST = 1024  # bytes of a name, what S3 allows
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file as a listing shows it: its name, its bytes, when it was written in seconds since 1970."""
+
+    path: str
+    size: int
+    modified: float
 
 
 @dataclass(frozen=True)
 class Store:
     """A place for files with relative posix names such as "labels/laptop/n=020/part-00000.parquet".
 
-    Holds its address only, so it travels to other processes; use `Store.open` to make one. Each
+    A name that leads out of the store, or could somewhere, is refused whatever is asked of it; an
+    object store may hold such names, listings leave them out. Holds its address only, so it travels to other processes; use `Store.open` to make one. Each
     method raises StoreError when the store refuses, and StoreUnavailable when it gives no answer
     and may do so later; what a write that got no answer has done is not known.
     """
@@ -135,13 +146,30 @@ class Store:
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders directly below ``prefix``, sorted; [] when there are none."""
         _, infos = self._infos(prefix, recursive=False)
-        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+        names = (info.base_name for info in infos if info.type == fs.FileType.Directory)
+        return sorted(name for name in names if _sound(name))
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
         root, infos = self._infos(prefix, recursive=True)
         paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
-        return sorted(p for p in paths if not any(part.startswith(_HIDDEN) for part in p.split("/")))
+        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
+
+    def files(self, prefix: str, *, hidden: bool = False) -> list[StoredFile]:
+        """Return the files of `list` with their sizes and ages; ``hidden`` names what is being written too."""
+        root, infos = self._infos(prefix, recursive=True)
+        found = [
+            StoredFile(info.path.removeprefix(f"{root}/"), int(info.size), (info.mtime_ns or 0) / 1e9)
+            for info in infos
+            if info.type == fs.FileType.File
+        ]
+        kept = [file for file in found if _sound(file.path) and (hidden or not _is_hidden(file.path))]
+        return sorted(kept, key=lambda file: file.path)
+
+    def now(self) -> float:
+        """Return what time it is in seconds since 1970, by the clock that dates the store's files."""
+        with self._to("look at", "") as files:
+            return files.now()
 
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``; nothing happens when there is none."""
@@ -165,6 +193,8 @@ class Store:
         return f"{self.uri}/{path}" if path else self.uri
 
     def _to(self, verb: str, path: str) -> contextlib.AbstractContextManager[_Files]:
+        if path and not _sound(path):
+            raise McvrpError(f"{path[:80]!r} is no name in a store: it would lead elsewhere")
         absent = f"there is no {self.url(path)}" if verb in ("read", "move") else None
         return _translated(_connect(self.uri, os.getpid()), f"cannot {verb} {self.url(path)}", absent)
 
@@ -197,7 +227,23 @@ class _Files(Protocol):
     def swap(self, path: str, data: bytes, tag: str) -> bool: ...
     def move(self, path: str, to: str) -> None: ...
     def delete(self, path: str) -> None: ...
+    def now(self) -> float: ...
     def refusal(self, action: str, error: BaseException) -> StoreError: ...
+
+
+def _sound(path: str) -> bool:
+    """Whether ``path`` names something within the store, on every kind of store."""
+    parts = path.split("/")
+    return (
+        path.isprintable()
+        and "\\" not in path
+        and len(path.encode(errors="replace")) <= _LONGEST
+        and not any(part in ("", ".", "..") for part in parts)
+    )
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.split("/"))
 
 
 class _Reader(io.RawIOBase):
