@@ -31,7 +31,7 @@ _MUST_BE = {
     "literal_error": "{expected}",
     "model_type": "a table",
     "multiple_of": "a multiple of {multiple_of}",
-    "string_pattern_mismatch": "a name of letters, digits, '.', '_' and '-'",  # the only pattern in use
+    "string_pattern_mismatch": "a name of letters, digits, '.', '_' and '-', 100 at most",  # of names
     "string_too_short": "text that is not empty",
     "string_type": "text",
     "too_long": "no longer than {max_length}",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from storage.attention_models import AttentionCard
 
 _LISTED = 200  # files; more are counted
+_MOVES = 10  # of an alias that are shown
 _TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
 
 
@@ -46,7 +47,7 @@ def inspect(store: Store, path: str) -> Found:
     if dataset := dataset_of(store, path):
         return _dataset(store, dataset)
     if model := _model_of(store, path):
-        return _model(store, model)
+        return model_versions(store, model)
     if cards := _attention_of(store, path):
         return _attention(store, cards)
     if city := _city_of(store, path):
@@ -111,12 +112,12 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
 
 
 def _dataset(store: Store, dataset: str) -> Found:
+    from storage.manifest import read_manifest
     from storage.statistics import read_statistics
     from storage.verdict import read_verdict
 
-    manifest = layout.manifest(dataset)
     document = {
-        "manifest": store.get_json(manifest) if store.exists(manifest) else None,
+        "manifest": read_manifest(store, dataset),
         "sizes": plain(read_statistics(store, dataset)),
         "verdict": plain(read_verdict(store, dataset)),
     }
@@ -138,12 +139,14 @@ def _model_of(store: Store, path: str) -> str | None:
     return name if folder == "models" and name and "/" not in name and versions(store, name) else None
 
 
-def _model(store: Store, name: str) -> Found:
+def model_versions(store: Store, name: str) -> Found:
+    """Describe the versions of the model ``name``: aliases, figures, and how the champion came to be."""
     from storage.models import model_card, versions
     from storage.registry import ALIASES, pointer
 
     cards = [model_card(store, name, version) for version in versions(store, name)]
-    aliases = {alias: pointer(store, name, alias).version for alias in ALIASES}
+    pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
+    aliases = {alias: there.version for alias, there in pointers.items()}
     titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
     lines = [f"| {' | '.join(titles)} |", "|--:|---|---|---|---|--:|--:|---|"]
     for card in cards:
@@ -158,8 +161,10 @@ def _model(store: Store, name: str) -> Found:
         )
         lines.append(f"| {' | '.join(cells)} |")
     table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
-    text = f"{table}\n\n{latest}/README.md describes the latest"
-    return Found({"versions": plain(cards), "aliases": aliases}, text)
+    moves = pointers["champion"].history
+    history = "\n".join(f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:])
+    text = "\n\n".join(part for part in (table, history, f"{latest}/README.md describes the latest") if part)
+    return Found({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
 
 
 def _attention_of(store: Store, path: str) -> list[AttentionCard]:

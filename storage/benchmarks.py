@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from model.errors import McvrpError, reason
 from storage import layout
+from storage.schema_versions import BENCHMARK, require_readable_table, stamped
 from storage.store import Store
 from storage.store_errors import SPOILT
 
@@ -178,6 +179,27 @@ def read_results(store: Store, run: str) -> pa.Table:
     return _read(store, path, RESULTS)
 
 
+Key = tuple[object, ...]
+
+
+def part_keys(store: Store, path: str) -> set[Key]:
+    """Return what tells the answers of the part at ``path`` from all others; errors as `read_part`."""
+    return {_key(line) for row in read_part(store, path) for line in _prefixes(row)}
+
+
+def result_keys(store: Store, run: str) -> set[Key]:
+    """Return the `part_keys` of all parts that are in the results of ``run``; errors as `read_results`."""
+    names = [name for name in RESULTS.names if name not in ("costs", "routes")]
+    return {_key(line) for line in read_results(store, run).select(names).to_pylist()}
+
+
+def _key(line: dict[str, Any]) -> Key:
+    # no two runs of a solver take the same time
+    what = ("method", "n", "index", "samples", "cost", "seconds", "failure")
+    how = ("seed", "version", "configuration")
+    return tuple(line[name] for name in (*what, *how))
+
+
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
     shared = {f.name: getattr(row, f.name) for f in fields(row)}
     for samples, seconds in zip(row.samples, row.seconds, strict=True):
@@ -204,13 +226,14 @@ def _part_row(row: dict[str, Any]) -> PartRow:
 
 def _write(store: Store, path: str, table: pa.Table) -> None:
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(stamped(table, BENCHMARK), buffer, compression="zstd")
     store.put(path, buffer.getvalue())
 
 
 def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
     try:
         table = pq.read_table(io.BytesIO(store.get(path)))
+        table = require_readable_table(BENCHMARK, table, store.url(path))
     except SPOILT as error:
         raise McvrpError(
             f"{store.url(path)} is no readable Parquet file ({reason(error)}): remove it"

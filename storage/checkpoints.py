@@ -22,9 +22,9 @@ from safetensors.numpy import load, save
 
 from model.errors import McvrpError
 from storage import layout
+from storage.schema_versions import CHECKPOINT, TooNew, require_readable
 from storage.store import Store, StoreError
 
-CHECKPOINT_FORMAT = 1
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _PIECE = 2**24  # bytes read at once to verify a file
 _STEP = re.compile(r"step-(\d+)")
@@ -69,7 +69,7 @@ class CheckpointState:
     origin: Origin
     metrics: Mapping[str, Any]
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    format: int = CHECKPOINT_FORMAT
+    format: int = CHECKPOINT.version
 
     @property
     def complete(self) -> bool:
@@ -123,7 +123,13 @@ def save_checkpoint(
 
 
 def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
-    """Return the checkpoints of a phase, oldest first; folders without a valid state are not among them."""
+    """Return the checkpoints of a phase, oldest first; folders without a valid state are not among them.
+
+    Raises
+    ------
+    TooNew
+        If one was written by a newer version of this program.
+    """
     folder = layout.phase_dir(run, phase)
     found = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
     states = [state for state in (_read_state(store, path) for path in found) if state is not None]
@@ -188,21 +194,22 @@ def _verify_stored(store: Store, path: str, expected: Mapping[str, Any]) -> None
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
         values = store.get_json(path)
+        require_readable(CHECKPOINT, values, store.url(path))
         values["origin"] = Origin(**values["origin"])
         state = CheckpointState(**values)
         sizes = [store.size(f"{state.folder}/{name}") for name in (WEIGHTS, OPTIMIZER)]
         named = [state.files[name]["bytes"] for name in (WEIGHTS, OPTIMIZER)]
-    except StoreError:  # no answer is not the answer that there is none
+    except (StoreError, TooNew):  # no answer is not the answer that there is none
         raise
-    except (McvrpError, KeyError, TypeError):
+    except (McvrpError, KeyError, TypeError, ValueError, AttributeError):
         return None
-    mine = state.format == CHECKPOINT_FORMAT and path == f"{state.folder}/{STATE}"
+    mine = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
     return state if mine and sizes == named else None
 
 
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
-    kept = {state.folder for state in [*states[-keep:], *_best(states)]}
+    kept = {state.folder for state in [*states[-keep:], *best_checkpoint(states)]}
     phase = layout.phase_dir(newest.run, newest.phase)
     names = (path.removeprefix(f"{phase}/").split("/")[0] for path in store.list(phase))
     folders = {f"{phase}/{name}" for name in names if _STEP.fullmatch(name)}
@@ -211,7 +218,7 @@ def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
         store.delete(folder)
 
 
-def _best(states: Sequence[CheckpointState]) -> list[CheckpointState]:
+def best_checkpoint(states: Sequence[CheckpointState]) -> list[CheckpointState]:
     """Return the state with the lowest held-out gap, of several the newest; [] where none has one."""
     measured = [state for state in states if state.metrics.get("greedy_gap") is not None]
     return sorted(measured, key=lambda state: (state.metrics["greedy_gap"], -state.step))[:1]

@@ -22,9 +22,9 @@ from model.errors import McvrpError, reason
 from storage.flat_labels import FlatLabels, expected_bytes, map_flat, write_flat
 from storage.label_columns import Columns
 from storage.labels import ROW_GROUP, read_rows
-from storage.layout import checked_name
+from storage.layout import checked_name, label_dir
 from storage.manifest import fingerprint as fingerprint_of
-from storage.store import Store
+from storage.store import Store, StoredFile
 
 _USE = ".use"  # locked by who has the cache open (shared) or removes it (exclusive)
 _BUILD = ".build"  # locked by who adds sizes
@@ -67,8 +67,7 @@ class LabelCache:
             If labels are missing, have changed since the fingerprint was taken, or the disk has
             no room for them.
         """
-        of_store = hashlib.sha256(store.uri.encode()).hexdigest()[:8]
-        place = folder / f"{checked_name('dataset', dataset)}-{of_store}" / fingerprint
+        place = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}" / fingerprint
         with _refusals(folder):
             lock = _locked(place / _USE, fcntl.LOCK_SH)
         try:
@@ -100,6 +99,29 @@ class LabelCache:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def abandoned_caches(folder: Path, store: Store) -> Iterator[tuple[Path, list[StoredFile]]]:
+    """Yield the caches in ``folder`` of datasets that ``store`` has no longer, with their files."""
+    mark = _mark(store)
+    for place in sorted(folder.glob(f"*-{mark}")):
+        dataset = place.name.removesuffix(f"-{mark}")
+        if place.is_dir() and not place.name.startswith(".") and not store.list(label_dir(dataset)):
+            found = [path for path in sorted(place.rglob("*")) if path.is_file()]
+            yield place, [StoredFile(str(p), p.stat().st_size, p.stat().st_mtime) for p in found]
+
+
+def remove_cache(place: Path) -> bool:
+    """Remove the caches of a dataset at ``place`` that nobody has open; return whether all are gone."""
+    for cache in [path for path in place.iterdir() if path.is_dir()]:
+        _remove(cache)
+    with contextlib.suppress(OSError):  # somebody has one open
+        place.rmdir()
+    return not place.exists()
+
+
+def _mark(store: Store) -> str:
+    return hashlib.sha256(store.uri.encode()).hexdigest()[:8]
 
 
 def _completed(
@@ -180,17 +202,20 @@ def _check_unchanged(place: Path, store: Store, dataset: str, fingerprint: str, 
 def _remove_others(place: Path) -> None:
     """Remove what the dataset was before, unless somebody has it open."""
     for other in place.parent.iterdir():
-        if other == place or not other.is_dir():
-            continue
-        with contextlib.suppress(OSError):  # somebody has it open or removes it, or it is not ours
-            lock = _locked(other / _USE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                # Under another name first: who opens this cache now shall not find half of it.
-                gone = other.with_name(f".{other.name}.{secrets.token_hex(4)}")
-                other.rename(gone)
-                shutil.rmtree(gone)
-            finally:
-                os.close(lock)
+        if other != place and other.is_dir():
+            _remove(other)
+
+
+def _remove(cache: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody has it open or removes it, or it is not ours
+        lock = _locked(cache / _USE, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            # Under another name first: who opens this cache now shall not find half of it.
+            gone = cache.with_name(f".{cache.name}.{secrets.token_hex(4)}")
+            cache.rename(gone)
+            shutil.rmtree(gone)
+        finally:
+            os.close(lock)
 
 
 def _locked(path: Path, how: int) -> int:

@@ -163,7 +163,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
             f"{where} is no whole Parquet file ({reason(error)}): remove it and label again"
         ) from error
     try:
-        footer = Footer.of(schema.metadata)
+        footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
         raise McvrpError(
             f"{where} is a Parquet file but not one of labels ({reason(error)}): move it away"

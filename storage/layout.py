@@ -7,7 +7,7 @@ import secrets
 
 from model.errors import McvrpError
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # with the endings that it gets, a name on any disk
 NAME_PATTERN = rf"^{_NAME.pattern}$"
 _SIZE = re.compile(r"n=(\d{3,})")
 _SHARD = re.compile(r"part-(\d{5,})\.parquet")
@@ -20,10 +20,14 @@ def checked_name(kind: str, name: str) -> str:
     Raises
     ------
     McvrpError
-        If it is empty, begins with a sign or holds more than letters, digits, ".", "_", "-".
+        If it is empty, begins with a sign, holds more than letters, digits, ".", "_", "-", or is longer than
+        100 of them.
     """
     if not _NAME.fullmatch(name):
-        raise McvrpError(f"{name!r} is no name for a {kind}: use letters, digits, '.', '_' and '-'")
+        shown = repr(name) if len(name) <= 110 else f"{name[:40]!r}... ({len(name)} characters)"
+        raise McvrpError(
+            f"{shown} is no name for a {kind}: use letters, digits, '.', '_' and '-', 100 of them at most"
+        )
     return name
 
 
@@ -141,10 +145,15 @@ def verdict(dataset: str) -> str:
     return f"{label_dir(dataset)}/verdict.json"
 
 
+def condemned_dir(dataset: str) -> str:
+    """Shards and chunks that were taken out."""
+    return f"{label_dir(dataset)}/_condemned"
+
+
 def condemned(dataset: str, path: str) -> str:
     """Where the shard or chunk at ``path`` goes when it is taken out: another place each time."""
     folder, name = path.rsplit("/", 2)[-2:]
-    return f"{label_dir(dataset)}/_condemned/{folder}/{name}.{secrets.token_hex(4)}"
+    return f"{condemned_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
 
 
 def card(dataset: str) -> str:
@@ -195,6 +204,11 @@ def trainer_lease(run: str) -> str:
     return f"{run_dir(run)}/lease.json"
 
 
+def outlived(run: str) -> str:
+    """The mark of a run of which a model was removed."""
+    return f"{run_dir(run)}/outlived.json"
+
+
 def models_dir(name: str) -> str:
     """All versions of the model ``name``."""
     return f"models/{checked_name('model', name)}"
@@ -215,9 +229,14 @@ def model_config(name: str, version: int) -> str:
     return f"{model_dir(name, version)}/config.json"
 
 
+def model_removal(name: str, version: int) -> str:
+    """The mark of a version of the model ``name`` that is being removed: no alias may point there."""
+    return f"{model_dir(name, version)}/removal.json"
+
+
 def model_alias(name: str, alias: str) -> str:
     """Which version of the model ``name`` the alias stands for."""
-    return f"{models_dir(name)}/{alias}.json"
+    return f"{models_dir(name)}/{checked_name('alias', alias)}.json"
 
 
 def attention_dir(name: str) -> str:
@@ -248,3 +267,16 @@ def attention_lease(name: str) -> str:
 def benchmark_dir(run: str) -> str:
     """Everything of one benchmark run."""
     return f"benchmarks/{checked_name('benchmark', run)}"
+
+
+# What people bring and take away
+
+
+def solution_dir(name: str) -> str:
+    """The routes of one day, or of one file of orders."""
+    return f"solutions/{checked_name('solution', name)}"
+
+
+def quarantine_dir(name: str) -> str:
+    """Rows of driven routes that were not taken, each with its reason."""
+    return f"quarantine/{checked_name('quarantine', name)}"

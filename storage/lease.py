@@ -22,6 +22,7 @@ from storage.store import Store, StoreError, StoreUnavailable
 
 TTL_SECONDS = 60.0  # silence after which a holder elsewhere is taken for dead
 BEATS = 4  # signs of life in that time
+_LONG_SILENT = 10  # times as long, and nobody waits for a sign of life any more
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,21 @@ class Lease:
             return False
         self._holder, self._tag = found, tag  # also where the answer to an earlier renewal was lost
         return True
+
+
+def active_holder(store: Store, path: str, now: float) -> Holder | None:
+    """Return who holds the lease at ``path`` and may be alive ``now`` (the store's clock), None if nobody."""
+    written = [file.modified for file in store.files(path.rpartition("/")[0]) if file.path == path]
+    try:
+        holder = Holder.decode(store.get(path)) if written else None
+    except StoreError:
+        raise
+    except McvrpError:  # let go just now
+        return None
+    if holder is None or holder.dead:
+        return None
+    elsewhere = not holder.machine or holder.machine != _machine()
+    return None if elsewhere and now - written[0] > _LONG_SILENT * TTL_SECONDS else holder
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import hashlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,10 +19,9 @@ from model.errors import McvrpError, reason
 from storage import layout
 from storage.label_columns import add_contents
 from storage.labels import LabelFile, shards, sizes
-from storage.store import Store
+from storage.schema_versions import MANIFEST, TooNew, require_readable
+from storage.store import Store, StoreError
 from storage.store_errors import SPOILT
-
-MANIFEST_VERSION = 2
 
 _SCHEMA = pa.schema(
     [
@@ -81,6 +81,25 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
         ) from error
 
 
+def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
+    """Return the totals of ``dataset`` as its manifest has them, None where there is none.
+
+    Raises
+    ------
+    McvrpError
+        If it is none, or was written by a newer version of this program.
+    """
+    path = layout.manifest(dataset)
+    if not store.exists(path):
+        return None
+    document = store.get_json(path)
+    try:
+        require_readable(MANIFEST, document, store.url(path))
+    except (ValueError, AttributeError) as error:
+        raise McvrpError(f"{store.url(path)} is no manifest ({error}): run mcvrp label") from error
+    return dict(document)
+
+
 def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None:
     """Write the manifest of ``dataset`` anew from its shards.
 
@@ -89,7 +108,13 @@ def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None
     trust
         Take the checksum of a shard from the manifest that is there, when rows, size and hashes are
         still the same, and read only the others.
+
+    Raises
+    ------
+    TooNew
+        If the one that is there was written by a newer version of this program.
     """
+    _check_not_newer(store, dataset)
     digest = _Fingerprint()
     totals: list[dict[str, int]] = []
     buffer = io.BytesIO()
@@ -117,7 +142,7 @@ def rebuild_manifest(store: Store, dataset: str, *, trust: bool = False) -> None
     store.put_json(
         layout.manifest(dataset),
         {
-            "manifest_version": MANIFEST_VERSION,
+            "manifest_version": MANIFEST.version,
             "dataset": dataset,
             "fingerprint": digest.value,
             **{key: sum(size[key] for size in totals) for key in ("rows", "absent", "bytes", "shards")},
@@ -138,6 +163,15 @@ def fingerprint(store: Store, dataset: str) -> str:
         if files := list(shards(store, dataset, n)):
             digest.add(n, files)
     return digest.value
+
+
+def _check_not_newer(store: Store, dataset: str) -> None:
+    try:
+        read_manifest(store, dataset)
+    except (StoreError, TooNew):
+        raise
+    except McvrpError:  # damaged: it is made anew
+        pass
 
 
 class _Fingerprint:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from model.errors import McvrpError
 from storage import layout
+from storage.schema_versions import METRICS, require_readable_table, stamped
 from storage.store import Store
 from storage.store_errors import SPOILT
 
@@ -58,7 +59,8 @@ SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f 
 def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
     """Write the metrics of a phase, over what was there."""
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), buffer, compression="zstd")
+    table = stamped(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), METRICS)
+    pq.write_table(table, buffer, compression="zstd")
     store.put(layout.phase_metrics(run, phase), buffer.getvalue())
 
 
@@ -75,6 +77,7 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
         return []
     try:
         table = pq.read_table(io.BytesIO(store.get(path)))
+        table = require_readable_table(METRICS, table, store.url(path))
         if "greedy_gap" not in table.column_names:  # written before there was one
             table = table.append_column("greedy_gap", pa.array([math.nan] * len(table)))
         table = table.cast(SCHEMA)

@@ -22,12 +22,12 @@ from storage import layout
 from storage.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from storage.model_readme import model_readme
 from storage.registry import ALIASES, Alias, enrol, pointer
+from storage.schema_versions import MODEL, require_readable
 from storage.store import Store
 
 if TYPE_CHECKING:
     from model.network import FmMcvrp
 
-MODEL_FORMAT = 1
 _WEIGHTS, _README = "model.safetensors", "README.md"
 _FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
 _MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
@@ -70,7 +70,7 @@ class ModelCard:
     weights_sha256: str
     smallest: int | None = None
     largest: int | None = None
-    format: int = MODEL_FORMAT
+    format: int = MODEL.version
 
     @property
     def folder(self) -> str:
@@ -117,7 +117,7 @@ def export_model(
         "masked": _MASKED,
         "rotation_trained": rotation_trained,
         "weights_sha256": checkpoint.weights_sha256,
-        "format": MODEL_FORMAT,
+        "format": MODEL.version,
     }
     card = ModelCard(
         name=name,
@@ -191,12 +191,11 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
         raise McvrpError(f"model {name!r} has no version {version}, it has {', '.join(map(str, known))}")
     path = layout.model_card(name, known[-1] if version is None else int(version))
     try:
-        card = ModelCard(**store.get_json(path))
-    except TypeError as error:
+        document = store.get_json(path)
+        require_readable(MODEL, document, store.url(path))
+        return ModelCard(**document)
+    except (TypeError, ValueError, AttributeError) as error:
         raise McvrpError(f"{store.url(path)} is no model's card ({error})") from error
-    if card.format != MODEL_FORMAT:
-        raise McvrpError(f"{store.url(path)} has format {card.format}, this program reads {MODEL_FORMAT}")
-    return card
 
 
 def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:

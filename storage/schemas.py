@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from model.errors import McvrpError
 from model.problem import COST_TOLERANCE, DEPOT, City, Instance, Solution
 from storage.label_columns import Columns
+from storage.schema_versions import LABEL, refuse_newer
 
-LABEL_SCHEMA_VERSION = 2
 DRIVEN = "driven"  # the source of routes that people drove
 SOLVED = "solver"  # the source of routes that a solver found
 
@@ -90,7 +90,7 @@ class Footer:
     content: str
     absent: tuple[int, ...] = ()
     makers: str = ""
-    schema_version: int = LABEL_SCHEMA_VERSION
+    schema_version: int = LABEL.version
 
     @property
     def rows(self) -> int:
@@ -105,13 +105,15 @@ class Footer:
         return {**there, _CHECK: _checksum(there)}
 
     @classmethod
-    def of(cls, metadata: dict[bytes, bytes] | None) -> Footer | None:
-        """Return the footer in ``metadata``, None when it is spoilt.
+    def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
+        """Return the footer in ``metadata`` of the file at ``where``, None when it is spoilt.
 
         Raises
         ------
         KeyError
             If it is no label file's.
+        TooNew
+            If it was written by a newer version of this program.
         ValueError
             If its version is another.
         """
@@ -122,9 +124,11 @@ class Footer:
         check = there.pop(_CHECK, None)
         if there.get(b"schema_version") != b"1" and check != _checksum(there):
             return None
-        if there[b"schema_version"] != str(LABEL_SCHEMA_VERSION).encode():
-            version = there[b"schema_version"].decode()
-            raise ValueError(f"schema version {version}, this program reads {LABEL_SCHEMA_VERSION}")
+        version = there[b"schema_version"].decode()
+        if version.isascii() and version.isdigit():
+            refuse_newer(LABEL, int(version), where)
+        if version != str(LABEL.version):
+            raise ValueError(f"schema version {version}, this program reads {LABEL.version}")
         text = {name.decode(): there[name].decode() for name in names}
         return cls(
             spec_hash=text["spec_hash"],

@@ -37,10 +37,11 @@ class StoredFile:
 class Store:
     """A place for files with relative posix names such as "labels/laptop/n=020/part-00000.parquet".
 
-    A name that leads out of the store, or could somewhere, is refused whatever is asked of it; an
-    object store may hold such names, listings leave them out. Holds its address only, so it travels to other processes; use `Store.open` to make one. Each
-    method raises StoreError when the store refuses, and StoreUnavailable when it gives no answer
-    and may do so later; what a write that got no answer has done is not known.
+    Holds its address only, so it travels to other processes; use `Store.open` to make one. A name
+    that could lead out of the store is refused by every method; an object store may hold such names,
+    listings leave them out. Each method raises StoreError when the store refuses, and
+    StoreUnavailable when it gives no answer and may do so later; what a write that got no answer has
+    done is not known.
     """
 
     uri: str
@@ -149,14 +150,8 @@ class Store:
         names = (info.base_name for info in infos if info.type == fs.FileType.Directory)
         return sorted(name for name in names if _sound(name))
 
-    def list(self, prefix: str) -> list[str]:
-        """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
-        root, infos = self._infos(prefix, recursive=True)
-        paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
-        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
-
-    def files(self, prefix: str, *, hidden: bool = False) -> list[StoredFile]:
-        """Return the files of `list` with their sizes and ages; ``hidden`` names what is being written too."""
+    def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
+        """Return the files of `list` with size and age; ``hidden`` adds what is being written."""
         root, infos = self._infos(prefix, recursive=True)
         found = [
             StoredFile(info.path.removeprefix(f"{root}/"), int(info.size), (info.mtime_ns or 0) / 1e9)
@@ -165,6 +160,12 @@ class Store:
         ]
         kept = [file for file in found if _sound(file.path) and (hidden or not _is_hidden(file.path))]
         return sorted(kept, key=lambda file: file.path)
+
+    def list(self, prefix: str) -> list[str]:
+        """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
+        root, infos = self._infos(prefix, recursive=True)
+        paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
+        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
 
     def now(self) -> float:
         """Return what time it is in seconds since 1970, by the clock that dates the store's files."""

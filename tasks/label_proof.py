@@ -88,7 +88,7 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         wrong(f"no whole Parquet file ({reason(error)[:_LONGEST]})")
         return proof
     try:
-        footer = Footer.of(schema.metadata)
+        footer = Footer.of(schema.metadata, path)
         expected = _expected_index(footer) if footer else None
     except Exception as error:
         wrong(f"not a file of labels ({reason(error)[:_LONGEST]})")

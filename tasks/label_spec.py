@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from model.instances import Range, Rules, Split
 from model.problem import City
 from storage.layout import NAME_PATTERN
-from storage.schemas import LABEL_SCHEMA_VERSION
+from storage.schema_versions import LABEL
 from tasks.label_chunk import Recipe, SolverName
 from tasks.solvers.budgets import Budget, BudgetName, budget_for
 
@@ -121,7 +121,7 @@ class LabelSpec(BaseModel):
         chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
-        return {"schema_version": LABEL_SCHEMA_VERSION, "city_id": city.city_id, **chosen}
+        return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen}
 
     def recipe(self, city: City) -> Recipe:
         """Return what a worker needs to know."""

@@ -255,7 +255,7 @@ def wrong_columns(bytes_: bytes) -> bytes:
 def another_version(version: int) -> Callable[[bytes], bytes]:
     def change(bytes_: bytes) -> bytes:
         table = pq.read_table(io.BytesIO(bytes_))
-        footer = Footer.of(table.schema.metadata)
+        footer = Footer.of(table.schema.metadata, "it")
         assert footer is not None
         buffer = io.BytesIO()
         metadata = dataclasses.replace(footer, schema_version=version).metadata()

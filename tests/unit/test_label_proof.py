@@ -166,7 +166,7 @@ def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
 
 def with_footer(data: bytes, **changes: Any) -> bytes:
     table = pq.read_table(pa.BufferReader(data))
-    footer = Footer.of(table.schema.metadata)
+    footer = Footer.of(table.schema.metadata, "it")
     assert footer
     buffer = io.BytesIO()
     lie = dataclasses.replace(footer, **changes).metadata()
