@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from flows import settings
 from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     text = "prove a dataset from its bytes"
     verify = commands.add_parser("verify", help=text, description=text, parents=[common])
     verify.add_argument("dataset", nargs="?", help="its name (default: the preset's)")
+    _housekeeping(commands, common)
     for name, text in _LATER.items():
         later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
         later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
@@ -113,6 +114,24 @@ def _add_city(commands: argparse._SubParsersAction[_Parser], common: _Parser) ->
         command.add_argument("file", help="the addresses; store:PATH where they lie in the store")
         command.add_argument("--matrix", metavar="FILE", help="travel costs: .npy or a table from, to, cost")
         command.add_argument("--spare", type=int, metavar="K", help="output classes for addresses to come")
+
+
+def _housekeeping(commands: Any, common: argparse.ArgumentParser) -> None:
+    text = "remove what nobody needs any more (shows it; --delete does it)"
+    gc = commands.add_parser("gc", help=text, description=text, parents=[common])
+    gc.add_argument("--delete", action="store_true", help="do it: without, nothing is removed")
+    text = "list the models, or the versions of one"
+    models = commands.add_parser("models", help=text, description=text, parents=[common])
+    models.add_argument("model", nargs="?", help="its name (default: all)")
+    text = "make a version of a model its champion"
+    promote = commands.add_parser("promote", help=text, description=text, parents=[common])
+    promote.add_argument("model", help="its name")
+    promote.add_argument("version", help="a number, or challenger")
+    text = "make the champion before champion again"
+    rollback = commands.add_parser("rollback", help=text, description=text, parents=[common])
+    rollback.add_argument("model", nargs="?", help="its name (default: the preset's)")
+    for command in (promote, rollback):
+        command.add_argument("--why", default="", metavar="TEXT", help="for those who come after")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -209,6 +209,39 @@ def _verify(options: argparse.Namespace) -> Outcome:
     return Outcome(verdict_document(verdict, seconds), verdict_text(verdict, seconds), code)
 
 
+def _gc(options: argparse.Namespace) -> Outcome:
+    from flows.housekeeping import cleaning_document, cleaning_text
+    from tasks.gc import clean
+
+    policy = load_preset(options.preset, options.overrides).gc
+    store = Store.open(settings.store_uri(options.store), writable=options.delete)
+    cleaning = clean(store, policy, delete=options.delete, cache=settings.cache_dir())
+    return Outcome(cleaning_document(cleaning), cleaning_text(cleaning))
+
+
+def _models(options: argparse.Namespace) -> Outcome:
+    from flows.housekeeping import list_models
+
+    found = list_models(Store.open(settings.store_uri(options.store), writable=False), options.model)
+    return Outcome(found.document, found.text)
+
+
+def _promote(options: argparse.Namespace) -> Outcome:
+    from flows.housekeeping import promote_version
+
+    store = Store.open(settings.store_uri(options.store))
+    found = promote_version(store, options.model, options.version, options.why)
+    return Outcome(found.document, found.text)
+
+
+def _rollback(options: argparse.Namespace) -> Outcome:
+    from flows.housekeeping import roll_back_champion
+
+    name = options.model or load_preset(options.preset, options.overrides).train.model
+    found = roll_back_champion(Store.open(settings.store_uri(options.store)), name, options.why)
+    return Outcome(found.document, found.text)
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "run": _run,
     "plan": _plan,
@@ -221,6 +254,10 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "benchmark": _benchmark,
     "inspect": _inspect,
     "verify": _verify,
+    "gc": _gc,
+    "models": _models,
+    "promote": _promote,
+    "rollback": _rollback,
 }
 
 

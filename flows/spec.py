@@ -13,6 +13,7 @@ from model.problem import City
 from tasks.am_spec import AmSpec
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
+from tasks.gc_spec import RetentionSpec
 from tasks.label_spec import LabelSpec
 from tasks.train_spec import TrainSpec
 
@@ -40,6 +41,7 @@ class PipelineSpec(BaseModel):
     def compares_am(self) -> bool:
         """Whether the benchmark has a row for them."""
         return "am" in self.benchmark.methods
+    gc: RetentionSpec = Field(RetentionSpec(), description="How long what nobody needs is kept")
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return what the phase would train on with all labels there; its order is not the real one.
