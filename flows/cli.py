@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from flows import settings
 from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
-from model.errors import McvrpError
+from model.errors import McvrpError, without_logins
 from tasks.terminal import say
 
 BAD_INPUT = 2
@@ -149,7 +149,7 @@ def run(arguments: Sequence[str]) -> int:
         return outcome.code
     except McvrpError as error:
         if verbose:
-            traceback.print_exc()
+            say(unsecret("".join(traceback.format_exception(error)).rstrip()))
         say(f"mcvrp: {one_line(error)}")
         return error.exit_code
     except KeyboardInterrupt:
@@ -172,11 +172,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
     if verbose:
-        traceback.print_exc()
+        say(unsecret("".join(traceback.format_exception(error)).rstrip()))
         say(f"mcvrp: {type(error).__name__}: {one_line(error)}")
         return BAD_INPUT
     path = settings.log_file()
-    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    path.write_text(unsecret("".join(traceback.format_exception(error))), encoding="utf-8")
     say(f"mcvrp: unexpected {type(error).__name__}: {one_line(error)[:300]} (the whole story: {path})")
     return BAD_INPUT
 
@@ -184,7 +184,14 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 def one_line(error: BaseException) -> str:
     """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
     cause = getattr(error, "cause", None)
-    return " ".join(str(cause if isinstance(cause, McvrpError) else error).split())
+    return unsecret(" ".join(str(cause if isinstance(cause, McvrpError) else error).split()))
+
+
+def unsecret(text: str) -> str:
+    """Return ``text`` without passwords in addresses, and without any secret of the environment."""
+    for secret in settings.secrets():
+        text = text.replace(secret, "…")
+    return without_logins(text)
 
 
 def main() -> int:

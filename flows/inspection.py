@@ -41,7 +41,7 @@ def inspect(store: Store, path: str) -> Found:
     McvrpError
         If there is nothing.
     """
-    path = path.strip("/")
+    path = path.rstrip("/")
     if path and _is_file(store, path):
         return _file(store, path)
     if dataset := dataset_of(store, path):

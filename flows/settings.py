@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
 
 DEFAULT_STORE = "./store"
 
-# Nobody phones home from here, whatever the libraries' defaults are.
+# Nobody phones home from here, nor unpickles, whatever the libraries' defaults are.
 _PRIVATE = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",  # nobody is to unpickle what a store could hold
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 # Library chatter stays out of the terminal; Prefect's logs still go to its server.
@@ -45,6 +47,19 @@ def prepare(*, verbose: bool) -> None:
     """
     for name, value in (_PRIVATE if verbose else _PRIVATE | _QUIET).items():
         os.environ.setdefault(name, value)
+
+
+_SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECTION_URL|CREDENTIALS")
+_SHORTEST_SECRET = 6  # characters; what is shorter is in every text
+
+
+def secrets() -> list[str]:
+    """Return the values in the environment that nobody may read, the longest first."""
+    values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
+    # of user:password, the password may turn up alone
+    logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
+    values |= {login.partition(":")[2] for login in logins}
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def child_environment(**changes: str) -> dict[str, str]:

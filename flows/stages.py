@@ -19,13 +19,13 @@ RETRY_SECONDS = 2.0
 
 
 def flow_options() -> dict[str, Any]:
-    """Return what every flow is declared with."""
-    return {**flow_hooks()}
+    """Return what every flow is declared with: results are in the store, Prefect would pickle them."""
+    return {"persist_result": False, **flow_hooks()}
 
 
 def task_options() -> dict[str, Any]:
     """Return what every task is declared with: presence in the store means done, not Prefect's cache."""
-    return {"cache_policy": NO_CACHE, **task_hooks()}
+    return {"cache_policy": NO_CACHE, "persist_result": False, **task_hooks()}
 
 
 def resuming_task_options() -> dict[str, Any]:

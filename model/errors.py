@@ -1,5 +1,9 @@
 """The exceptions that a user can act on; the command prints their message as one sentence."""
 
+import re
+
+_LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user, password and all that stands before the last @
+
 
 class McvrpError(Exception):
     """Bad input or environment: the message names the file, row or field, and the mend."""
@@ -17,3 +21,8 @@ def reason(error: BaseException) -> str:
     """Return the first line of what ``error`` says; its kind, where it says nothing."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return (text.splitlines() or [type(error).__name__])[0]
+
+
+def without_logins(text: str) -> str:
+    """Return ``text`` with what stands between :// and @ taken out of its addresses: it may be a password."""
+    return _LOGIN.sub(r"\1…@", text)

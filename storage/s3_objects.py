@@ -26,6 +26,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
 from pyarrow import fs
 
+from model.errors import without_logins
 from storage import s3_answers
 from storage.store_errors import StoreError
 
@@ -54,8 +55,8 @@ class S3Objects:
     def __init__(self, uri: str, patience: Patience = WORKING) -> None:
         parts = urlsplit(uri)
         self.bucket, self._prefix = parts.netloc, parts.path.strip("/")
-        if not self.bucket or "@" in self.bucket or parts.query or parts.fragment:
-            shown = f"s3://{self.bucket.rpartition('@')[2]}{parts.path}"  # no secret on the screen
+        if not self.bucket or {"@", ":"} & set(self.bucket) or parts.query or parts.fragment:
+            shown = f"s3://{self.bucket.rpartition('@')[2].partition(':')[0]}"  # no secret on the screen
             raise StoreError(f"{shown} is no address of objects: write s3://bucket or s3://bucket/prefix")
         self.root = f"{self.bucket}/{self._prefix}".rstrip("/")
         self._patience = patience
@@ -76,6 +77,11 @@ class S3Objects:
             ),
         )
         self.endpoint = str(self._client.meta.endpoint_url)
+        if without_logins(self.endpoint) != self.endpoint:
+            raise StoreError(
+                f"AWS_ENDPOINT_URL={without_logins(self.endpoint)} names who asks: leave that out, use "
+                "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
         amazon = urlsplit(self.endpoint).netloc.endswith((".amazonaws.com", ".amazonaws.com.cn"))
         if amazon and not region:
             raise StoreError(f"no region for {uri}: set AWS_REGION, or AWS_ENDPOINT_URL for another server")
@@ -208,7 +214,7 @@ def connect(uri: str, patience: Patience) -> S3Objects:
     try:
         return S3Objects(uri, patience)
     except (OSError, pa.ArrowException, BotoCoreError, ValueError) as error:  # ValueError: no address
-        endpoint = os.environ.get("AWS_ENDPOINT_URL", "Amazon")
+        endpoint = without_logins(os.environ.get("AWS_ENDPOINT_URL", "Amazon"))
         raise s3_answers.refusal(f"cannot reach the store {uri}", error, "", endpoint) from error
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from model.errors import McvrpError
+from model.errors import McvrpError, without_logins
 from storage.local_files import LocalFiles
 from storage.store_errors import StoreError as StoreError
 from storage.store_errors import StoreUnavailable as StoreUnavailable
@@ -64,6 +64,11 @@ class Store:
             If the path is a file, or nothing can be read or written there.
         """
         text = os.fspath(uri)
+        if "://" in text and without_logins(text) != text:
+            raise StoreError(
+                f"{without_logins(text)} names who asks: leave that out of the address, it belongs into the "
+                "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a profile"
+            )
         if "://" in text and not text.startswith("file://"):
             kind, place = text.split("://", 1)
             store = cls(f"{kind}://{place.rstrip('/')}")
@@ -283,7 +288,7 @@ def _files(uri: str, *, probing: bool = False) -> _Files:
     if "://" not in uri:
         return LocalFiles(uri)
     if not uri.startswith("s3://"):
-        raise StoreError(f"{uri} is no store: give a folder or an s3:// address")
+        raise StoreError(f"{uri.partition('?')[0]} is no store: give a folder or an s3:// address")
     from storage import s3_objects  # here: boto3 takes a moment to import, a local folder needs none
 
     return s3_objects.connect(uri, s3_objects.PROBING if probing else s3_objects.WORKING)
