@@ -11,12 +11,13 @@ comma := ,
 EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond clean help
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond up down clean help
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-full   the slow ones too"
 	@echo "make check       lint, types, layers              make format      format the code"
+	@echo "make up          the full stack in containers          make down        stop it; its data stays"
 	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, am, beyond: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
@@ -94,6 +95,22 @@ ifneq ($(LKH),1)
 	@$(BIN)/python -m pip uninstall --quiet --yes elkai 2>/dev/null || true
 endif
 	@touch $@
+
+# The full stack in containers; it asks for nothing, listens to this machine only, and keeps its data.
+DOCKER ?= docker
+COMPOSE := $(DOCKER) compose --env-file docker/.env -f docker/compose.yaml
+SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
+
+up: docker/.env
+	$(COMPOSE) up --build --detach --wait
+
+down: docker/.env
+	$(COMPOSE) down
+
+docker/.env:
+	@(umask 077; for name in $(SECRETS); do \
+	  echo "$$name=$$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; done > $@.new && mv $@.new $@)
+	@echo "Made docker/.env with new secrets: keep it, the volumes open with no others."
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache
