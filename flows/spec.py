@@ -28,6 +28,7 @@ class PipelineSpec(BaseModel):
     train: TrainSpec = Field(description="Network and curriculum")
     benchmark: BenchmarkSpec = Field(description="What the model is compared with, and on what")
     am: AmSpec = Field(AmSpec(), description="Training of the attention models that it is compared with")
+    gc: RetentionSpec = Field(RetentionSpec(), description="How long what nobody needs is kept")
 
     @property
     def attention(self) -> AmSpec:
@@ -41,7 +42,6 @@ class PipelineSpec(BaseModel):
     def compares_am(self) -> bool:
         """Whether the benchmark has a row for them."""
         return "am" in self.benchmark.methods
-    gc: RetentionSpec = Field(RetentionSpec(), description="How long what nobody needs is kept")
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return what the phase would train on with all labels there; its order is not the real one.

@@ -23,12 +23,12 @@ from model.errors import McvrpError
 from model.problem import City
 from storage import layout
 from storage.attention_readme import attention_readme
+from storage.schema_versions import ATTENTION, require_readable
 from storage.store import Store
 
 if TYPE_CHECKING:
     from model.attention_model import AttentionModel
 
-ATTENTION_FORMAT = 1
 _WEIGHTS, _README = "model.safetensors", "README.md"
 
 Arrays = dict[str, NDArray[Any]]
@@ -102,7 +102,7 @@ class AttentionCard:
     diverged: str | None = None
     weights_bytes: int = 0
     weights_sha256: str = ""
-    format: int = ATTENTION_FORMAT
+    format: int = ATTENTION.version
 
     @property
     def folder(self) -> str:
@@ -184,13 +184,11 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
         return None
     try:
         values = store.get_json(path)
+        require_readable(ATTENTION, values, store.url(path))
         values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
-        card = AttentionCard(**values)
-    except (TypeError, KeyError) as error:
+        return AttentionCard(**values)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise McvrpError(f"{store.url(path)} is no attention model's card ({error})") from error
-    if card.format != ATTENTION_FORMAT:
-        raise McvrpError(f"{store.url(path)} has format {card.format}, this program reads {ATTENTION_FORMAT}")
-    return card
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:

@@ -7,6 +7,7 @@
 | checkpoint | training/RUN/PHASE/step-*/state.json | 1 | there are none |
 | metrics | training/RUN/PHASE/metrics.parquet | 1 | columns that came later are filled in |
 | model's card | models/NAME/0001/model.json | 1 | fields that came later are filled in |
+| attention model's card | attention/NAME/n=020/model.json | 1 | there are none |
 | alias of a model | models/NAME/champion.json | 2 | 1 had no history: read, the next move writes 2 |
 | benchmark's parts and results | benchmarks/NAME/**.parquet | 1 | columns that came later are filled in |
 
@@ -45,6 +46,7 @@ MANIFEST = Schema("a dataset's manifest", 2, "manifest_version")
 CHECKPOINT = Schema("a checkpoint", 1, "format")
 METRICS = Schema("training metrics", 1)
 MODEL = Schema("a model's card", 1, "format")
+ATTENTION = Schema("an attention model's card", 1, "format")
 ALIAS = Schema("an alias of a model", 2)
 BENCHMARK = Schema("benchmark results", 1)
 

@@ -123,7 +123,7 @@ class Store:
 
         An object store copies, whole, and then deletes: who is stopped between has both.
         """
-        with self._to("move", path) as files:
+        with self._to("move", to), self._to("move", path) as files:
             files.move(path, to)
 
     def open_input(self, path: str) -> pa.NativeFile:

@@ -16,6 +16,7 @@ import pytest
 
 from model.errors import McvrpError
 from storage import layout, schema_versions
+from storage.attention_models import AttentionCard, attention_card
 from storage.benchmarks import part_path, read_part, read_results, results_path, write_part, write_results
 from storage.checkpoints import STATE, CheckpointState, Moments, Origin, latest_checkpoint, save_checkpoint
 from storage.cities import load_city
@@ -45,6 +46,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Store:
     card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "sha")
     store.put_json(layout.model_card("m", 1), asdict(card))
     point(store, "m", "champion", 1, Pointer(None))
+    attention = AttentionCard("a", 20, "c", {}, {}, 10, 5.0, (), 1.0, "2 cores")
+    store.put_json(layout.attention_card("a", 20), asdict(attention))
     write_part(store, PART, [ROW])
     write_results(store, "b", [ROW])
     return store
@@ -124,6 +127,12 @@ DOCUMENTS = (
     ),
     Document(
         schema_versions.MODEL, layout.model_card("m", 1), in_json("format"), (lambda s: model_card(s, "m"),)
+    ),
+    Document(
+        schema_versions.ATTENTION,
+        layout.attention_card("a", 20),
+        in_json("format"),
+        (lambda s: attention_card(s, "a", 20),),
     ),
     Document(
         schema_versions.ALIAS,
