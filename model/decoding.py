@@ -63,6 +63,7 @@ def decode(
     *,
     strategy: Strategy,
     samples: int = 1,
+    first: int = 0,
     rotations: int = 1,
     seed: int = 0,
     max_batch: int | None = None,
@@ -79,6 +80,8 @@ def decode(
     samples
         Paths of each instance; of a beam, its most probable ones in descending order, the most
         probable again where there are fewer paths.
+    first
+        Number of the first of them: who asks for 10, then for 90 from the 10th on, has the same 100.
     rotations
         How many ways the samples see the city turned (Sec. 4.4): sample i, counted from 0, takes
         rotation i mod ``rotations``, and shares encoding and keys with the others that do. Rotation 0
@@ -97,7 +100,7 @@ def decode(
         If the network has fewer classes than the city has nodes, an instance is another city's or
         names a customer that is none, or more samples are asked than greedy decoding or a beam has.
     """
-    _check(model, city, instances, strategy, samples, rotations, max_batch)
+    _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
         return []
     table = CityTable.of(city, model.output.weight.device) if table is None else table
@@ -107,11 +110,11 @@ def decode(
     width = strategy.width if isinstance(strategy, Beam) else None
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
     with torch.inference_mode():
-        for jobs in _batches(instances, samples, rotations, max_batch, width):
+        for jobs in _batches(instances, range(first, first + samples), rotations, max_batch, width):
             groups = [_group(seed, instances[job.instance], job.samples, rotations, width) for job in jobs]
             for job, paths in zip(jobs, _decode_batch(model, table, groups, strategy), strict=True):
                 pieces[job.instance].append((job.samples, paths[: len(job.samples)]))
-    return [_finish(city, instance, parts) for instance, parts in zip(instances, pieces, strict=True)]
+    return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
 
 def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
@@ -146,13 +149,13 @@ class _Job:
 
 
 def _batches(
-    instances: Sequence[Instance], samples: int, rotations: int, max_batch: int, width: int | None
+    instances: Sequence[Instance], samples: range, rotations: int, max_batch: int, width: int | None
 ) -> Iterator[list[_Job]]:
     """Yield what is decoded together: jobs of equally many paths, sizes alike, so that little is padding."""
     jobs = [
         _Job(i, of_rotation[start : start + max_batch] if width is None else of_rotation)
         for i in range(len(instances))
-        for of_rotation in (range(r, samples, rotations) for r in range(min(rotations, samples)))
+        for of_rotation in (samples[r::rotations] for r in range(min(rotations, len(samples))))
         for start in range(0, len(of_rotation), max_batch if width is None else len(of_rotation))
     ]
     jobs.sort(key=lambda job: (len(job.samples), instances[job.instance].n))
@@ -215,12 +218,14 @@ def _by_probability(paths: Tensor, totals: Tensor) -> Tensor:
     return paths.gather(1, order[..., None].expand_as(paths))
 
 
-def _finish(city: City, instance: Instance, parts: list[tuple[range, NDArray[np.int32]]]) -> Decoded:
+def _finish(
+    city: City, instance: Instance, first: int, parts: list[tuple[range, NDArray[np.int32]]]
+) -> Decoded:
     """Put an instance's samples in order, cut the padding that all share, and cost them."""
     longest = max(paths.shape[1] for _, paths in parts)
     paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
     for samples, found in parts:
-        paths[samples, : found.shape[1]] = found
+        paths[np.asarray(samples) - first, : found.shape[1]] = found
     used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
     paths = paths[:, :used]
     nodes = instance.nodes
@@ -236,7 +241,7 @@ def _check(
     city: City,
     instances: Sequence[Instance],
     strategy: Strategy,
-    samples: int,
+    samples: range,
     rotations: int,
     max_batch: int | None,
 ) -> None:
@@ -246,15 +251,17 @@ def _check(
             "decode with the city that it was trained on"
         )
     require_instances(city, instances)
-    for name, value in (("sample", samples), ("rotation", rotations), ("path at once", max_batch)):
+    for name, value in (("sample", len(samples)), ("rotation", rotations), ("path at once", max_batch)):
         if value is not None and value < 1:
             raise McvrpError(f"decoding needs at least one {name}, not {value}")
-    share = -(-samples // rotations)
+    share = -(-samples.stop // rotations)
     if share > 1 and isinstance(strategy, Greedy):
         raise McvrpError(
-            f"greedy decoding has one answer a rotation: {rotations} at most, not {samples}; "
+            f"greedy decoding has one answer a rotation: {rotations} at most, not {samples.stop}; "
             "use nucleus sampling"
         )
+    if samples.start < 0 or (samples.start and isinstance(strategy, Beam)):
+        raise McvrpError(f"{strategy.words} cannot begin with sample {samples.start}")
     if isinstance(strategy, Beam) and share > strategy.width:
         raise McvrpError(
             f"a beam of width {strategy.width} has {strategy.width} answers a rotation, not {share}"

@@ -328,3 +328,18 @@ def test_nothing_to_do_is_refused(name: str) -> None:
     with pytest.raises(McvrpError, match="at least one"):
         run(MIXED, Nucleus(), **{name: 0})
     assert run([], Nucleus()) == []
+
+
+@pytest.mark.parametrize("rotations", [1, 3, 100])
+def test_samples_in_portions_are_the_samples_at_once(rotations: int) -> None:
+    """Whoever asks for a few and then for the rest has what they would have had together."""
+    together = run(MIXED, samples=11, rotations=rotations, seed=4)
+    portions = [run(MIXED, samples=k, first=f, rotations=rotations, seed=4) for f, k in ((0, 1), (1, 4), (5, 6))]
+    for whole, *parts in zip(together, *portions, strict=True):
+        np.testing.assert_allclose(np.concatenate([part.costs for part in parts]), whole.costs, atol=1e-9)
+
+
+def test_a_beam_has_no_later_samples() -> None:
+    """Its paths come together or not at all."""
+    with pytest.raises(McvrpError, match="cannot begin with sample 2"):
+        run(MIXED, Beam(4), first=2)
