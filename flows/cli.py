@@ -9,12 +9,14 @@ import argparse
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from flows import settings
 from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
+from flows.solve_options import add_solve_options
 from model.errors import McvrpError, without_logins
 from tasks.terminal import say
 
@@ -30,7 +32,6 @@ _STAGES = {
     "benchmark": "fill in the tables",
 }
 _LATER = {
-    "solve": "route a day's orders",
     "nightly": "ingest, fine-tune, compare, promote",
     "ui": "Prefect server and deployments",
 }
@@ -86,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
     verify = commands.add_parser("verify", help=text, description=text, parents=[common])
     verify.add_argument("dataset", nargs="?", help="its name (default: the preset's)")
     _housekeeping(commands, common)
+    text = "route a day's orders"
+    add_solve_options(commands.add_parser("solve", help=text, description=text, parents=[common]))
     for name, text in _LATER.items():
         later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
         later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
@@ -136,9 +139,9 @@ def _housekeeping(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 in part, 2 bad input, 130 interrupted."""
-    verbose = "--verbose" in arguments
+    verbose, began = "--verbose" in arguments, time.monotonic()
     try:
-        options = parser().parse_args(arguments)
+        options = parser().parse_args(arguments, argparse.Namespace(began=began))
         settings.prepare(verbose=verbose)
         from flows.commands import execute
 

@@ -182,6 +182,12 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
     return Outcome(plain(done), f"{table}\n\n{aligned(benchmark_figures(done))}")
 
 
+def _solve(options: argparse.Namespace) -> Outcome:
+    from flows.solve_command import solve
+
+    return Outcome(*solve(options))
+
+
 def _inspect(options: argparse.Namespace) -> Outcome:
     from flows.inspection import draw, inspect
 
@@ -252,6 +258,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "train": _train,
     "am": _am,
     "benchmark": _benchmark,
+    "solve": _solve,
     "inspect": _inspect,
     "verify": _verify,
     "gc": _gc,

@@ -334,7 +334,9 @@ def test_nothing_to_do_is_refused(name: str) -> None:
 def test_samples_in_portions_are_the_samples_at_once(rotations: int) -> None:
     """Whoever asks for a few and then for the rest has what they would have had together."""
     together = run(MIXED, samples=11, rotations=rotations, seed=4)
-    portions = [run(MIXED, samples=k, first=f, rotations=rotations, seed=4) for f, k in ((0, 1), (1, 4), (5, 6))]
+    portions = [
+        run(MIXED, samples=k, first=f, rotations=rotations, seed=4) for f, k in ((0, 1), (1, 4), (5, 6))
+    ]
     for whole, *parts in zip(together, *portions, strict=True):
         np.testing.assert_allclose(np.concatenate([part.costs for part in parts]), whole.costs, atol=1e-9)
 

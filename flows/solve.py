@@ -1,0 +1,78 @@
+"""Flow `solve`: a day's orders to routes, their files in the store, their map in the Prefect UI."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from prefect import flow, task
+from pydantic import Field
+
+from flows.artifacts import show_figures
+from flows.pictures import picture
+from flows.stages import flow_options, open_store, task_options
+from storage import layout
+from storage.store import Store
+from tasks.solve_day import Planned, Solved, SolveSummary, plan_day, solve_day
+from tasks.solve_outputs import Place, day_name, require_free, write_day
+from tasks.solve_spec import Order, SolveSpec
+from tasks.solve_words import solve_figures
+
+
+@task(name="route", task_run_name="route {planned.day.instance.n} customers", **task_options())
+def route(store: Store, planned: Planned, began: float) -> Solved:
+    """Decode, polish, compare."""
+    return solve_day(store, planned, began)
+
+
+@task(name="write routes", task_run_name="write {place.folder}", **task_options())
+def write(place: Place, solved: Solved) -> None:
+    """Write the files, and show figures, map and addresses."""
+    files = write_day(place, solved)
+    shown = picture(
+        "The routes", place.store.get(place.path("map.png")), place.store.url(place.path("map.png"))
+    )
+    notes = "".join(f"- {note}\n" for note in solved.summary.notes)
+    links = "".join(f"- {address}\n" for address in files)
+    show_figures(
+        "solve",
+        f"Routes of {solved.summary.orders}",
+        solve_figures(solved.summary),
+        f"{shown}\n\n{notes}\nIn the store:\n\n{links}",
+    )
+
+
+@flow(name="solve", flow_run_name="solve a day of {city}", **flow_options())
+def solve(
+    city: str,
+    model: str,
+    orders: str | list[Order],
+    capacity: Annotated[int, Field(ge=1)] | None = None,
+    solve: SolveSpec = SolveSpec(),  # noqa: B008 - frozen, and the form needs its defaults
+    store: str | None = None,
+) -> SolveSummary:
+    """Route a day's orders.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    model
+        Name of the model in the store.
+    orders
+        Where the orders are (CSV or Parquet with the columns customer and demand: a file that the
+        worker can read, an s3:// address, a name in the store), or the orders themselves.
+    capacity
+        What a vehicle holds; none where the orders have a column that says it.
+    solve
+        Version of the model, samples, time limit, polish.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    began, there = time.monotonic(), open_store(store)
+    planned = plan_day(there, city, model, orders, capacity, solve)
+    place = Place(there, layout.solution_dir(day_name(planned)))
+    require_free(place, planned, overwrite=False)
+    solved = route(there, planned, began)
+    write(place, solved)
+    return solved.summary

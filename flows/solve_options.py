@@ -1,0 +1,71 @@
+"""The options of `mcvrp solve`. Nothing heavy is imported here: `mcvrp --help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+
+POLISHES = ("none", "local-search", "hgs", "pyvrp")
+
+# option, what it would ask for: refused by name, as "unrecognized" would not say that nothing does it
+_FLEET = ("--vehicles", "--max-vehicles", "--fleet", "--max-routes")
+_TIME = ("--time-window", "--time-windows", "--service-time", "--shift")
+
+
+def add_solve_options(command: argparse.ArgumentParser) -> None:
+    """Give ``command`` what `mcvrp solve` is asked; what is not given is None."""
+    command.add_argument(
+        "orders",
+        metavar="ORDERS",
+        help="CSV or Parquet with the columns customer (or id) and demand: a file, an s3:// address, "
+        "or a name in the store",
+    )
+    command.add_argument(
+        "--capacity", type=int, metavar="C", help="what a vehicle holds (default: the column 'capacity')"
+    )
+    command.add_argument("--city", metavar="NAME", help="of the city in the store (default: the preset's)")
+    command.add_argument("--model", metavar="NAME", help="of the model (default: the preset's train.model)")
+    command.add_argument(
+        "--version",
+        metavar="N|champion|latest",
+        help="of the model (default: the champion, without one the latest)",
+    )
+    command.add_argument("--samples", type=int, metavar="S", help="answers of the model (default: 100)")
+    command.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="for decoding and polishing; HGS gets as many again (default: 10)",
+    )
+    command.add_argument(
+        "--polish", metavar="|".join(POLISHES), help="what improves the samples (default: local-search)"
+    )
+    command.add_argument(
+        "--hgs",
+        action=argparse.BooleanOptionalAction,
+        help="solve by HGS in equal time too, to compare (default: yes)",
+    )
+    command.add_argument("--seed", type=int, metavar="N", help="names everything random (default: 0)")
+    command.add_argument(
+        "--out", metavar="FOLDER", help="where the routes go (default: ./routes/NAME OF THE ORDERS-HASH)"
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace the routes of other orders in that folder"
+    )
+    for names, place in ((_FLEET, "fleet_limit"), (_TIME, "time_window")):
+        for name in names:
+            command.add_argument(
+                name, dest=place, nargs="?", action=_Named, help=argparse.SUPPRESS, default=None
+            )
+
+
+class _Named(argparse.Action):
+    """Keeps the name of the option that was given."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, option_string)

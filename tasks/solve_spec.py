@@ -1,0 +1,48 @@
+"""How a day's orders are solved: which version of the model, how many samples, how long, what follows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Polish = Literal["none", "local-search", "hgs", "pyvrp"]
+
+
+class Order(BaseModel):
+    """One order, as it is typed into a form; columns of other names are treated as a file's."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    customer: str = Field(description="What the city calls the customer", min_length=1)
+    demand: int = Field(ge=1, description="What it wants, in the unit of the capacity")
+
+
+class SolveSpec(BaseModel):
+    """How a day's orders are solved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal["champion", "challenger", "latest"] | int | None = Field(
+        None, description="Version of the model, else its champion, else the latest"
+    )
+    samples: int = Field(100, ge=1, le=100_000, description="Samples of the model, the best counts")
+    time_limit: float = Field(
+        10.0,
+        gt=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Seconds for decoding and polishing; HGS, if asked, gets as many as were used",
+    )
+    polish: Polish = Field("local-search", description="What improves the samples")
+    hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")
+    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that sampling keeps")
+    top_k: int | None = Field(None, ge=1, description="Nodes that sampling keeps at most, else all")
+    temperature: float = Field(1.0, gt=0, allow_inf_nan=False, description="What scores are divided by")
+    rotations: int = Field(
+        1000, ge=1, description="Ways that samples see the city turned, where the model was trained so"
+    )
+    threads: int = Field(
+        1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
+    )
+    seed: int = Field(0, ge=0, description="Names everything random")
