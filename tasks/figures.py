@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,9 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from tasks.lengths import readable_unit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
@@ -43,8 +41,6 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
         phase), problem_loss, solution_loss, problem_accuracy, solution_accuracy (shares of
         1); what a phase does not train is NaN.
     """
-    import pandas as pd  # here: a picture of routes needs none, and its import takes a moment
-
     figure = Figure(figsize=(9, 6.4), dpi=DPI, layout="constrained")
     loss, accuracy = figure.subplots(2, 1, sharex=True)
     starts = _phase_starts(phases)

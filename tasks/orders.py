@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
-from model.errors import McvrpError, reason
+from model.errors import McvrpError
 from model.problem import DEPOT, City, Instance
-from storage.cities import Addresses
+from storage.cities import UNKNOWN, Addresses
 from storage.store import Store
-from tasks.order_table import Row, Table, read_table, table_of
 from tasks.solve_spec import Order
+from tasks.tabular import Faults, Tabular, file_bytes, listed, read_tabular, shown
 
-MOST = 65_535  # of a demand and of a capacity, as labels and instances keep them
-_SHOWN = 5  # faults that are told; the others are counted
+MOST = 65_535  # of a demand and of a capacity: instances keep them in 16 bits
+FLEET, TIME = "a limit of the fleet", "a time window"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
-_CUSTOMER = ("customer", "customer_id", "customerid", "id")  # the first that is there
-_DEMAND, _CAPACITY = "demand", "capacity"
+_CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 # What a column may say that no route here would respect: better no answer than one that ignores it.
 _REFUSED = {
-    "a limit of the fleet": {
+    FLEET: {
         *("vehicle", "vehicles", "vehicle_id", "num_vehicles", "number_of_vehicles", "max_vehicles"),
         *("fleet", "fleet_size", "fleet_limit", "max_routes", "driver", "drivers"),
     },
-    "a time window": {
+    TIME: {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),
         *("earliest", "latest", "open", "close", "opens", "closes", "not_before", "not_after", "deadline"),
@@ -61,6 +60,8 @@ class Day:
         The customers with more than one.
     ignored
         Columns that were not read.
+    notes
+        What had to be guessed to read them, a sentence each.
     """
 
     source: str
@@ -68,10 +69,16 @@ class Day:
     orders: int
     merged: tuple[Merged, ...] = ()
     ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def read_orders(orders: str | Sequence[Order], store: Store) -> Table:
-    """Return the orders as a table: from a file, an ``s3://`` address, a name in the store, or as given.
+def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
+    """Return orders as a table: those of a file, or the ones that are given.
+
+    Parameters
+    ----------
+    orders
+        A file here, one at an ``s3://`` address, one in the store ("store:PATH"), or the orders.
 
     Raises
     ------
@@ -79,23 +86,18 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Table:
         If there is no such file, or it is no table.
     """
     if not isinstance(orders, str):
-        return table_of([order.model_dump() for order in orders], "orders")
+        if not orders:
+            raise McvrpError("there are no orders in the list")
+        frame = pd.DataFrame([order.model_dump() for order in orders])
+        return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
         folder, _, name = orders.rpartition("/")
-        return read_table(Store.open(folder, writable=False).get(name), name)
-    path, name = Path(orders), PurePosixPath(orders).name
-    try:
-        return read_table(path.read_bytes(), path.name)
-    except FileNotFoundError:
-        if path.is_absolute() or ".." in path.parts or not store.exists(orders):
-            raise McvrpError(f"there is no file {orders} with orders") from None
-        return read_table(store.get(orders), name)
-    except OSError as error:
-        raise McvrpError(f"cannot read the orders in {orders} ({reason(error)})") from error
+        return _renamed(read_tabular(name, Store.open(folder, writable=False).get(name)))
+    return _renamed(read_tabular(*file_bytes(store, orders)))
 
 
 def checked_day(
-    table: Table, city: City, addresses: Addresses, name: str, capacity: int | None = None
+    table: Tabular, city: City, addresses: Addresses, name: str, capacity: int | None = None
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city.
 
@@ -104,66 +106,41 @@ def checked_day(
     name
         Of the city, for messages.
     capacity
-        What a vehicle holds; None where the table has a column that says it.
+        What a vehicle holds; None where a column says it, or all vehicles of the city hold the same.
 
     Raises
     ------
     McvrpError
-        If columns are missing or ask for what routes here do not respect, no capacity is given, or
-        rows have faults: then it names them all, the first few by their text.
+        If columns are missing or ask for what routes here do not respect, no capacity is known, or
+        rows have faults: all of them at once.
     """
-    customer = _columns(table)
-    if not table.rows:
-        raise McvrpError(f"{table.source} has a header and no orders")
+    customer = _customer_column(table)
     holds = _capacity(table, city, capacity)
-    faults: list[str] = []
+    faults = Faults(table.name)
+    ids, demands = table.text(customer).tolist(), table.text(_DEMAND).tolist()
     wanted: dict[int, list[int]] = {}
-    nodes = addresses.nodes(table.cells(customer)).tolist()
     for row, id_, demand, node in zip(
-        table.rows, table.cells(customer), table.cells(_DEMAND), nodes, strict=True
+        table.rows.tolist(), ids, demands, addresses.nodes(ids).tolist(), strict=True
     ):
-        found = list(_faults(row, id_, demand, node, name))
-        faults += found
-        if not found:
+        wrong = list(_wrong(id_, demand, node, name))
+        for text in wrong:
+            faults.add(f"row {row}: {text}", row)
+        if not wrong:
             wanted.setdefault(node, []).append(int(float(demand)))
-    names = {node: addresses.ids[node] for node in wanted}
-    for node, demands in wanted.items():
-        if sum(demands) > holds:
-            together = f" in {len(demands)} orders" if len(demands) > 1 else ""
-            faults.append(
-                f"customer {names[node]!r} wants {sum(demands):,}{together}, a vehicle holds {holds:,}"
+    nodes = sorted(wanted)
+    names = dict(zip(nodes, addresses.names(nodes), strict=True))
+    total = {node: sum(wanted[node]) for node in nodes}
+    for node in nodes:
+        if total[node] > holds:
+            together = f" in {len(wanted[node])} orders" if len(wanted[node]) > 1 else ""
+            faults.add(
+                f"customer {shown(names[node])} wants {total[node]:,}{together}, a vehicle holds {holds:,}"
             )
-    if faults:
-        more = f" (and {len(faults) - _SHOWN:,} more)" if len(faults) > _SHOWN else ""
-        raise McvrpError(f"{table.source}: {'; '.join(faults[:_SHOWN])}{more}")
-    ids = sorted(wanted)
-    instance = Instance(city.city_id, np.array(ids), np.array([sum(wanted[k]) for k in ids]), holds)
-    merged = tuple(Merged(names[k], len(wanted[k]), sum(wanted[k])) for k in ids if len(wanted[k]) > 1)
-    read = (customer, _DEMAND, _CAPACITY)
-    ignored = tuple(column for column in table.columns if column not in read and column)
-    return Day(table.source, instance, len(table.rows), merged, ignored)
-
-
-def _columns(table: Table) -> str:
-    """Return the name of the column of customers, having looked for what must and must not be there."""
-    customer = next((name for name in _CUSTOMER if name in table.columns), None)
-    missing = [
-        words
-        for words, there in (
-            ("the customer ('customer' or 'id')", customer is not None),
-            ("'demand'", _DEMAND in table.columns),
-        )
-        if not there
-    ]
-    if missing:
-        has = ", ".join(map(repr, table.columns[:10])) or "none"
-        raise McvrpError(f"{table.source} has no column for {' and none for '.join(missing)}; it has {has}")
-    for what, names in _REFUSED.items():
-        for column in table.columns:
-            if column in names and any(table.cells(column)):
-                raise McvrpError(refusal(f"column {column!r} of {table.source}", what, "remove the column"))
-    assert customer is not None
-    return customer
+    faults.check()
+    instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), holds)
+    merged = tuple(Merged(names[k], len(wanted[k]), total[k]) for k in nodes if len(wanted[k]) > 1)
+    ignored = tuple(c for c in table.frame.columns if c not in (customer, _DEMAND, _CAPACITY))
+    return Day(table.name, instance, len(table), merged, ignored, table.notes)
 
 
 def refusal(where: str, what: str, mend: str) -> str:
@@ -174,24 +151,44 @@ def refusal(where: str, what: str, mend: str) -> str:
     )
 
 
-FLEET, TIME = _REFUSED
+def _renamed(table: Tabular) -> Tabular:
+    """Return ``table`` with its columns as we call them: "Customer-ID" is customer_id."""
+    names = ["_".join(str(column).casefold().replace("-", " ").split()) for column in table.frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise McvrpError(f"{table.name} has two columns {twice[0]}: keep one of them")
+    return replace(table, frame=table.frame.set_axis(names, axis=1))
 
 
-def _capacity(table: Table, city: City, given: int | None) -> int:
-    cells = table.cells(_CAPACITY) if _CAPACITY in table.columns else []
+def _customer_column(table: Tabular) -> str:
+    """Return the name of the column of customers, having looked for what must and must not be there."""
+    customer = table.column(*_CUSTOMER) or table.column(_ID)
+    if customer is None or _DEMAND not in table.frame:
+        lacks = "customer (or id)" if customer is None else _DEMAND
+        raise McvrpError(
+            f"{table.name} has no column {lacks} (there are {listed(table.frame.columns, most=8)})"
+        )
+    for what, names in _REFUSED.items():
+        for column in table.frame.columns:
+            if column in names and any(table.text(column)):
+                raise McvrpError(refusal(f"the column {column} of {table.name}", what, "remove it"))
+    return customer
+
+
+def _capacity(table: Tabular, city: City, given: int | None) -> int:
     said: dict[int, int] = {}  # capacity, the first row that says it
-    for row, cell in zip(table.rows, cells, strict=False):
-        if cell:
-            if not _whole(cell) or not 1 <= float(cell) <= MOST:
-                raise McvrpError(
-                    f"row {row.number} of {table.source}: a capacity is a whole number from 1 to "
-                    f"{MOST:,}, not {cell!r}"
-                )
-            said.setdefault(int(float(cell)), row.number)
+    if _CAPACITY in table.frame:
+        faults = Faults(table.name)
+        for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
+            if cell and not (_whole(cell) and 1 <= float(cell) <= MOST):
+                faults.add(f"row {row}: capacity {shown(cell)} is no whole number from 1 to {MOST:,}", row)
+            elif cell:
+                said.setdefault(int(float(cell)), row)
+        faults.check()
     if len(said) > 1:
         (one, first), (other, second) = list(said.items())[:2]
         raise McvrpError(
-            f"{table.source} has two capacities, {one:,} in row {first} and {other:,} in row {second}: "
+            f"{table.name} has two capacities, {one:,} in row {first} and {other:,} in row {second}: "
             "all vehicles hold the same here"
         )
     if given is not None:
@@ -199,37 +196,35 @@ def _capacity(table: Table, city: City, given: int | None) -> int:
             raise McvrpError(f"a capacity is a whole number from 1 to {MOST:,}, not {given:,}")
         if said and given not in said:
             raise McvrpError(
-                f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.source}: give one"
+                f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.name}: which?"
             )
         return given
-    if not said:
-        raise McvrpError(
-            f"nobody says what a vehicle holds: give --capacity, or a column 'capacity' in {table.source}"
-        )
-    return next(iter(said))
+    if said:
+        return next(iter(said))
+    if city.capacity is not None and city.capacity[0] == city.capacity[1]:
+        return city.capacity[0]
+    known = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
+    raise McvrpError(
+        f"{table.name} does not say what a vehicle holds{known}: give --capacity, or a column capacity"
+    )
 
 
-def _faults(row: Row, customer: str, demand: str, node: int, city: str) -> Iterator[str]:
-    where = f"row {row.number}"
+def _wrong(customer: str, demand: str, node: int, city: str) -> Iterator[str]:
     if not customer:
-        yield f"{where} names no customer"
+        yield "customer is missing"
+    elif node == UNKNOWN:
+        yield f"{shown(customer)} is no customer of city {city!r}"
     elif node == DEPOT:
-        yield f"{where}: {_shown(customer)} is the depot"
-    elif node < 0:
-        yield f"{where}: {_shown(customer)} is no customer of city {city!r}"
+        yield f"{shown(customer)} is the depot"
     if not demand:
-        yield f"{where} has no demand"
+        yield "demand is missing"
     elif not _whole(demand):
-        yield f"{where}: demand {_shown(demand)} is no whole number"
+        yield f"demand {shown(demand)} is no whole number"
     elif float(demand) < 1:
-        yield f"{where}: demand {_shown(demand)} is not positive"
+        yield f"demand {demand} is not positive"
     elif float(demand) > MOST:
-        yield f"{where}: demand {_shown(demand)} is more than {MOST:,}: count in a larger unit"
+        yield f"demand {shown(demand)} is more than {MOST:,}: count in a larger unit"
 
 
 def _whole(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text)) and float(text).is_integer()
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 30 else f"{text[:27]}...")

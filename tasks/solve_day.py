@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from model.errors import McvrpError
 from model.problem import City, cost
-from storage.cities import Addresses, load_addresses, load_city
+from storage.cities import Addresses, stored_city
 from storage.models import ModelCard, load_model, model_card
 from storage.registry import pointer
 from storage.store import Store
 from tasks.orders import Day, checked_day, read_orders
 from tasks.solve_spec import Order, SolveSpec
+from tasks.tabular import listed
 
 if TYPE_CHECKING:
     from model.problem import Solution
@@ -70,7 +71,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class SolveSummary:
-    """How a day was routed; costs in the city's unit, ``utilisation`` the load over what the vehicles hold."""
+    """How a day was routed; costs in the city's unit, ``utilisation`` is load over what vehicles hold."""
 
     orders: str
     digest: str
@@ -123,16 +124,16 @@ def plan_day(
     McvrpError
         If there is no such city, model or version, the model is another city's, or the orders are wrong.
     """
-    there = load_city(store, city)
-    addresses = load_addresses(store, city)
-    day = checked_day(read_orders(orders, store), there, addresses, city, capacity)
+    stored = stored_city(store, city)
+    there = stored.city
+    day = checked_day(read_orders(orders, store), there, stored.addresses, city, capacity)
     if spec.polish == "hgs" and not there.symmetric:
         raise McvrpError(
             "HGS takes symmetric costs only and those of the city depend on the direction: polish with pyvrp"
         )
     card = chosen_model(store, model, spec.version)
     card.require_city(there)
-    return Planned(city, there, addresses, day, card, spec)
+    return Planned(city, there, stored.addresses, day, card, spec)
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
@@ -211,13 +212,13 @@ def _summary(planned: Planned, routed: Routed, other: Rival | None, seconds: Sec
 def _notes(planned: Planned, routed: Routed, other: Rival | None) -> Iterator[str]:
     """Yield what a person should know before trusting the routes, a sentence each."""
     day, card, spec = planned.day, planned.card, planned.spec
+    yield from day.notes
     for merged in day.merged[:_MENTIONED]:
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _MENTIONED:
         yield f"orders of {len(day.merged) - _MENTIONED:,} more customers merged, one delivery each"
     if day.ignored:
-        columns = ", ".join(map(repr, day.ignored))
-        yield f"column{'s' if len(day.ignored) > 1 else ''} not used: {columns}"
+        yield f"column{'s' if len(day.ignored) > 1 else ''} not used: {listed(day.ignored)}"
     n = day.instance.n
     if card.smallest is not None and card.largest is not None and not card.smallest <= n <= card.largest:
         yield (

@@ -10,15 +10,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from model.problem import DEPOT
-from tasks.figures import BLUE, DPI, FONT, GREEN, ORANGE, PINK, in_unit, png, style
+from tasks.city_card import coordinate_unit
+from tasks.figures import BLUE, FONT, GREEN, ORANGE, PINK, png, show_lengths, style
+from tasks.lengths import length_text
 from tasks.solve_day import Solved
-from tasks.solve_words import with_unit
 
 # Routes beside each other have numbers beside each other: their colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)))
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
 _PALE, _NAMED, _WITH_DEMAND = "#D4D4D4", 30, 60  # up to so many customers have names, demands
-_LEGEND = 18  # routes
+_LEGEND, _LARGE = 40, 18  # routes that it has room for, and in large letters
+_DPI = 120  # so that Prefect shows the picture inline
 _NAME = 14  # letters of a customer's name
 
 
@@ -30,7 +32,7 @@ def colour(k: int) -> str:
 def route_map(solved: Solved) -> bytes:
     """Return the picture of the routes as PNG."""
     city, instance = solved.planned.city, solved.planned.day.instance
-    figure = Figure(figsize=(9.6, 7.2), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(9.6, 7.2), dpi=_DPI, layout="constrained")
     axis, beside = figure.subplots(1, 2, width_ratios=[4, 1])
     style(axis)
     beside.set_axis_off()
@@ -41,21 +43,23 @@ def route_map(solved: Solved) -> bytes:
     _label(axis, solved)
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     axis.plot(*city.xy[DEPOT], markersize=13, zorder=5, **depot)
-    axis.set_aspect("equal")
-    axis.margins(0.04)
-    axis.set_xlabel(f"x{in_unit(city.unit)}")
-    axis.set_ylabel(f"y{in_unit(city.unit)}")
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.margins(0.06)
+    addresses = solved.planned.addresses
+    names = ("East", "North") if addresses.projection else ("x", "y")
+    show_lengths(axis, float(np.ptp(city.xy, axis=0).max()), coordinate_unit(city, addresses), names)
     summary = solved.summary
     axis.set_title(
         f"{summary.orders}: {summary.customers:,} customers, {summary.routes:,} routes, "
-        f"cost {with_unit(summary.cost, city.unit)}"
+        f"cost {length_text(summary.cost, city.unit)}"
     )
     several = handles if len(handles) <= _LEGEND else []
-    others = [Line2D([], [], label=f"Depot ({solved.planned.addresses.ids[DEPOT][:_NAME]})", **depot)]
+    others = [Line2D([], [], label=f"Depot ({addresses.ids[DEPOT][:_NAME]})", **depot)]
     if len(rest):
         grey: dict[str, Any] = {"marker": "o", "color": _PALE, "linestyle": "none"}
         others.append(Line2D([], [], label="No order today", **grey))
-    beside.legend(handles=[*several, *others], loc="upper left", frameon=False, fontsize=FONT - 3)
+    letters = FONT - 3 if len(several) <= _LARGE else FONT - 5
+    beside.legend(handles=[*several, *others], loc="upper left", frameon=False, fontsize=letters)
     return png(figure)
 
 
@@ -66,7 +70,7 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
     dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
     axis.plot(*xy[[DEPOT, *route, DEPOT]].T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
     looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
-    axis.scatter(*xy[route].T, s=18 * thin, color=colour(k), **looks)
+    axis.scatter(xy[route, 0], xy[route, 1], s=18 * thin, color=colour(k), **looks)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
     words = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=words)

@@ -95,7 +95,8 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
         return "routes of the same orders were there and are replaced"
     if not overwrite:
         raise McvrpError(
-            f"{place.url} holds the routes of other orders: give another --out, or --overwrite to replace them"
+            f"{place.url} holds the routes of other orders: give another --out, or --overwrite to "
+            "replace them"
         )
     return "routes of other orders were there and are replaced"
 
@@ -188,7 +189,7 @@ def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:
     features.append(_feature("Point", points[DEPOT], depot))
     document: dict[str, object] = {"type": "FeatureCollection", "features": features}
     if lonlat is None:
-        document["coordinates"] = f"x and y of the city in its unit ({planned.city.unit}): no degrees"
+        document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
     return (json.dumps(document, ensure_ascii=False) + "\n").encode()
 
 

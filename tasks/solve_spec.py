@@ -32,7 +32,8 @@ class SolveSpec(BaseModel):
         gt=0,
         le=86_400,
         allow_inf_nan=False,
-        description="Seconds for decoding and polishing; HGS, if asked, gets as many as were used",
+        description="Seconds for decoding and polishing (of searches: processor time); HGS, if asked, "
+        "gets as many as were used",
     )
     polish: Polish = Field("local-search", description="What improves the samples")
     hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")

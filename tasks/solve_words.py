@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tasks.lengths import length_text
 from tasks.progress import duration
 from tasks.solve_day import Solved, SolveSummary
 
@@ -21,21 +22,22 @@ _FILES = """\
   `load_after` minus this one); `leg_cost` is the cost of the way from the stop before, `cumulative_cost`
   of the way since the depot. The cost of the day is the sum of all `leg_cost`.
 - `routes.geojson`: each route as a LineString, each customer and the depot as a Point, for any map
-  program. {coordinates} Lines between stops are straight, whatever the costs are made of.
+  program. {coordinates}
+  Lines between stops are straight, whatever the costs are made of.
 - `map.png`: the same as a picture.
 - `summary.json`: the figures above for programs, with more decimals.
 """
 _DEGREES = "Longitude and latitude (WGS 84), as RFC 7946 has it."
 _OWN = (
-    "The city has no longitude and latitude: coordinates are its own x and y ({unit}), not what RFC 7946 "
-    "expects, and the document's member `coordinates` says so."
+    "The city has no longitude and latitude:\n  coordinates are its own x and y, not what RFC 7946 expects, "
+    "and the document's member\n  `coordinates` says so."
 )
 
 
 def solve_readme(solved: Solved) -> str:
     """Return the README in Markdown."""
     summary, planned = solved.summary, solved.planned
-    coordinates = _OWN.format(unit=summary.unit) if planned.addresses.lonlat is None else _DEGREES
+    coordinates = _OWN if planned.addresses.lonlat is None else _DEGREES
     rows = "\n".join(f"| {name} | {value} |" for name, value in solve_figures(summary).items())
     notes = "".join(f"- {note}\n" for note in summary.notes)
     told = f"## To know\n\n{notes}\n" if notes else ""
@@ -50,19 +52,19 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
     seconds = summary.seconds
     fewest = -(-summary.demand // summary.capacity)
     figures = {
-        "orders": f"{summary.lines:,} of {summary.customers:,} customers, {summary.demand:,} in all",
+        "orders": f"{summary.lines:,}, of {summary.customers:,} customers who want {summary.demand:,} in all",
         "routes": f"{summary.routes:,} ({fewest:,} at least), {100 * summary.utilisation:.1f} % full "
         f"on average, a vehicle holds {summary.capacity:,}",
-        "cost": with_unit(summary.cost, summary.unit),
+        "cost": length_text(summary.cost, summary.unit),
         "by": f"model {summary.model} version {summary.model_version}, "
         f"{summary.samples:,} samples{_POLISHED[summary.polish]} ({summary.device})",
     }
     if summary.polish != "none":
-        figures["best sample"] = f"{with_unit(summary.best_sample, summary.unit)} before polishing"
+        figures["best sample"] = f"{length_text(summary.best_sample, summary.unit)} before polishing"
     if summary.compared:
         other = summary.compared
         figures[f"{other.label} in equal time"] = (
-            f"{with_unit(other.cost, summary.unit)}, {other.routes:,} routes; ours: {other.gap:+.2f} %"
+            f"{length_text(other.cost, summary.unit)}, {other.routes:,} routes; ours: {other.gap:+.2f} %"
         )
     figures["time"] = (
         f"{duration(seconds.start_up)} to start, {duration(seconds.decoding)} decoding, "
@@ -71,8 +73,3 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
     if summary.compared:
         figures["time"] += f"; {duration(seconds.comparing)} {summary.compared.label}"
     return figures
-
-
-def with_unit(cost: float, unit: str) -> str:
-    """Return a cost as a person reads it; of a synthetic city it has no unit."""
-    return f"{cost:,.6g}" if unit == "unit" else f"{cost:,.6g} {unit}"
