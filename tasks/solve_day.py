@@ -19,6 +19,7 @@ from storage.registry import pointer
 from storage.store import Store
 from tasks.orders import Day, checked_day, read_orders
 from tasks.solve_spec import Order, SolveSpec
+from tasks.solvers import SolverFailed
 from tasks.tabular import listed
 
 if TYPE_CHECKING:
@@ -167,12 +168,20 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     start_up = time.monotonic() - began
     rotations = spec.rotations if card.rotation_trained else 1
     routed = route(network, city, instance, spec, rotations=rotations)
-    other = rival(city, instance, routed.fair, spec.seed) if spec.hgs else None
+    other, failure = None, ""
+    if spec.hgs:
+        try:
+            other = rival(city, instance, routed.fair, spec.seed)
+        except SolverFailed as error:  # the routes are good without a comparison
+            failure = f"nothing to compare with: {error}"
     seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
-    return Solved(planned, routed.solution, _summary(planned, routed, other, seconds))
+    notes = [*_notes(planned, routed, other), *([failure] if failure else [])]
+    return Solved(planned, routed.solution, _summary(planned, routed, other, seconds, notes))
 
 
-def _summary(planned: Planned, routed: Routed, other: Rival | None, seconds: Seconds) -> SolveSummary:
+def _summary(
+    planned: Planned, routed: Routed, other: Rival | None, seconds: Seconds, notes: Sequence[str]
+) -> SolveSummary:
     day, instance = planned.day, planned.day.instance
     demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
     compared = None
@@ -205,7 +214,7 @@ def _summary(planned: Planned, routed: Routed, other: Rival | None, seconds: Sec
         device=routed.device,
         compared=compared,
         seconds=seconds,
-        notes=tuple(_notes(planned, routed, other)),
+        notes=tuple(notes),
     )
 
 
