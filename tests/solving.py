@@ -1,4 +1,4 @@
-"""A store in which days can be routed: a city of a few dozen customers, and models that have learnt nothing."""
+"""A store in which days can be routed: a small city, and models of it that have learnt nothing."""
 
 from __future__ import annotations
 
