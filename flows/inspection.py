@@ -32,7 +32,7 @@ class Found:
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file, dataset (NAME or labels/NAME), models/NAME, cities/NAME or folder ``path``.
+    """Describe the file, dataset (NAME or labels/NAME), models/, cities/, solutions/NAME or folder ``path``.
 
     Attention models are named as attention/NAME.
 
@@ -52,6 +52,8 @@ def inspect(store: Store, path: str) -> Found:
         return _attention(store, cards)
     if city := _city_of(store, path):
         return _city(store, city)
+    if path.startswith("solutions/") and _is_file(store, f"{path}/summary.json"):
+        return _solution(store, path)
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
@@ -194,9 +196,18 @@ def _city(store: Store, name: str) -> Found:
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
     if not store.exists(readme):  # of an older version
         return Found(document, aligned({key: str(value) for key, value in document.items()}))
-    blocks = store.get(readme).decode(errors="replace").strip().split("\n\n")
-    text = "\n\n".join(aligned_table(block) for block in blocks)
-    return Found(document, f"{text}\n\n{store.url(readme)}, with its map beside it")
+    return Found(document, f"{_aligned_file(store, readme)}\n\n{store.url(readme)}, with its map beside it")
+
+
+def _solution(store: Store, path: str) -> Found:
+    text = _aligned_file(store, f"{path}/README.md")
+    return Found(store.get_json(f"{path}/summary.json"), f"{text}\n\n{store.url(path)}")
+
+
+def _aligned_file(store: Store, path: str) -> str:
+    """Return a Markdown file with its tables aligned."""
+    blocks = store.get(path).decode(errors="replace").strip().split("\n\n")
+    return "\n\n".join(aligned_table(block) for block in blocks)
 
 
 def _rounded(value: float | None) -> str:

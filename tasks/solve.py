@@ -190,8 +190,6 @@ def _search(name: Polish, seconds: float) -> HGS | PyVRP:
 def _searched(
     search: HGS | PyVRP, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()
 ) -> Solution:
-    if instance.n == 1:  # HGS-CVRP never comes back from it
-        return Solution.of([instance.ids])
     if isinstance(search, HGS):
         return search.search(city, instance, seed, starts)
     return search.search(city, instance, seed, starts[0] if starts else None)

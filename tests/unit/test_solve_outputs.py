@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.inspection import inspect
 from model.errors import McvrpError
 from model.problem import City
 from storage.cities import Addresses, save_city
@@ -130,6 +131,16 @@ def test_the_folder_explains_itself(day: Solved, written: Place) -> None:
     summary = written.store.get_json(SUMMARY)
     assert summary["cost"] == day.summary.cost
     assert summary["seconds"].keys() == {"start_up", "decoding", "polishing", "comparing"}
+
+
+def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, tmp_path: Path) -> None:
+    """What its README says, for a person; its summary, for a program."""
+    store = Store.open(tmp_path)
+    for name in FILES:
+        store.put(f"solutions/monday/{name}", written.store.get(name))
+    found = inspect(store, "solutions/monday")
+    assert "routes.geojson" in found.text
+    assert found.document["cost"] == day.summary.cost
 
 
 def test_a_folder_without_summary_is_not_finished(
