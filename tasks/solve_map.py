@@ -50,11 +50,11 @@ def route_map(solved: Solved) -> bytes:
     show_lengths(axis, float(np.ptp(city.xy, axis=0).max()), coordinate_unit(city, addresses), names)
     summary = solved.summary
     axis.set_title(
-        f"{summary.orders}: {summary.customers:,} customers, {summary.routes:,} routes, "
+        f"{_plain(summary.orders)}: {summary.customers:,} customers, {summary.routes:,} routes, "
         f"cost {length_text(summary.cost, city.unit)}"
     )
     several = handles if len(handles) <= _LEGEND else []
-    others = [Line2D([], [], label=f"Depot ({addresses.ids[DEPOT][:_NAME]})", **depot)]
+    others = [Line2D([], [], label=f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})", **depot)]
     if len(rest):
         grey: dict[str, Any] = {"marker": "o", "color": _PALE, "linestyle": "none"}
         others.append(Line2D([], [], label="No order today", **grey))
@@ -102,7 +102,12 @@ def _label(axis: Axes, solved: Solved) -> None:
         return
     for node, demand in zip(instance.ids.tolist(), instance.demands.tolist(), strict=True):
         name = names[node] if len(names[node]) <= _NAME else f"{names[node][: _NAME - 1]}…"
-        text = f"{name} ({demand})" if instance.n <= _NAMED else str(demand)
+        text = f"{_plain(name)} ({demand})" if instance.n <= _NAMED else str(demand)
         side: dict[str, Any] = {"ha": "right" if node in crowded else "left", "textcoords": "offset points"}
         shift = (-5 if node in crowded else 5, 4)
         axis.annotate(text, tuple(city.xy[node]), shift, fontsize=FONT - 4, zorder=4, **side)
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` so that Matplotlib takes no part of it for mathematics."""
+    return text.replace("$", r"\$")

@@ -12,7 +12,7 @@ Polish = Literal["none", "local-search", "hgs", "pyvrp"]
 class Order(BaseModel):
     """One order, as it is typed into a form; columns of other names are treated as a file's."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, coerce_numbers_to_str=True)
 
     customer: str = Field(description="What the city calls the customer", min_length=1)
     demand: int = Field(ge=1, description="What it wants, in the unit of the capacity")

@@ -96,6 +96,7 @@ def test_orders_may_be_given_instead_of_a_file(tmp_path: Path) -> None:
     """As a form gives them; they are checked as a file is."""
     store = Store.open(tmp_path)
     orders = [Order(customer="C2", demand=4), Order(customer="C1", demand=3)]
+    assert Order.model_validate({"customer": 7, "demand": 1}).customer == "7"
     found = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)
     assert (found.source, found.instance.ids.tolist()) == ("orders", [1, 2])
     windowed = [Order.model_validate({"customer": "C1", "demand": 1, "tw_start": "8:00"})]

@@ -193,6 +193,17 @@ def test_a_map_of_any_day(store: Store, place: Place, count: int) -> None:
     assert place.store.size(place.path("map.png")) > 10_000
 
 
+def test_names_are_no_mathematics(store: Store, tmp_path: Path) -> None:
+    """Whatever addresses and files are called, there is a map."""
+    names = tuple(f"$_{k}^$ {{" for k in range(41))
+    save_city(store, "dollars", CITY, Addresses(names))
+    file = tmp_path / "$x_$.csv"
+    file.write_text(f"customer,demand\n{names[1]},3\n{names[2]},4\n")
+    planned = plan_day(store, "dollars", "small", str(file), 20, SolveSpec(samples=1, hgs=False))
+    write_day(Place(store, "solutions/dollars"), solve_day(store, planned, time.monotonic()))
+    assert store.exists("solutions/dollars/map.png")
+
+
 def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     """Customers at the depot cost nothing and break nothing."""
     store = Store.open(tmp_path)
