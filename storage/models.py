@@ -19,7 +19,7 @@ from safetensors.numpy import load
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
-from storage.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
+from storage.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
 from storage.model_readme import model_readme
 from storage.registry import ALIASES, Alias, enrol, pointer
 from storage.schema_versions import MODEL, require_readable
@@ -211,6 +211,20 @@ def load_model(store: Store, name: str, version: int | Alias | None = None) -> t
     from model.network import FmMcvrp, NetworkConfig
 
     card = model_card(store, name, version)
+    network = FmMcvrp(NetworkConfig(**card.network))
+    weights = model_weights(store, card)
+    network.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})
+    return network.eval(), card
+
+
+def model_weights(store: Store, card: ModelCard) -> Arrays:
+    """Return the weights of the version that ``card`` is of, by parameter name.
+
+    Raises
+    ------
+    McvrpError
+        If they are not the ones that were written.
+    """
     path = f"{card.folder}/{_WEIGHTS}"
     data = store.get(path)
     found = hashlib.sha256(data).hexdigest()
@@ -219,6 +233,4 @@ def load_model(store: Store, name: str, version: int | Alias | None = None) -> t
             f"{store.url(path)} is damaged: its checksum is {found[:12]}, the card names "
             f"{card.weights_sha256[:12]}; delete the version and export it again with mcvrp train"
         )
-    network = FmMcvrp(NetworkConfig(**card.network))
-    network.load_state_dict({key: torch.from_numpy(np.array(a)) for key, a in load(data).items()})
-    return network.eval(), card
+    return {key: np.array(array) for key, array in load(data).items()}

@@ -78,7 +78,7 @@ def prepare(job: RankJob, report: Report) -> LabelCache:
     McvrpError
         If labels are missing, or there is no room for the copy.
     """
-    counts = dict(zip(job.spec.sizes(job.phase), job.counts, strict=True))
+    counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
 
     def told(done: int, sizes: int) -> None:
         report({"event": "preparing", "done": done, "sizes": sizes})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -11,6 +12,9 @@ from model.curriculum import Curriculum, Order
 from model.errors import McvrpError
 from model.schedules import Kind, Schedule
 from storage.layout import NAME_PATTERN
+
+BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
+_BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 
 class _Spec(BaseModel):
@@ -51,6 +55,7 @@ class PhaseSpec(_Spec):
     warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
     tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
     rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
+    gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
@@ -73,6 +78,9 @@ class TrainSpec(_Spec):
     run: str = Field("train", pattern=NAME_PATTERN, description="Names checkpoints and metrics in the store")
     dataset: str = Field(pattern=NAME_PATTERN, description="The labels to learn from")
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name that the finished model gets")
+    base: str | None = Field(
+        None, pattern=_BASE.pattern, description="Model to go on from: NAME@VERSION; else random weights"
+    )
     network: NetworkSpec = Field(NetworkSpec(), description="The shape of the network")
     phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
     smallest: int = Field(20, ge=1, description="Smallest size of every set of the curriculum")
@@ -117,6 +125,10 @@ class TrainSpec(_Spec):
         names = [phase.name for phase in self.phases]
         if len(set(names)) < len(names):
             raise ValueError(f"phases need names of their own, not {', '.join(names)}")
+        if self.base and BASE_PHASE in names:
+            raise ValueError(
+                f"a run with a base has its weights in phase {BASE_PHASE!r}: name yours differently"
+            )
         for phase in self.phases:
             if phase.first < self.smallest:
                 raise ValueError(
@@ -137,6 +149,12 @@ class TrainSpec(_Spec):
         place = self.phases.index(self.phase(name))
         return self.phases[place - 1] if place else None
 
+    @property
+    def base_version(self) -> tuple[str, int] | None:
+        """Name and version of the model to go on from, None for random weights."""
+        match = _BASE.fullmatch(self.base or "")
+        return (match[1], int(match[2])) if match else None
+
     def sizes(self, name: str) -> range:
         """Return the sizes that the phase ``name`` trains on."""
         return range(self.smallest, self.phase(name).last + 1)
@@ -147,7 +165,7 @@ class TrainSpec(_Spec):
             mode="json",
             include={"smallest", "seed", "batch", "order", "precision", "weight_decay", "clip"},
         )
-        return shared | self.phase(name).model_dump(mode="json", exclude={"name"})
+        return shared | self.phase(name).model_dump(mode="json", exclude={"name", "gaps"})
 
     def curriculum(self, name: str, counts: Sequence[int], fingerprint: str = "") -> Curriculum:
         """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.

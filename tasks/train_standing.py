@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from model.errors import McvrpError
 from model.problem import City
-from storage.checkpoints import CheckpointState, Origin, latest_checkpoint
+from storage.checkpoints import CheckpointState, Moments, Origin, latest_checkpoint, save_checkpoint
 from storage.labels import require_city, shards
 from storage.layout import phase_dir
 from storage.manifest import fingerprint
+from storage.models import model_card, model_weights
 from storage.store import Store
-from tasks.train_spec import TrainSpec
+from tasks.train_spec import BASE_PHASE, TrainSpec
+
+
+def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
+    """Return the shape of the network that the run trains, by the names of `model.network.NetworkConfig`."""
+    return {"classes": city.classes, **spec.network.model_dump()}
 
 
 def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
     """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
-    network = {"classes": city.classes, **spec.network.model_dump()}
-    return Origin(city.city_id, data, network, spec.recipe(name), parent)
+    return Origin(city.city_id, data, network_of(city, spec), spec.recipe(name), parent)
 
 
 def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
     """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
     before = spec.before(name)
-    parent = finished(store, spec, before.name, f"phase {name!r}") if before else None
+    parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
     data = fingerprint(store, spec.dataset)
     origin = origin_of(city, spec, name, data, parent.weights_sha256 if parent else "")
     if parent:
@@ -32,6 +38,25 @@ def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[Che
         )
         check_origin(store, city, parent, origin, theirs)
     return parent, origin
+
+
+def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
+    """Return the weights that the run goes on from, as a finished phase of it; None where they are random."""
+    if spec.base_version is None:
+        return None
+    card = model_card(store, *spec.base_version)
+    for field, asked in network_of(city, spec).items():
+        if card.network.get(field) != asked:
+            raise McvrpError(
+                f"train.base {spec.base} has network.{field} = {card.network.get(field)}, the run asks for "
+                f"{asked}: give the run the network of its base"
+            )
+    there = latest_checkpoint(store, spec.run, BASE_PHASE)
+    if there and there.origin.parent == card.weights_sha256:
+        return there
+    origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
+    state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
+    return save_checkpoint(store, state, model_weights(store, card), Moments({}, {}))
 
 
 def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:
@@ -90,7 +115,7 @@ def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[
             rows[footer.n] += footer.rows
             reached[footer.n] = footer.row_stop
     missing = [size for size, count in rows.items() if not count]
-    if missing:
+    if missing and not spec.phase(name).gaps:
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "

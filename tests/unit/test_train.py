@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from model.errors import IncompleteError, McvrpError
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
-from storage.checkpoints import CheckpointState, Moments, save_checkpoint
+from storage.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from storage.metrics import StepMetrics, read_metrics, write_metrics
 from storage.models import load_model, model_card, versions
 from storage.store import Store
@@ -21,6 +21,7 @@ from tasks.progress import Progress
 from tasks.train import PhaseSpec, PhaseSummary, TrainSpec, publish, until_complete
 from tasks.train_job import OF_ANY_RANK, RanksDiedError, ranks_died, refused
 from tasks.train_launch import _last_error, follow_event, run_local
+from tasks.train_spec import NetworkSpec
 from tests.training import small_spec, write_dataset
 
 UNUSED = Path("/nowhere")  # the cache of labels: no launcher here reads any
@@ -92,6 +93,64 @@ def test_another_run_is_another_version(store, city):
     assert load_model(store, "small", 1)[1].run == "small"
     with pytest.raises(McvrpError, match="no version 3, it has 1, 2"):
         model_card(store, "small", 3)
+
+
+def test_a_run_goes_on_from_a_model(store, city):
+    """The first phase of a run with a base starts from that version's weights and stays with that version."""
+    base = train(store, city, small_spec(), pretend).model
+    starts = []
+
+    def watched(job, progress):
+        starts.append(job.start)
+        pretend(job, progress, step=3 if len(starts) == 1 else None)
+
+    tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])
+    train(store, city, tuned, watched)
+    assert [(start.phase, start.step) for start in starts] == [("base", 1), ("II", 3)]
+    assert all((array == 2.0).all() for array in load_weights(store, starts[0]).values())
+    assert starts[0].origin.parent == base.weights_sha256
+    assert train(store, city, tuned, forbidden).model.version == 1
+
+    train(store, city, small_spec(run="other", phases=small_spec().phases[:1]), pretend)
+    with pytest.raises(McvrpError, match="was trained with weights to start from"):
+        train(store, city, tuned.model_copy(update={"base": "small@2"}), forbidden)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"base": "small@2"}, "model 'small' has no version 2"),
+        ({"base": "large@1"}, "no model 'large'"),
+        (
+            {"base": "small@1", "network": NetworkSpec(dim=32, heads=2)},
+            r"network.dim = 16, the run asks for 32",
+        ),
+    ],
+)
+def test_a_base_that_does_not_fit_is_named(store, city, changes, match):
+    """A version that is not there, or one of another network."""
+    train(store, city, small_spec(), pretend)
+    with pytest.raises(McvrpError, match=match):
+        train(store, city, small_spec(run="tuned", **changes), forbidden)
+
+
+def test_a_base_has_a_number():
+    """An alias moves, and with it what a run would go on from; a phase may not take the base's place."""
+    for base in ("small", "small@champion", "small@0", "../x@1"):
+        with pytest.raises(ValidationError, match="base"):
+            small_spec(base=base)
+    with pytest.raises(ValidationError, match="name yours differently"):
+        small_spec(base="small@1", phases=(PhaseSpec(name="base", first=20, last=20, lr=0.1),))
+
+
+def test_sizes_without_labels_are_left_out_where_that_is_asked(store, city):
+    """A phase with gaps trains on the sizes that there are, one without names the others."""
+    write_dataset(store, city, range(25, 26), 30)
+    phase = PhaseSpec(name="II", first=25, last=25, lr=0.01)
+    with pytest.raises(McvrpError, match="no labels of 23-24 customers"):
+        train(store, city, small_spec(run="whole", phases=(phase,)), forbidden)
+    gaps = small_spec(run="gaps", phases=(phase.model_copy(update={"gaps": True}),))
+    assert train(store, city, gaps, pretend).phases[0].samples == 4 * 30
 
 
 def test_a_damaged_model_is_not_loaded(store, city):
