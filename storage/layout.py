@@ -280,3 +280,26 @@ def solution_dir(name: str) -> str:
 def quarantine_dir(name: str) -> str:
     """Rows of driven routes that were not taken, each with its reason."""
     return f"quarantine/{checked_name('quarantine', name)}"
+
+
+# Driven routes
+
+
+def driven_dir(city: str) -> str:
+    """Everything that was driven in the city ``city``."""
+    return f"driven/{checked_name('city', city)}"
+
+
+def driven_day(city: str, date: str) -> str:
+    """The orders and routes of one day, written 2026-01-31: a file of one label."""
+    return f"{driven_dir(city)}/days/{date}.parquet"
+
+
+def driven_receipt(city: str, file: str) -> str:
+    """What became of the route file whose checksum begins with ``file``; written last."""
+    return f"{driven_dir(city)}/files/{file}.json"
+
+
+def driven_quarantine(city: str, file: str) -> str:
+    """The rows of that route file that no day took, with reasons."""
+    return f"{driven_dir(city)}/quarantine/{file}.csv"

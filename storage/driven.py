@@ -1,0 +1,124 @@
+"""What people drove, day by day: a file of one label a day, and what became of each file of routes.
+
+A day is written once and stays; its footer's spec hash is the checksum of the file that it came
+from. A receipt is written last: a file without one is taken (again) by the next who looks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from model.errors import McvrpError
+from model.problem import City, Instance, Solution, cost
+from storage import layout
+from storage.labels import label_file, read_footer, read_table
+from storage.schemas import DRIVEN, Label, label_table, table_labels
+from storage.store import Store
+
+_NAMES = 16  # digits of a checksum that name a file
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one file of routes.
+
+    Parameters
+    ----------
+    name, sha256
+        Of the file.
+    rows, rejected
+        How many rows it has, and how many of them are in quarantine.
+    days
+        The days that it gave, "2026-01-31".
+    refused
+        Why it could not be read at all, None where it could.
+    """
+
+    name: str
+    sha256: str
+    rows: int = 0
+    rejected: int = 0
+    days: tuple[str, ...] = ()
+    refused: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What names its receipt and its quarantine."""
+        return self.sha256[:_NAMES]
+
+
+def checksum(data: bytes) -> str:
+    """Return what names a file of routes whatever it is called."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def receipts(store: Store, city: str) -> list[Receipt]:
+    """Return the receipts of all files taken so far, in order of their names."""
+    folder = layout.driven_dir(city)
+    paths = [path for path in store.list(f"{folder}/files") if path.endswith(".json")]
+    return sorted((_receipt(store, path) for path in paths), key=lambda receipt: receipt.name)
+
+
+def has_receipt(store: Store, city: str, sha256: str) -> bool:
+    """Return whether the file with this checksum was taken."""
+    return store.exists(layout.driven_receipt(city, sha256[:_NAMES]))
+
+
+def write_receipt(store: Store, city: str, receipt: Receipt) -> None:
+    """Write down that a file was taken, which ends its taking."""
+    store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
+
+
+def _receipt(store: Store, path: str) -> Receipt:
+    document = store.get_json(path)
+    try:
+        return Receipt(**{**document, "days": tuple(document["days"])})
+    except (TypeError, KeyError) as error:
+        raise McvrpError(
+            f"{store.url(path)} is no receipt of a file of routes ({error}): remove it"
+        ) from error
+
+
+def write_day(
+    store: Store, name: str, city: City, date: datetime.date, day: tuple[Instance, Solution], sha256: str
+) -> bool:
+    """Write a day of the city ``name`` unless it is there; return whether it is this file's now.
+
+    Parameters
+    ----------
+    day
+        Orders and canonical routes.
+    sha256
+        Checksum of the file of routes that they come from.
+    """
+    instance, solution = day
+    label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
+    data, _ = label_file(city, sha256, instance.n, label_table([label]))
+    path = layout.driven_day(name, date.isoformat())
+    return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
+
+
+def driven_days(store: Store, name: str) -> Iterator[tuple[datetime.date, str]]:
+    """Yield the days of the city ``name`` with the checksum of the file that each came from, by date."""
+    for path in store.list(f"{layout.driven_dir(name)}/days"):
+        date = path.rsplit("/", 1)[-1].removesuffix(".parquet")
+        try:
+            day = datetime.date.fromisoformat(date)
+        except ValueError:
+            raise McvrpError(f"{store.url(path)} has no day for a name: move it away") from None
+        yield day, read_footer(store, path).spec_hash
+
+
+def read_day(store: Store, name: str, date: datetime.date) -> Label:
+    """Return what was driven on one day; McvrpError if its file is damaged or not there."""
+    path = layout.driven_day(name, date.isoformat())
+    footer = read_footer(store, path)
+    return next(table_labels(read_table(store, path), footer.city_id))
+
+
+def sources(store: Store, name: str) -> Mapping[str, str]:
+    """Return the names of the files taken so far by their checksums."""
+    return {receipt.sha256: receipt.name for receipt in receipts(store, name)}

@@ -1,0 +1,111 @@
+"""Files of driven routes become days to learn from; what cannot is set aside with its reason.
+
+Each file is taken once, whatever it is called: its checksum names its receipt. Nothing is
+dropped: every row is in a day or in quarantine, and the file itself stays where it is. Killed at any
+moment and run again, the same days come out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from model.errors import McvrpError
+from model.problem import City
+from storage import layout
+from storage.driven import Receipt, checksum, driven_days, has_receipt, sources, write_day, write_receipt
+from storage.store import Store
+from tasks.driven_rules import COLUMNS, check_routes
+from tasks.people_tables import read_people_table
+from tasks.progress import Progress
+
+INCOMING = "incoming"
+_ENDINGS = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before."""
+
+    receipts: tuple[Receipt, ...]
+    known: int
+
+    @property
+    def days(self) -> list[str]:
+        """The new days."""
+        return sorted(day for receipt in self.receipts for day in receipt.days)
+
+
+def take_routes(
+    store: Store,
+    name: str,
+    city: City,
+    nodes: Mapping[str, int],
+    *,
+    today: datetime.date,
+    incoming: str = INCOMING,
+) -> Taken:
+    """Take the files below ``incoming`` that were not taken before into the days of the city ``name``.
+
+    Parameters
+    ----------
+    nodes
+        The city's node of each customer's name.
+    today
+        Later dates are not believed.
+    """
+    files = [path for path in store.list(incoming) if path.lower().endswith(_ENDINGS)]
+    names, made, known = dict(sources(store, name)), list[Receipt](), 0
+    days = dict(driven_days(store, name))
+    with Progress("take routes", len(files), "files") as progress:
+        for path in files:
+            data = store.get(path)
+            if has_receipt(store, name, checksum(data)):
+                known += 1
+            else:
+                file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
+                taken = {
+                    day: names.get(source, "another file") for day, source in days.items() if source != sha256
+                }
+                receipt = _take(store, name, city, nodes, Receipt(file, sha256), data, taken, today)
+                write_receipt(store, name, receipt)
+                made.append(receipt)
+                names[sha256] = file
+                days |= {datetime.date.fromisoformat(day): sha256 for day in receipt.days}
+            progress.advance()
+    return Taken(tuple(made), known)
+
+
+def _take(
+    store: Store,
+    name: str,
+    city: City,
+    nodes: Mapping[str, int],
+    receipt: Receipt,
+    data: bytes,
+    taken: Mapping[datetime.date, str],
+    today: datetime.date,
+) -> Receipt:
+    """Write days and quarantine of one file, and return its receipt filled in."""
+    try:
+        table = read_people_table(data, receipt.name, COLUMNS)
+    except McvrpError as error:
+        return replace(receipt, refused=str(error))
+    checked = check_routes(table, city, nodes, today=today, taken=taken)
+    for day in checked.days:
+        if not write_day(store, name, city, day.date, (day.instance, day.solution), receipt.sha256):
+            raise McvrpError(f"another process takes routes of city {name!r} just now: wait for it to end")
+    if len(checked.rejected):
+        _set_aside(store, layout.driven_quarantine(name, receipt.key), checked.rejected)
+    dates = tuple(day.date.isoformat() for day in checked.days)
+    return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
+
+
+def _set_aside(store: Store, path: str, rejected: pd.DataFrame) -> None:
+    buffer = io.StringIO()
+    rejected.to_csv(buffer, index=False)
+    store.put(path, buffer.getvalue().encode())
