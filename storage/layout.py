@@ -303,3 +303,16 @@ def driven_receipt(city: str, file: str) -> str:
 def driven_quarantine(city: str, file: str) -> str:
     """The rows of that route file that no day took, with reasons."""
     return f"{driven_dir(city)}/quarantine/{file}.csv"
+
+
+# Nights
+
+
+def nights_dir(model: str) -> str:
+    """What became of each night's retraining of ``model``."""
+    return f"nights/{checked_name('model', model)}"
+
+
+def night_dir(model: str, night: str) -> str:
+    """Comparison and decision of one night."""
+    return f"{nights_dir(model)}/{checked_name('night', night)}"
