@@ -316,3 +316,8 @@ def nights_dir(model: str) -> str:
 def night_dir(model: str, night: str) -> str:
     """Comparison and decision of one night."""
     return f"{nights_dir(model)}/{checked_name('night', night)}"
+
+
+def night_lease(model: str) -> str:
+    """Who retrains ``model`` just now."""
+    return f"{nights_dir(model)}/lease.json"

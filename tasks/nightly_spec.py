@@ -21,6 +21,11 @@ class NightlySpec(BaseModel):
     held_out_every: int = Field(
         5, ge=2, description="One day in so many is kept to compare on, and never learned from"
     )
+    old: str | None = Field(
+        None,
+        pattern=NAME_PATTERN,
+        description="Dataset of the old labels, else what the first champion learned from",
+    )
     replay: int = Field(4000, ge=1, description="Old labels in the mix, so that nothing is forgotten")
     fresh_share: float = Field(
         0.3, gt=0, lt=1, description="Share of fresh days in the mix, repeated to get there"
