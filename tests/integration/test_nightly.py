@@ -1,0 +1,63 @@
+"""A night with real training: a champion that has hardly learned is tuned, beaten and replaced."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from model.instances import InstanceStream
+from model.problem import City
+from storage.registry import pointer
+from storage.store import Store
+from tasks.nightly import run_night
+from tasks.nightly_spec import NightlySpec
+from tasks.train import train
+from tasks.train_spec import NetworkSpec, PhaseSpec
+from tests.sweep import sweep
+from tests.training import small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+TODAY = datetime.date(2026, 3, 31)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 200)
+    phase = PhaseSpec(name="short", first=22, last=22, lr=0.003, trunc=32)
+    network = NetworkSpec(dim=32, heads=2, encoder_layers=2, decoder_layers=2, ff=64, dropout=0.0)
+    train(store, CITY, small_spec(network=network, phases=(phase,), ranks=1), tmp_path / "cache")
+    return store
+
+
+def drive(store: Store, days: int) -> None:
+    """Put the sweep's routes of so many days of March into the incoming folder."""
+    stream = InstanceStream(CITY, 7, "train")
+    lines = ["date,route,stop,customer,demand,capacity"]
+    for day in range(1, days + 1):
+        instance = stream(20 + day % 3, day)
+        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+        for k, route in enumerate(sweep(CITY, instance).routes):
+            lines += [
+                f"2026-03-{day:02},{k},{stop},{node},{demand[node]},{instance.capacity}"
+                for stop, node in enumerate(route, start=1)
+            ]
+    store.put("incoming/march.csv", "\n".join(lines).encode())
+
+
+def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
+    """Tuned on fresh days and old labels, the challenger is better beyond chance and takes over."""
+    drive(store, 30)
+    spec = NightlySpec(
+        model="small", replay=600, passes=8, batch=16, lr=0.003, instances=20, samples=4, ranks=1
+    )
+    nodes = {str(node): node for node in range(1, 61)}
+    summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
+    assert not summary.taken.receipts[0].rejected
+    assert summary.decision
+    assert summary.decision.promote, summary.decision
+    assert all(bucket.change < 0 for bucket in summary.decision.buckets)
+    assert pointer(store, "small", "champion").version == 2
+    assert not any(moved.alarm for moved in summary.drift if moved.name != "customers a day")
