@@ -1,0 +1,49 @@
+"""Flow `nightly`: fresh routes in, the champion tuned, its successor promoted or not."""
+
+from __future__ import annotations
+
+import datetime
+
+from prefect import flow, task
+
+from flows import settings
+from flows.artifacts import show_figures, showing_progress
+from flows.night_words import night_figures, night_tables
+from flows.stages import flow_options, open_store, resuming_task_options
+from storage.cities import load_addresses, load_city
+from storage.store import Store
+from tasks.nightly import NightSummary, run_night
+from tasks.nightly_spec import NightlySpec
+
+
+@task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())
+def retrain(store: Store, city: str, spec: NightlySpec) -> NightSummary:
+    """Do the night's work, or what is left of it."""
+    with showing_progress("nightly"):
+        return run_night(
+            store,
+            city,
+            load_city(store, city),
+            load_addresses(store, city).numbers,
+            spec,
+            settings.cache_dir(),
+            today=datetime.date.today(),
+        )
+
+
+@flow(name="nightly", flow_run_name="nightly {nightly.model}", **flow_options())
+def nightly(city: str, nightly: NightlySpec, store: str | None = None) -> NightSummary:
+    """Take fresh routes, tune the champion on them, compare, and promote or say why not.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    nightly
+        Where routes come from, how the champion is tuned, when another is promoted.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    done = retrain(open_store(store), city, nightly)
+    show_figures("nightly", f"Night of {nightly.model}", night_figures(done), night_tables(done))
+    return done
