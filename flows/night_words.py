@@ -1,4 +1,4 @@
-"""What a night has to say: key figures, and its tables as Markdown, the same in Prefect and on the console."""
+"""What a night has to say: key figures and tables (Markdown), the same in Prefect and on the console."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def night_figures(night: NightSummary) -> dict[str, str]:
     if night.mix:
         rows = sum(night.mix.rows.values())
         share = 100 * night.mix.fresh / rows
-        figures["learned from"] = f"{rows:,} labels, {share:.0f} % of them fresh, each {night.mix.times} times"
+        times = night.mix.times
+        figures["learned from"] = f"{rows:,} labels, {share:.0f} % of them fresh, each day {times} times"
     if night.drift:
         moved = [each.name for each in night.drift if each.alarm]
         figures["drift"] = ", ".join(moved) if moved else "none worth a look"

@@ -24,7 +24,7 @@ def retrain(store: Store, city: str, spec: NightlySpec) -> NightSummary:
             store,
             city,
             load_city(store, city),
-            load_addresses(store, city).numbers,
+            {name: node for node, name in enumerate(load_addresses(store, city).ids)},
             spec,
             settings.cache_dir(),
             today=datetime.date.today(),

@@ -277,11 +277,6 @@ def solution_dir(name: str) -> str:
     return f"solutions/{checked_name('solution', name)}"
 
 
-def quarantine_dir(name: str) -> str:
-    """Rows of driven routes that were not taken, each with its reason."""
-    return f"quarantine/{checked_name('quarantine', name)}"
-
-
 # Driven routes
 
 
@@ -300,9 +295,14 @@ def driven_receipt(city: str, file: str) -> str:
     return f"{driven_dir(city)}/files/{file}.json"
 
 
+def quarantine_dir(city: str) -> str:
+    """Rows of driven routes that no day took, each with its reason."""
+    return f"{driven_dir(city)}/quarantine"
+
+
 def driven_quarantine(city: str, file: str) -> str:
-    """The rows of that route file that no day took, with reasons."""
-    return f"{driven_dir(city)}/quarantine/{file}.csv"
+    """Those of one route file."""
+    return f"{quarantine_dir(city)}/{file}.csv"
 
 
 # Nights

@@ -20,11 +20,12 @@ from storage import layout
 from storage.driven import Receipt, checksum, driven_days, has_receipt, sources, write_day, write_receipt
 from storage.store import Store
 from tasks.driven_rules import COLUMNS, check_routes
-from tasks.people_tables import read_people_table
 from tasks.progress import Progress
+from tasks.tabular import listed, read_tabular
 
 INCOMING = "incoming"
 _ENDINGS = (".csv", ".parquet")
+_MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _take(
 ) -> Receipt:
     """Write days and quarantine of one file, and return its receipt filled in."""
     try:
-        table = read_people_table(data, receipt.name, COLUMNS)
+        table = _read(receipt.name, data)
     except McvrpError as error:
         return replace(receipt, refused=str(error))
     checked = check_routes(table, city, nodes, today=today, taken=taken)
@@ -103,6 +104,20 @@ def _take(
         _set_aside(store, layout.driven_quarantine(name, receipt.key), checked.rejected)
     dates = tuple(day.date.isoformat() for day in checked.days)
     return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
+
+
+def _read(name: str, data: bytes) -> pd.DataFrame:
+    """Return the rows of a file of routes as text, by their numbers in the file."""
+    found = read_tabular(name, data)
+    missing = [column for column in COLUMNS if column not in found.frame]
+    if missing:
+        raise McvrpError(
+            f"{name} has no column {listed(missing)}: files of routes have {listed(COLUMNS, len(COLUMNS))}"
+        )
+    text = {column: found.text(column) for column in found.frame.columns}
+    frame = pd.DataFrame(text, index=pd.Index(found.rows), dtype="string")
+    frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
+    return frame
 
 
 def _set_aside(store: Store, path: str, rejected: pd.DataFrame) -> None:

@@ -201,5 +201,5 @@ _AREAS = (
     ),
     _Area("benchmarks", gc_find.in_benchmarks, _remove),
     _Area("solutions", gc_find.in_solutions, _remove),
-    _Area("quarantine", gc_find.in_quarantine, _remove),
+    _Area("driven", gc_find.in_quarantine, _remove),
 )

@@ -279,7 +279,7 @@ def in_solutions(view: View, name: str) -> Found:
 
 
 def in_quarantine(view: View, name: str) -> Found:
-    """Yield what lies under ``name`` in the quarantine of driven routes when it is old."""
+    """Yield the rows of routes driven in the city ``name`` that no day took, when they are old."""
     yield from _outdated(view, "quarantined rows", layout.quarantine_dir(name), view.policy.quarantine_days)
 
 
