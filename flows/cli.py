@@ -30,9 +30,9 @@ _STAGES = {
     "train": "train, or continue where training stopped",
     "am": "train the attention models of the benchmark",
     "benchmark": "fill in the tables",
+    "nightly": "take fresh routes, tune the champion on them, compare, promote or say why not",
 }
 _LATER = {
-    "nightly": "ingest, fine-tune, compare, promote",
     "ui": "Prefect server and deployments",
 }
 

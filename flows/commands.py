@@ -188,6 +188,24 @@ def _solve(options: argparse.Namespace) -> Outcome:
     return Outcome(*solve(options))
 
 
+def _nightly(options: argparse.Namespace) -> Outcome:
+    from flows.night_words import night_figures, night_tables
+    from flows.summary import aligned_table
+    from tasks.nightly import check_night
+
+    spec, store = _checked(options)
+    check_night(store, load_city(store, spec.city.name), spec.night)
+
+    def work() -> Any:
+        from flows.nightly import nightly
+
+        return nightly(spec.city.name, spec.night, store.uri)
+
+    done = _on_record(work)
+    tables = "\n\n".join(aligned_table(table) for table in night_tables(done).split("\n\n") if table)
+    return Outcome(plain(done), f"{tables}\n\n{aligned(night_figures(done))}".strip())
+
+
 def _inspect(options: argparse.Namespace) -> Outcome:
     from flows.inspection import draw, inspect
 
@@ -258,6 +276,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "train": _train,
     "am": _am,
     "benchmark": _benchmark,
+    "nightly": _nightly,
     "solve": _solve,
     "inspect": _inspect,
     "verify": _verify,

@@ -15,6 +15,7 @@ from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
 from tasks.gc_spec import RetentionSpec
 from tasks.label_spec import LabelSpec
+from tasks.nightly_spec import NightlySpec
 from tasks.train_spec import TrainSpec
 
 
@@ -28,6 +29,7 @@ class PipelineSpec(BaseModel):
     train: TrainSpec = Field(description="Network and curriculum")
     benchmark: BenchmarkSpec = Field(description="What the model is compared with, and on what")
     am: AmSpec = Field(AmSpec(), description="Training of the attention models that it is compared with")
+    nightly: NightlySpec = Field(NightlySpec(), description="What happens with fresh routes every night")
     gc: RetentionSpec = Field(RetentionSpec(), description="How long what nobody needs is kept")
 
     @property
@@ -37,6 +39,12 @@ class PipelineSpec(BaseModel):
         return self.am.filled(
             benchmark.am or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
         )
+
+    @property
+    def night(self) -> NightlySpec:
+        """What happens every night, to the trained model where no other is named."""
+        named = "model" in self.nightly.model_fields_set
+        return self.nightly if named else self.nightly.model_copy(update={"model": self.train.model})
 
     @property
     def compares_am(self) -> bool:

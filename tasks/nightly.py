@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from model.errors import McvrpError
 from model.instances import InstanceStream, Rules
 from model.problem import City, Instance
 from storage.driven import driven_days, read_day
@@ -155,6 +156,21 @@ def run_night(
         fresh = [label.instance for label in [*days.learn, *(label for _, label in days.compare)]]
         moved = drift(city, [label.instance for label in old], fresh)
         return NightSummary(taken, record, True, mix, moved, decision)
+
+
+def check_night(store: Store, city: City, spec: NightlySpec) -> None:
+    """Check what can be checked before any work: the champion, and the sizes that it is measured on.
+
+    Raises
+    ------
+    McvrpError
+        If there is no champion, it is another city's, or a size is beyond the city.
+    """
+    _champion(store, city, spec.model)
+    if spec.sizes and spec.sizes[-1] > city.customers:
+        raise McvrpError(
+            f"nightly.sizes has {spec.sizes[-1]}, the city has {city.customers} customers: ask for no more"
+        )
 
 
 def _finished(store: Store, model: str) -> NightRecord | None:
