@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
 
-from prefect import flow, task
+from prefect import task
 
+from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
-from flows.stages import flow_options, open_store, resuming_task_options
+from flows.stages import DAY, open_store, resuming_task_options, stage
 from flows.summary import am_figures
 from storage.attention_models import AttentionCard
 from storage.cities import load_city
@@ -23,8 +25,12 @@ def train_attention_model(store: Store, city: str, spec: AmSpec, n: int) -> Atte
         return train_size(store, load_city(store, city), spec, n)
 
 
-@flow(name="am", flow_run_name="attention models {am.model}", **flow_options())
-def am(city: str, am: AmSpec, store: str | None = None) -> AmSummary:
+@stage("am", "attention models of {city}", timeout=30 * DAY)
+def am(
+    city: CityName,
+    am: Annotated[AmSpec, shown("Attention models", "Name of the models, sizes, epochs")],
+    store: StoreUri = None,
+) -> AmSummary:
     """Train the attention models that are not finished; one that diverges is kept as such.
 
     Parameters

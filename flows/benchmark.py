@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from prefect import flow, task
+from typing import Annotated
 
+from prefect import task
+
+from flows.arguments import CityName, ModelName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
-from flows.stages import clock, flow_options, open_store, resuming_task_options, task_options
+from flows.checks import check_benchmark
+from flows.links import links
+from flows.pictures import gallery
+from flows.stages import DAY, clock, deployed, open_store, resuming_task_options, stage
 from flows.summary import BenchmarkResult, benchmark_figures
+from storage import layout
 from storage.cities import load_city
 from storage.store import Store
 from tasks.benchmark import run_benchmark
@@ -23,15 +30,18 @@ def compare(store: Store, city: str, spec: BenchmarkSpec, model: str | None) -> 
         return run_benchmark(store, load_city(store, city), spec, model)
 
 
-@task(name="write report", task_run_name="write report {spec.run}", **task_options())
+@task(name="write report", task_run_name="write report {spec.run}", **resuming_task_options())
 def report(store: Store, city: str, spec: BenchmarkSpec) -> str:
     """Write the page that ties the run together; return where it lies."""
     return write_report(store, load_city(store, city), spec)
 
 
-@flow(name="benchmark", flow_run_name="benchmark {benchmark.run}", **flow_options())
+@stage("benchmark", "benchmark {benchmark.run}", timeout=30 * DAY)
 def benchmark(
-    city: str, benchmark: BenchmarkSpec, model: str | None = None, store: str | None = None
+    city: CityName,
+    benchmark: Annotated[BenchmarkSpec, shown("Benchmark", "Methods, instances, samples and budgets")],
+    model: ModelName = None,
+    store: StoreUri = None,
 ) -> BenchmarkResult:
     """Fill in the tables and write the report.
 
@@ -47,9 +57,15 @@ def benchmark(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
+    if deployed():
+        check_benchmark(there, load_city(there, city), benchmark, model)
     with clock() as measured:
         summary = compare(there, city, benchmark, model)
         page = report(there, city, benchmark)
     result = BenchmarkResult(summary, page, measured.seconds)
-    show_figures("benchmark", f"Benchmark {benchmark.run}", benchmark_figures(result), summary.markdown)
+    folder = layout.benchmark_dir(benchmark.run)
+    places = {"everything": folder, "the report": f"{folder}/report.html", "tables": f"{folder}/tables"}
+    parts = [summary.markdown, gallery(there, f"{folder}/figures"), links(there, places)]
+    title = f"Benchmark {benchmark.run}"
+    show_figures("benchmark", title, benchmark_figures(result), "\n\n".join(filter(None, parts)))
     return result

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from prefect import flow, task
+from typing import Annotated
 
+from prefect import task
+
+from flows.arguments import StoreUri, shown
 from flows.artifacts import show_figures
 from flows.card import city_markdown
-from flows.stages import clock, flow_options, open_store, task_options
+from flows.stages import HOUR, clock, open_store, resuming_task_options, stage
 from flows.summary import CitySummary, city_figures
 from storage.store import Store
 from tasks.city import CitySpec, make_city
 from tasks.city_card import city_facts
 
 
-@task(name="make city", task_run_name="make city {spec.name}", **task_options())
+@task(name="make city", task_run_name="make city {spec.name}", **resuming_task_options())
 def make(store: Store, spec: CitySpec) -> CitySummary:
     """Make the city of ``spec``, or check that it is the one in the store."""
     with clock() as measured:
@@ -25,8 +28,11 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     return summary
 
 
-@flow(name="city", flow_run_name="city {city.title}", **flow_options())
-def city(city: CitySpec, store: str | None = None) -> CitySummary:
+@stage("city", "city {city.title}", timeout=HOUR)
+def city(
+    city: Annotated[CitySpec, shown("City", "A synthetic city, one of your addresses, or one to extend")],
+    store: StoreUri = None,
+) -> CitySummary:
     """Make a synthetic city, import one from a file of addresses, or extend one that is there.
 
     Parameters

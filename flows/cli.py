@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 from flows import settings
 from flows.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from flows.solve_options import add_solve_options
-from model.errors import McvrpError, without_logins
+from flows.spoken import one_line, unsecret
+from model.errors import McvrpError
 from tasks.terminal import say
 
 BAD_INPUT = 2
@@ -31,9 +32,6 @@ _STAGES = {
     "am": "train the attention models of the benchmark",
     "benchmark": "fill in the tables",
     "nightly": "take fresh routes, tune the champion on them, compare, promote or say why not",
-}
-_LATER = {
-    "ui": "Prefect server and deployments",
 }
 
 
@@ -89,9 +87,15 @@ def parser() -> argparse.ArgumentParser:
     _housekeeping(commands, common)
     text = "route a day's orders"
     add_solve_options(commands.add_parser("solve", help=text, description=text, parents=[common]))
-    for name, text in _LATER.items():
-        later = commands.add_parser(name, help=f"{text} (comes later)", parents=[common])
-        later.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    text = "the Prefect UI: start, schedule and watch every stage; Ctrl-C ends it"
+    ui = commands.add_parser("ui", help=text, description=text, parents=[common])
+    ui.add_argument("--port", type=int, default=4200, help="of the UI, on this machine (default: 4200)")
+    ui.add_argument(
+        "--database",
+        metavar="URL",
+        help="of the server: postgresql://user:password@host/name (default: as Prefect is set, else SQLite)",
+    )
+    ui.add_argument("--notify", metavar="URL", help="a webhook to call when a run fails")
     return top
 
 
@@ -182,19 +186,6 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
     path.write_text(unsecret("".join(traceback.format_exception(error))), encoding="utf-8")
     say(f"mcvrp: unexpected {type(error).__name__}: {one_line(error)[:300]} (the whole story: {path})")
     return BAD_INPUT
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
-    cause = getattr(error, "cause", None)
-    return unsecret(" ".join(str(cause if isinstance(cause, McvrpError) else error).split()))
-
-
-def unsecret(text: str) -> str:
-    """Return ``text`` without passwords in addresses, and without any secret of the environment."""
-    for secret in settings.secrets():
-        text = text.replace(secret, "…")
-    return without_logins(text)
 
 
 def main() -> int:

@@ -9,16 +9,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows import settings
+from flows.checks import (
+    check_attention,
+    check_benchmark,
+    check_cores,
+    check_labels,
+    check_pipeline,
+    check_training,
+)
 from flows.preset import load_preset
 from flows.spec import PipelineSpec, require_sizes
 from flows.summary import aligned, plain
 from model.errors import IncompleteError, McvrpError
-from model.problem import City
 from storage import layout
 from storage.cities import load_city
 from storage.store import Store
 from tasks.city import CitySpec, planned_city
-from tasks.hardware import local_cores
 from tasks.terminal import say
 
 T = TypeVar("T")
@@ -42,8 +48,6 @@ def execute(options: argparse.Namespace) -> Outcome:
         If the input or the environment is wrong; before work starts, wherever it can be seen then.
     """
     command = f"city {options.action}" if options.command == "city" else options.command
-    if command not in _COMMANDS:
-        raise McvrpError(f"mcvrp {command} is not there yet: it comes with a later version")
     return _COMMANDS[command](options)
 
 
@@ -51,12 +55,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     from flows.summary import pipeline_text
 
     spec, store = _checked(options)
-    city = planned_city(store, spec.city)
-    require_sizes(spec, city)
-    _check_labels(store, city, spec)
-    _check_training(store, city, spec)
-    if spec.compares_am:
-        _check_am(store, city, spec)
+    check_pipeline(store, spec)
 
     def work() -> Any:
         from flows.pipeline import pipeline
@@ -110,7 +109,7 @@ def _label(options: argparse.Namespace) -> Outcome:
     from flows.summary import label_figures
 
     spec, store = _checked(options)
-    _check_labels(store, load_city(store, spec.city.name), spec)
+    check_labels(store, load_city(store, spec.city.name), spec.label)
 
     def work() -> Any:
         from flows.label import label
@@ -127,7 +126,7 @@ def _train(options: argparse.Namespace) -> Outcome:
     if options.phase is not None:
         load_preset(options.preset, options.overrides).train.phase(options.phase)
     spec, store = _checked(options)
-    _check_training(store, load_city(store, spec.city.name), spec)
+    check_training(store, load_city(store, spec.city.name), spec.train)
 
     def work() -> Any:
         from flows.train import train, train_phase_alone
@@ -145,7 +144,7 @@ def _am(options: argparse.Namespace) -> Outcome:
     from flows.summary import am_figures
 
     spec, store = _checked(options)
-    _check_am(store, load_city(store, spec.city.name), spec)
+    check_attention(store, load_city(store, spec.city.name), spec.attention)
 
     def work() -> Any:
         from flows.am import am
@@ -162,15 +161,10 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
     spec, store = _checked(options)
     city = load_city(store, spec.city.name)
     model = spec.train.model if spec.benchmark.neural else None
-    if model is not None:
-        from storage.models import model_card
-
-        model_card(store, model).require_city(city)
-    if "am" in spec.benchmark.methods:
-        from storage.attention_models import attention_models
-
-        for card in attention_models(store, spec.benchmark.am or spec.city.name):
-            card.require_city(city)
+    benchmark_spec = spec.benchmark
+    check_benchmark(
+        store, city, benchmark_spec.model_copy(update={"am": benchmark_spec.am or spec.city.name}), model
+    )
 
     def work() -> Any:
         from flows.benchmark import benchmark
@@ -266,6 +260,29 @@ def _rollback(options: argparse.Namespace) -> Outcome:
     return Outcome(found.document, found.text)
 
 
+def _ui(options: argparse.Namespace) -> Outcome:
+    from flows.notify import check_address
+    from flows.ui import Options, serve
+
+    if not 1 <= options.port <= 65535:
+        raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
+    if options.notify:
+        check_address(options.notify)
+    _, store = _checked(options)
+    asked = Options(
+        store=store.uri,
+        preset=options.preset,
+        overrides=options.overrides,
+        port=options.port,
+        database=options.database,
+        notify=options.notify,
+    )
+    try:
+        serve(asked)
+    except KeyboardInterrupt:  # the one way to end it
+        return Outcome({"stopped": True}, "stopped: what is finished is kept")
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "run": _run,
     "plan": _plan,
@@ -284,6 +301,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "models": _models,
     "promote": _promote,
     "rollback": _rollback,
+    "ui": _ui,
 }
 
 
@@ -291,39 +309,8 @@ def _checked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
     """Return spec and store, having looked for all that can be wrong before a server is started."""
     spec = load_preset(options.preset, options.overrides)
     store = Store.open(settings.store_uri(options.store))
-    if not settings.ray_address():
-        asked = {"label.workers": spec.label.workers, "benchmark.workers": spec.benchmark.workers}
-        if spec.train.launcher == "ray":
-            asked["train.ranks"] = spec.train.ranks
-        for field, count in asked.items():
-            if count is not None and count > local_cores():
-                raise McvrpError(
-                    f"{field} = {count}, this machine has {local_cores()} cores: ask for no more, "
-                    "or name a Ray cluster in RAY_ADDRESS"
-                )
+    check_cores(spec.label, spec.train, spec.benchmark)
     return spec, store
-
-
-def _check_labels(store: Store, city: City, spec: PipelineSpec) -> None:
-    from tasks.labels import labels_missing  # here: Ray takes seconds to import
-    from tasks.ray_cluster import require_answer
-
-    address = settings.ray_address()
-    missing = [labels_missing(store, city, part) for part in spec.label.datasets]
-    if any(missing) and address:
-        require_answer(address)
-
-
-def _check_training(store: Store, city: City, spec: PipelineSpec) -> None:
-    from tasks.train import check_training
-
-    check_training(store, city, spec.train)
-
-
-def _check_am(store: Store, city: City, spec: PipelineSpec) -> None:
-    from tasks.train_am import check_am
-
-    check_am(store, city, spec.attention)
 
 
 def _on_record(work: Callable[[], T]) -> T:

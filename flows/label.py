@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
-from prefect import flow, task
+from prefect import task
 
+from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
 from flows.card import card_markdown
-from flows.stages import flow_options, open_store, task_options
+from flows.checks import check_labels
+from flows.stages import DAY, deployed, open_store, stage, task_options
 from flows.summary import label_figures
 from storage.cities import load_city
 from storage.store import Store
 from tasks.labels import LabelSpec, LabelSummary, label_missing
 
-_HELD_OUT = "solve held-out n={spec.smallest}–{spec.largest}"
+# The timeline of Prefect's UI has no dash but the hyphen.
+_HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
 
 
-@task(name="solve", task_run_name="solve n={spec.smallest}–{spec.largest}", **task_options())
+@task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **task_options())
 def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
     """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
     with showing_progress("label"):
@@ -27,12 +31,16 @@ def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
     return summary
 
 
-@flow(
-    name="label",
-    flow_run_name="label {label.dataset}, n={label.smallest}–{label.largest}, {label.count} each",
-    **flow_options(),
+@stage(
+    "label",
+    "label {label.dataset} n={label.smallest}-{label.largest}, {label.partitions} partitions",
+    timeout=30 * DAY,
 )
-def label(city: str, label: LabelSpec, store: str | None = None) -> LabelSummary:
+def label(
+    city: CityName,
+    label: Annotated[LabelSpec, shown("Labels", "The dataset: sizes, instances, solver and its budget")],
+    store: StoreUri = None,
+) -> LabelSummary:
     """Label a dataset, and its held-out set; running it again does only what is missing.
 
     Parameters
@@ -45,6 +53,8 @@ def label(city: str, label: LabelSpec, store: str | None = None) -> LabelSummary
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
+    if deployed():
+        check_labels(there, load_city(there, city), label)
     dataset, *apart = label.datasets
     summary = solve(there, city, dataset)
     for spec in apart:

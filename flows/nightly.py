@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+from typing import Annotated
 
-from prefect import flow, task
+from prefect import task
 
 from flows import settings
+from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
 from flows.night_words import night_figures, night_tables
-from flows.stages import flow_options, open_store, resuming_task_options
+from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
 from storage.cities import load_addresses, load_city
 from storage.store import Store
-from tasks.nightly import NightSummary, run_night
+from tasks.nightly import NightSummary, check_night, run_night
 from tasks.nightly_spec import NightlySpec
 
 
@@ -31,8 +33,12 @@ def retrain(store: Store, city: str, spec: NightlySpec) -> NightSummary:
         )
 
 
-@flow(name="nightly", flow_run_name="nightly {nightly.model}", **flow_options())
-def nightly(city: str, nightly: NightlySpec, store: str | None = None) -> NightSummary:
+@stage("nightly", "night of {nightly.model}", timeout=DAY)
+def nightly(
+    city: CityName,
+    nightly: Annotated[NightlySpec, shown("Night", "Where routes come from, tuning, comparison, promotion")],
+    store: StoreUri = None,
+) -> NightSummary:
     """Take fresh routes, tune the champion on them, compare, and promote or say why not.
 
     Parameters
@@ -44,6 +50,9 @@ def nightly(city: str, nightly: NightlySpec, store: str | None = None) -> NightS
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
-    done = retrain(open_store(store), city, nightly)
+    there = open_store(store)
+    if deployed():
+        check_night(there, load_city(there, city), nightly)
+    done = retrain(there, city, nightly)
     show_figures("nightly", f"Night of {nightly.model}", night_figures(done), night_tables(done))
     return done

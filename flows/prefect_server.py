@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -68,23 +68,16 @@ def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
     """
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    configured = PREFECT_API_URL.value()
-    if configured:
-        url = str(configured).rstrip("/")
-        if not answers(url, ANSWER_SECONDS):
-            raise McvrpError(
-                f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
-                "(also in the Prefect profile) to have one started for the run"
-            )
-        yield Server(url, ours=False)
+    if there := configured_server():
+        yield there
         return
     with tempfile.TemporaryFile("w+") as log:
-        port = _free_port()
-        server = Server(f"http://127.0.0.1:{port}/api", ours=True)
+        server = server_at(_free_port())
         say("starting a Prefect server (4 s, the first time 15 s)")
-        process = _start(port, log)
+        off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
+        process = start_server(server, log, off)
         try:
-            _wait(process, server.url, log)
+            wait_for_server(process, server, log)
             with temporary_settings({PREFECT_API_URL: server.url}):
                 try:
                     yield server
@@ -92,6 +85,33 @@ def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
                     _drain()
         finally:
             stop_group(process, grace=STOP_SECONDS)
+
+
+def configured_server() -> Server | None:
+    """Return the server that PREFECT_API_URL names, None where it names none.
+
+    Raises
+    ------
+    McvrpError
+        If it does not answer.
+    """
+    from prefect.settings import PREFECT_API_URL
+
+    configured = PREFECT_API_URL.value()
+    if not configured:
+        return None
+    url = str(configured).rstrip("/")
+    if not answers(url, ANSWER_SECONDS):
+        raise McvrpError(
+            f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
+            "(also in the Prefect profile) to have one started for the run"
+        )
+    return Server(url, ours=False)
+
+
+def server_at(port: int) -> Server:
+    """Return our own server on ``port`` of this machine; it need not run."""
+    return Server(f"http://127.0.0.1:{port}/api", ours=True)
 
 
 def answers(url: str, seconds: float) -> bool:
@@ -118,22 +138,25 @@ def _drain() -> None:
         worker.drain_all(timeout=DRAIN_SECONDS)
 
 
-def _start(port: int, log: IO[str]) -> subprocess.Popen[str]:
+def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start ``server`` with ``changes`` to its environment; what it says goes to ``log``."""
     # The program that `prefect server start` runs, without the launcher in between: a child of
     # ours dies with us even when we are killed, a grandchild does not.
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+    port = server.page.rpartition(":")[2]
+    command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
     environment = settings.child_environment(
         PREFECT_SERVER_API_HOST="127.0.0.1",
-        PREFECT_SERVER_API_PORT=str(port),  # the pages of the UI call this port, 4200 without it
-        **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF},
+        PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
+        **changes,
     )
     return start_group(command, env=environment, stdout=log, stderr=log)
 
 
-def _wait(process: subprocess.Popen[str], url: str, log: IO[str]) -> None:
+def wait_for_server(process: subprocess.Popen[str], server: Server, log: IO[str]) -> None:
+    """Return when ``server`` answers; McvrpError with the last line of ``log`` when it does not start."""
     deadline = time.monotonic() + START_SECONDS
-    while not answers(url, seconds=2.0):
+    while not answers(server.url, seconds=2.0):
         if process.poll() is not None or time.monotonic() > deadline:
             log.seek(0)
             lines = log.read().strip().splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -60,6 +61,24 @@ def secrets() -> list[str]:
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
     values |= {login.partition(":")[2] for login in logins}
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def folder() -> Path:
+    """Return where relative paths begin: $MCVRP_FOLDER, which `mcvrp ui` gives to its runs, else here."""
+    return Path(os.environ.get("MCVRP_FOLDER") or ".").absolute()
+
+
+def run_environment(api_url: str, store: str) -> dict[str, str]:
+    """Return the environment of what `mcvrp ui` starts: runs find this code, this Python and ``store``."""
+    code, python = Path(__file__).parents[1], Path(sys.executable).parent
+    search = [str(code), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return child_environment(
+        PREFECT_API_URL=api_url,
+        MCVRP_STORE=store,
+        MCVRP_FOLDER=str(folder()),
+        PYTHONPATH=os.pathsep.join(search),
+        PATH=os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
+    )
 
 
 def child_environment(**changes: str) -> dict[str, str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from prefect import flow, task
+from prefect import task
 from pydantic import Field
 
+from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures
 from flows.pictures import picture
-from flows.stages import flow_options, open_store, task_options
+from flows.stages import HOUR, open_store, stage, task_options
 from storage import layout
 from storage.store import Store
 from tasks.solve_day import Planned, Solved, SolveSummary, plan_day, solve_day
@@ -42,14 +43,22 @@ def write(place: Place, solved: Solved) -> None:
     )
 
 
-@flow(name="solve", flow_run_name="solve a day of {city}", **flow_options())
+_AS_IT_IS = SolveSpec()
+
+
+@stage("solve", "solve a day of {city}", timeout=HOUR)
 def solve(
-    city: str,
-    model: str,
-    orders: str | list[Order],
-    capacity: Annotated[int, Field(ge=1)] | None = None,
-    solve: SolveSpec = SolveSpec(),  # noqa: B008 - frozen, and the form needs its defaults
-    store: str | None = None,
+    city: CityName,
+    model: Annotated[str, shown("Model", "Name of the model in the store")],
+    orders: Annotated[
+        str | list[Order], shown("Orders", "A file that the worker can read, store:PATH, or the orders")
+    ],
+    capacity: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        shown("Capacity", "What a vehicle holds, in units of demand; empty where the orders say it"),
+    ] = None,
+    solve: Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, polish")] = _AS_IT_IS,
+    store: StoreUri = None,
 ) -> SolveSummary:
     """Route a day's orders.
 

@@ -24,13 +24,23 @@ class PipelineSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    city: CitySpec = Field(description="The addresses to serve")
-    label: LabelSpec = Field(description="The dataset to learn from")
-    train: TrainSpec = Field(description="Network and curriculum")
-    benchmark: BenchmarkSpec = Field(description="What the model is compared with, and on what")
-    am: AmSpec = Field(AmSpec(), description="Training of the attention models that it is compared with")
-    nightly: NightlySpec = Field(NightlySpec(), description="What happens with fresh routes every night")
-    gc: RetentionSpec = Field(RetentionSpec(), description="How long what nobody needs is kept")
+    city: CitySpec = Field(title="City", description="The addresses to serve")
+    label: LabelSpec = Field(title="Labels", description="The dataset to learn from")
+    train: TrainSpec = Field(title="Training", description="Network and curriculum")
+    benchmark: BenchmarkSpec = Field(
+        title="Benchmark", description="What the model is compared with, and on what"
+    )
+    am: AmSpec = Field(
+        AmSpec(),
+        title="Attention models",
+        description="Training of the attention models that it is compared with",
+    )
+    nightly: NightlySpec = Field(
+        NightlySpec(), title="Night", description="What happens with fresh routes every night"
+    )
+    gc: RetentionSpec = Field(
+        RetentionSpec(), title="Retention", description="How long what nobody needs is kept"
+    )
 
     @property
     def attention(self) -> AmSpec:

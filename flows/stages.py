@@ -1,26 +1,79 @@
-"""What all flows share: how their runs are recorded, when a task is tried again, what a stage leaves."""
+"""What all flows share: how they are declared and recorded, when a task is tried again."""
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
+from prefect import Flow
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect.states import Failed
 
 from flows import settings
+from flows.arguments import parameters_of, parsed
 from flows.records import flow_hooks, task_hooks
-from model.errors import IncompleteError
+from flows.spoken import one_line
+from model.errors import IncompleteError, McvrpError
 from storage.store import Store, StoreUnavailable
 
 RETRIES = 1
 RETRY_SECONDS = 2.0
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def flow_options() -> dict[str, Any]:
-    """Return what every flow is declared with: results are in the store, Prefect would pickle them."""
-    return {"persist_result": False, **flow_hooks()}
+def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Declare a flow that takes specs and says in a sentence what is wrong.
+
+    What it is called with is checked by us, not by Prefect, so that a person reads in the run's
+    state what the command would have said. A `McvrpError` fails the run with its message alone;
+    the traceback is in the logs.
+
+    Parameters
+    ----------
+    run_name
+        Of its runs, with the arguments in braces: "label {label.dataset}".
+    timeout
+        Seconds after which a run is ended as failed.
+    """
+
+    def declare(body: Callable[P, R]) -> Flow[P, R]:
+        model = parameters_of(body)
+
+        def named() -> str:
+            context = FlowRunContext.get()
+            try:
+                return run_name.format(**parsed(model, context.parameters or {} if context else {}))
+            except McvrpError:
+                return f"{name}, refused"
+
+        @functools.wraps(body)
+        def spoken(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                given = dict(zip(model.model_fields, args, strict=False)) | kwargs
+                return cast(Callable[..., R], body)(**parsed(model, given))
+            except McvrpError as error:
+                return cast(R, Failed(message=one_line(error), data=error))
+
+        hooks: dict[str, Any] = flow_hooks()
+        return Flow(
+            spoken,
+            name=name,
+            flow_run_name=named,
+            timeout_seconds=timeout,
+            validate_parameters=False,
+            persist_result=False,  # it is in the store; Prefect would pickle it
+            **hooks,
+        )
+
+    return declare
 
 
 def task_options() -> dict[str, Any]:
@@ -47,6 +100,13 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     except Exception:
         return False
     return False
+
+
+def deployed() -> bool:
+    """Whether the running flow was started from a deployment: nobody has looked at its input before."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    return run is not None and run.deployment_id is not None and run.parent_task_run_id is None
 
 
 def open_store(uri: str | None) -> Store:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from prefect import flow, task
+from collections.abc import Sequence
+from typing import Annotated
+
+from prefect import task
 
 from flows import settings
+from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
+from flows.checks import check_training
 from flows.curves import training_curve
-from flows.stages import flow_options, open_store, resuming_task_options, task_options
+from flows.links import links
+from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
 from flows.summary import phase_figures, train_figures
+from storage import layout
 from storage.cities import load_city
 from storage.models import ModelCard
 from storage.store import Store
 from tasks.train import PhaseSummary, TrainSpec, TrainSummary, publish, train_phase, until_complete
+
+Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batches, how work is spread")]
 
 
 @task(name="train phase", task_run_name="train {title}", **resuming_task_options())
@@ -34,14 +43,14 @@ def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSumm
     return until_complete(job)
 
 
-@task(name="publish model", task_run_name="publish model {spec.model}", **task_options())
+@task(name="publish model", task_run_name="publish model {spec.model}", **resuming_task_options())
 def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
     """Publish the weights of the last phase as the next version of the model."""
     return publish(store, spec)
 
 
-@flow(name="train", flow_run_name="train {train.run}", **flow_options())
-def train(city: str, train: TrainSpec, store: str | None = None) -> TrainSummary:
+@stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
+def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSummary:
     """Train all phases that are not finished, and publish the model.
 
     Parameters
@@ -54,15 +63,28 @@ def train(city: str, train: TrainSpec, store: str | None = None) -> TrainSummary
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
+    if deployed():
+        check_training(there, load_city(there, city), train)
     phases = tuple(train_one(there, city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(there, train))
     curve = training_curve(there, train.run, [phase.name for phase in train.phases])
-    show_figures("train", f"Training run {train.run}", train_figures(summary), curve)
+    model = layout.model_dir(summary.model.name, summary.model.version)
+    places = {"the model": model, "the run": layout.run_dir(train.run)}
+    body = "\n\n".join([_phase_table(phases), curve, links(there, places)])
+    show_figures("train", f"Training run {train.run}", train_figures(summary), body)
     return summary
 
 
-@flow(name="train-phase", flow_run_name="train {train.run}, phase {phase}", **flow_options())
-def train_phase_alone(city: str, train: TrainSpec, phase: str, store: str | None = None) -> PhaseSummary:
+def _phase_table(phases: Sequence[PhaseSummary]) -> str:
+    """Return the phases as a Markdown table, a row each."""
+    figures = [phase_figures(phase) for phase in phases]
+    names = list(dict.fromkeys(name for row in figures for name in row))
+    lines = [names, ["---"] * len(names), *([row.get(name, "") for name in names] for row in figures)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
+def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreUri = None) -> PhaseSummary:
     """Train one phase and nothing else; the model is published by the flow `train`.
 
     Parameters

@@ -26,3 +26,9 @@ def reason(error: BaseException) -> str:
 def without_logins(text: str) -> str:
     """Return ``text`` with what stands between :// and @ taken out of its addresses: it may be a password."""
     return _LOGIN.sub(r"\1…@", text)
+
+
+def sentence(error: BaseException) -> str:
+    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
+    cause = getattr(error, "cause", None)
+    return " ".join(str(cause if isinstance(cause, McvrpError) else error).split())

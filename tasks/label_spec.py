@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,6 +15,8 @@ from storage.schema_versions import LABEL
 from tasks.label_chunk import Recipe, SolverName
 from tasks.solvers.budgets import Budget, BudgetName, budget_for
 
+Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
+Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
 
 
@@ -31,17 +33,23 @@ class LabelSpec(BaseModel):
     split: Split = Field("train", description="train, valid or test: they share no instance")
     held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
     solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
-    fleet: Literal["default"] | int = Field("default", description="Most vehicles of hgs; the paper: 10000")
+    fleet: Literal["default"] | Annotated[int, Field(ge=1)] = Field(
+        "default", description="Most vehicles of hgs; default: its own bound; the paper: 10000"
+    )
     budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
     time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
     iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
     population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
     granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
     demand: Range | None = Field(
-        None, description="Smallest and largest demand of a customer, else the city's own, else 1 to 9"
+        None,
+        description="Smallest and largest demand of a customer, in units of the capacity; "
+        "else the city's own, else 1 to 9",
     )
     capacity: Range | None = Field(
-        None, description="Smallest and largest capacity, else the city's own, else Table 1"
+        None,
+        description="Smallest and largest capacity of a vehicle, in units of demand; "
+        "else the city's own, else Table 1",
     )
     shard_rows: int = Field(25_000, ge=1, description="Labels a file")
     workers: int | None = Field(None, ge=1, description="Cores to use, else all")
@@ -62,8 +70,8 @@ class LabelSpec(BaseModel):
             raise ValueError("time_limit and iterations exclude each other: give one")
         if self.solver == "lkh3" and self.time_limit is not None:
             raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
-        if self.fleet != "default" and (self.solver != "hgs" or self.fleet < 1):
-            raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet, of at least one vehicle")
+        if self.fleet != "default" and self.solver != "hgs":
+            raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet")
         for field in ("budget", "population", "granular"):
             if (value := getattr(self, field)) is not None and self.solver != "hgs":
                 raise ValueError(f"{field} = {value}: only hgs has one")
@@ -87,6 +95,11 @@ class LabelSpec(BaseModel):
     def sizes(self) -> range:
         """The numbers of customers."""
         return range(self.smallest, self.largest + 1)
+
+    @property
+    def partitions(self) -> int:
+        """How many sizes there are, each a folder of its own."""
+        return len(self.sizes)
 
     @property
     def rules(self) -> Rules:

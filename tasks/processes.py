@@ -14,7 +14,8 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends."""
     with contextlib.suppress(AttributeError):  # Linux only; elsewhere stop_group has to do
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -43,7 +44,7 @@ def start_group(
         text=True,
         pass_fds=pass_fds,
         start_new_session=True,
-        preexec_fn=_die_with_parent,
+        preexec_fn=die_with_parent,
     )
 
 

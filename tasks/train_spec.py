@@ -45,8 +45,8 @@ class PhaseSpec(_Spec):
     """
 
     name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
-    first: int = Field(ge=1, description="Largest size of the first set")
-    last: int = Field(ge=1, description="Largest size of the last set")
+    first: int = Field(ge=1, description="Most customers of an instance in the first set")
+    last: int = Field(ge=1, description="Most customers of an instance in the last set")
     trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
     passes: int = Field(1, ge=1, description="How often the sets are gone through")
     trains: Literal["encoder", "both"] = Field("both", description="encoder, or both: the decoder too")
@@ -81,9 +81,11 @@ class TrainSpec(_Spec):
     base: str | None = Field(
         None, pattern=_BASE.pattern, description="Model to go on from: NAME@VERSION; else random weights"
     )
-    network: NetworkSpec = Field(NetworkSpec(), description="The shape of the network")
+    network: NetworkSpec = Field(NetworkSpec(), title="Network", description="The shape of the network")
     phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
-    smallest: int = Field(20, ge=1, description="Smallest size of every set of the curriculum")
+    smallest: int = Field(
+        20, ge=1, description="Fewest customers of an instance, in every set of the curriculum"
+    )
 
     seed: int = Field(1, ge=0, description="Names the weights to begin with, the order and the dropout")
     batch: int = Field(256, ge=1, description="Samples of a step, over all ranks")
@@ -117,7 +119,7 @@ class TrainSpec(_Spec):
     held_out: str | None = Field(
         None, pattern=NAME_PATTERN, description="Labels of split valid that are routed to watch the training"
     )
-    held_out_every: int = Field(1000, ge=1, description="Steps until they are routed again")
+    held_out_every: int = Field(1000, ge=1, description="Steps until the held-out set is routed again")
     diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
 
     @model_validator(mode="after")

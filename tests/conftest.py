@@ -7,10 +7,11 @@ import signal
 from hypothesis import settings
 
 from tests.browser import browser
+from tests.postgres_server import postgres
 from tests.s3_proxy import proxy
 from tests.s3_server import s3, s3_bucket, s3_uri
 
-__all__ = ["browser", "proxy", "s3", "s3_bucket", "s3_uri"]
+__all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")

@@ -147,8 +147,8 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
     tasks = {name for name, _ in place.recorded("task_run")}
     assert {
         "make city smoke",
-        "solve n=20–22",
-        "solve held-out n=20–22",
+        "solve n=20-22",
+        "solve held-out n=20-22",
         "publish model smoke",
         "compare smoke",
     } <= tasks

@@ -43,7 +43,7 @@ def spec(**changes: object) -> LabelSpec:
         ({"iterations": 0}, "iterations"),
         ({"solver": "vroom"}, "solver"),
         ({"solver": "pyvrp", "fleet": 10}, "only hgs takes a fleet"),
-        ({"fleet": 0}, "at least one vehicle"),
+        ({"fleet": 0}, "greater than or equal to 1"),
         ({"solver": "pyvrp", "population": 5}, "only hgs has one"),
         ({"population": 1}, "population"),
         ({"granular": 0}, "granular"),
