@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -98,11 +99,16 @@ def in_unit(unit: str) -> str:
 
 def show_lengths(axis: Axes, largest: float, unit: str, names: tuple[str, str] = ("x", "y")) -> None:
     """Label the axes of a map whose coordinates are in ``unit``; many metres are shown as kilometres."""
-    factor, name = readable_unit(unit, largest)
     for side, title in zip((axis.xaxis, axis.yaxis), names, strict=True):
-        if factor != 1:
-            side.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
-        side.set_label_text(f"{title}{in_unit(name)}")
+        label_lengths(side, largest, unit, title)
+
+
+def label_lengths(side: Axis, largest: float, unit: str, title: str) -> None:
+    """Label one axis whose values, up to ``largest``, are in ``unit``; many metres become kilometres."""
+    factor, name = readable_unit(unit, largest)
+    if factor != 1:
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
+    side.set_label_text(f"{title}{in_unit(name)}")
 
 
 def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:

@@ -16,6 +16,7 @@ from model.problem import City, Solution
 from tasks import benchmark_figures
 from tasks.example_figures import Panel, solutions
 from tasks.figures import Method, method_name, png, svg, training_curves
+from tasks.lengths import readable_unit
 from tasks.paper_tables import GREEDY, HGS, SAMPLED
 from tasks.paper_values import is_papers_setting, published_distances
 from tasks.report_page import Figure
@@ -91,6 +92,8 @@ def _distances(source: Pictured) -> Iterator[Figure]:
     results, unit, best = source.results, source.city.unit, best_of_the_model(source.results)
     if best is None:
         return
+    factor, unit = readable_unit(unit, float(results["cost"].max()))
+    results = results.assign(cost=results["cost"] * factor)
     n = compared_size(results, source.trained_up_to)
     for name, base in (("distances-single", _BASE), ("distances-best", (HGS, best[1]))):
         if (base != _BASE or name == "distances-single") and len(paired(results, n, base, best)[0]):

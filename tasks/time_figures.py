@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from tasks.figures import BLUE, FONT, GREEN, ORANGE, PINK, in_unit, panel_grid
+from tasks.figures import BLUE, FONT, GREEN, ORANGE, PINK, label_lengths, panel_grid
 from tasks.paper_tables import AM, GREEDY, HGS, LKH3, SAMPLED
 from tasks.time_curves import SizeCurves
 
@@ -71,8 +71,12 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
         axis.yaxis.set_major_locator(MaxNLocator(5))
         axis.set_title(f"{size.n} customers, {size.instances:,} instances", fontsize=FONT)
         axis.set_xlabel("Time per instance", fontsize=FONT)
-    for axis in axes[::_COLUMNS]:
-        axis.set_ylabel(f"Mean distance of the\nbest answer{in_unit(unit)}", fontsize=FONT - 1)
+    dearest = max((float(curve.cost[0]) for size in drawn for curve in size.curves), default=0.0)
+    for k, axis in enumerate(axes):
+        label_lengths(axis.yaxis, dearest, unit, "Mean distance of the\nbest answer")
+        axis.yaxis.label.set_fontsize(FONT - 1)
+        if k % _COLUMNS:
+            axis.set_ylabel("")
     handles = [
         Line2D([], [], color=colour, linestyle=dash, linewidth=2, marker=marker, label=method)
         for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)
