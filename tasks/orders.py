@@ -16,7 +16,8 @@ from storage.store import Store
 from tasks.solve_spec import Order
 from tasks.tabular import Faults, Tabular, file_bytes, listed, read_tabular, shown
 
-MOST = 65_535  # of a demand and of a capacity: instances keep them in 16 bits
+MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
+MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here
 FLEET, TIME = "a limit of the fleet", "a time window"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
@@ -131,11 +132,12 @@ def checked_day(
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(wanted[node]) for node in nodes}
     for node in nodes:
+        together = f" in {len(wanted[node])} orders" if len(wanted[node]) > 1 else ""
+        wants = f"customer {shown(names[node])} wants {total[node]:,}{together}"
         if total[node] > holds:
-            together = f" in {len(wanted[node])} orders" if len(wanted[node]) > 1 else ""
-            faults.add(
-                f"customer {shown(names[node])} wants {total[node]:,}{together}, a vehicle holds {holds:,}"
-            )
+            faults.add(f"{wants}, a vehicle holds {holds:,}")
+        elif total[node] > MOST:
+            faults.add(f"{wants}, more than {MOST:,}: count in a larger unit")
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), holds)
     merged = tuple(Merged(names[k], len(wanted[k]), total[k]) for k in nodes if len(wanted[k]) > 1)
@@ -180,8 +182,9 @@ def _capacity(table: Tabular, city: City, given: int | None) -> int:
     if _CAPACITY in table.frame:
         faults = Faults(table.name)
         for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
-            if cell and not (_whole(cell) and 1 <= float(cell) <= MOST):
-                faults.add(f"row {row}: capacity {shown(cell)} is no whole number from 1 to {MOST:,}", row)
+            if cell and not (_whole(cell) and 1 <= float(cell) <= MOST_CAPACITY):
+                what = f"is no whole number from 1 to {MOST_CAPACITY:,}"
+                faults.add(f"row {row}: capacity {shown(cell)} {what}", row)
             elif cell:
                 said.setdefault(int(float(cell)), row)
         faults.check()
@@ -192,8 +195,8 @@ def _capacity(table: Tabular, city: City, given: int | None) -> int:
             "all vehicles hold the same here"
         )
     if given is not None:
-        if not 1 <= given <= MOST:
-            raise McvrpError(f"a capacity is a whole number from 1 to {MOST:,}, not {given:,}")
+        if not 1 <= given <= MOST_CAPACITY:
+            raise McvrpError(f"a capacity is a whole number from 1 to {MOST_CAPACITY:,}, not {given:,}")
         if said and given not in said:
             raise McvrpError(
                 f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.name}: which?"

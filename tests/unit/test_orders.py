@@ -164,8 +164,8 @@ def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
         day(SOUND, tmp_path, None)
     with pytest.raises(McvrpError, match="in this city 30 to 40"):
         day(SOUND, tmp_path, None, City(CITY.xy, capacity=(30, 40)))
-    for wrong in (0, -3, 70_000):
-        with pytest.raises(McvrpError, match="whole number from 1 to 65,535"):
+    for wrong in (0, -3, 20_000_000):
+        with pytest.raises(McvrpError, match="whole number from 1 to 16,777,216"):
             day(SOUND, tmp_path, wrong)
 
 
@@ -178,6 +178,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:
-    """Up to what 16 bits hold, whatever the number of orders."""
-    found = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 65_535)
+    """Up to what 16 bits hold, whatever the number of orders; beyond, they are refused, not cut off."""
+    found = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
     np.testing.assert_array_equal(found.instance.demands, [65_535])
+    with pytest.raises(McvrpError, match="wants 65,536 in 2 orders, more than 65,535"):
+        day("customer,demand\nC1,60000\nC1,5536\n", tmp_path, 100_000)
