@@ -70,9 +70,10 @@ def solve(
         Name of the model in the store.
     orders
         Where the orders are (CSV or Parquet with the columns customer and demand: a file that the
-        worker can read, an s3:// address, a name in the store), or the orders themselves.
+        worker can read, an s3:// address, store:PATH in the store), or the orders themselves.
     capacity
-        What a vehicle holds; none where the orders have a column that says it.
+        What a vehicle holds; none where a column of the orders says it, or all of the city's hold
+        the same.
     solve
         Version of the model, samples, time limit, polish.
     store

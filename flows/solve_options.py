@@ -17,10 +17,13 @@ def add_solve_options(command: argparse.ArgumentParser) -> None:
         "orders",
         metavar="ORDERS",
         help="CSV or Parquet with the columns customer (or id) and demand: a file, an s3:// address, "
-        "or a name in the store",
+        "or one in the store as store:PATH",
     )
     command.add_argument(
-        "--capacity", type=int, metavar="C", help="what a vehicle holds (default: the column 'capacity')"
+        "--capacity",
+        type=int,
+        metavar="C",
+        help="what a vehicle holds (default: the column 'capacity', or what all of the city's hold)",
     )
     command.add_argument("--city", metavar="NAME", help="of the city in the store (default: the preset's)")
     command.add_argument("--model", metavar="NAME", help="of the model (default: the preset's train.model)")

@@ -232,7 +232,7 @@ def _notes(planned: Planned, routed: Routed, other: Rival | None) -> Iterator[st
     if card.smallest is not None and card.largest is not None and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on days of {card.smallest} to {card.largest} customers and this one has "
-            f"{n}: expect more of polishing than of the model"
+            f"{n}: it may do worse than it did there"
         )
     if card.city_id != planned.city.city_id:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
