@@ -48,7 +48,7 @@ class AmSpec(_Spec):
     capacity: Range | None = Field(
         None, description="Smallest and largest capacity, else the benchmark's, the city's own, or Table 1"
     )
-    network: AmNetworkSpec = Field(AmNetworkSpec(), description="The shape of the network")
+    network: AmNetworkSpec = Field(AmNetworkSpec(), title="Network", description="The shape of the network")
 
     seed: int = Field(1, ge=0, description="Names the weights to begin with, the instances and the draws")
     epochs: int = Field(100, ge=1, description="After each, the baseline may be replaced")

@@ -91,7 +91,9 @@ class CitySpec(BaseModel):
     customers: int = Field(10_000, ge=1, le=1_000_000, description="Customers of a synthetic city")
     seed: int = Field(1, ge=0, description="Names a synthetic city: another seed places other customers")
     addresses: AddressFile | None = Field(
-        None, description="File to import the city from; none where it is in the store already"
+        None,
+        title="Addresses",
+        description="File to import the city from; none where it is in the store already",
     )
 
     @model_validator(mode="after")

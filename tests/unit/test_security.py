@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from flows import cli, settings
+from flows.deployments import deployments
 from flows.inspection import inspect
 from flows.preset import load_preset
-from flows.stages import flow_options, resuming_task_options, task_options
+from flows.stages import resuming_task_options, task_options
 from model.errors import McvrpError
 from storage import layout
 from storage.checkpoints import (
@@ -174,8 +175,9 @@ def test_nothing_is_read_by_pickle(path: Path) -> None:
 
 def test_prefect_keeps_no_results() -> None:
     """It would pickle them; what a stage makes is in the store."""
-    for options in (flow_options(), task_options(), resuming_task_options()):
+    for options in (task_options(), resuming_task_options()):
         assert options["persist_result"] is False
+    assert all(deployment.flow().persist_result is False for deployment in deployments())
 
 
 def test_reading_the_store_unpickles_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
