@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,7 +23,7 @@ class SolveSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: Literal["champion", "challenger", "latest"] | int | None = Field(
+    version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Version of the model, else its champion, else the latest"
     )
     samples: int = Field(100, ge=1, le=100_000, description="Samples of the model, the best counts")

@@ -16,7 +16,7 @@ from tests.ui import Ui, mcvrp_ui, until
 
 pytestmark = pytest.mark.slow
 STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine
-NAMES = {"pipeline", "city", "label", "train", "benchmark"}
+NAMES = {"pipeline", "city", "label", "train", "am", "benchmark", "nightly", "solve"}
 
 
 class Receiver(HTTPServer):
@@ -77,7 +77,7 @@ def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> Non
     for name, deployment in there.items():
         assert deployment["entrypoint"] == f"flows.{name}.{name}"
         assert deployment["enforce_parameter_schema"]
-        assert deployment["global_concurrency_limit"]["limit"] == 1
+        assert deployment["global_concurrency_limit"]["limit"] == (4 if name == "solve" else 1)
         assert not deployment["pull_steps"]
 
 
