@@ -24,7 +24,6 @@ from model.problem import (
     infeasibility,
     philox_key,
     philox_order,
-    route_angles,
 )
 from tasks.solvers import Answer
 from tasks.solvers.fm_mcvrp import FmMcvrpSolver
@@ -163,19 +162,11 @@ def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -
     return parts
 
 
-BY = "distance"
-
-
 def _nearest(city: City, routes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Return for each route all routes, itself first, the nearest next."""
-    if BY == "angle":
-        angle = route_angles(city, routes)
-        apart = np.abs(angle[:, None] - angle)
-        distance = np.minimum(apart, 2 * np.pi - apart)
-    else:
-        centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
-        delta = centres[:, None] - centres
-        distance = np.hypot(delta[..., 0], delta[..., 1])
+    """Return for each route all routes by how far apart the middles of their customers are, itself first."""
+    centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
+    delta = centres[:, None] - centres
+    distance = np.hypot(delta[..., 0], delta[..., 1])
     np.fill_diagonal(distance, -1.0)
     found: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
     return found
