@@ -15,10 +15,9 @@ from model.problem import City
 from storage import layout
 from storage.addresses import UNKNOWN as UNKNOWN
 from storage.addresses import Addresses as Addresses
+from storage.schema_versions import CITY, require_readable
 from storage.store import Store
 from storage.store_errors import SPOILT
-
-CITY_SCHEMA_VERSION = 2
 
 Origin = Literal["synthetic", "imported"]
 
@@ -54,7 +53,7 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
     store.put_json(
         layout.city_card(name),
         {
-            "schema_version": CITY_SCHEMA_VERSION,
+            "schema_version": CITY.version,
             "city_id": city.city_id,
             "source": source,
             "customers": city.customers,
@@ -100,11 +99,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
     card = store.get_json(layout.city_card(name))
     path = layout.city_card(name)
     try:
-        if card["schema_version"] > CITY_SCHEMA_VERSION:
-            raise McvrpError(
-                f"{store.url(path)} has schema version {card['schema_version']}, this program reads up to "
-                f"{CITY_SCHEMA_VERSION}: use the version of mcvrp that wrote it, or a newer one"
-            )
+        require_readable(CITY, card, store.url(path))
         path = layout.city_path(name)
         table = pq.read_table(io.BytesIO(store.get(path)))
         xy = np.column_stack([table["x"].to_numpy(), table["y"].to_numpy()])
@@ -126,7 +121,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
             capacity=_range(card.get("capacity")),
         )
         expected = card["city_id"]
-    except (*SPOILT, KeyError, TypeError, IndexError) as error:
+    except (*SPOILT, KeyError, TypeError, IndexError, AttributeError) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): create it again") from error
     if city.city_id != expected:
         raise McvrpError(

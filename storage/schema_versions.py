@@ -2,6 +2,7 @@
 
 | document | where | version | older ones |
 |---|---|---|---|
+| city's card | cities/NAME/city.json | 2 | 1 had neither names nor ranges: it is a synthetic city |
 | label file | labels/NAME/n=020/*.parquet, its footer | 2 | 1 was never published: label again |
 | manifest of a dataset | labels/NAME/manifest.json | 2 | made anew from the shards |
 | checkpoint | training/RUN/PHASE/step-*/state.json | 1 | there are none |
@@ -12,7 +13,7 @@
 | benchmark's parts and results | benchmarks/NAME/**.parquet | 1 | columns that came later are filled in |
 
 A document without a version is of version 1. A newer one is never guessed at: the sentence says so.
-A city's card and the flat files of the labels' cache look after their own.
+The flat files of the labels' cache look after their own: they are made anew.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Schema:
     field: str = "schema_version"
 
 
+CITY = Schema("a city's card", 2)
 LABEL = Schema("a file of labels", 2)
 MANIFEST = Schema("a dataset's manifest", 2, "manifest_version")
 CHECKPOINT = Schema("a checkpoint", 1, "format")

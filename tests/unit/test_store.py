@@ -262,7 +262,7 @@ def test_cities_of_older_versions_are_read_and_of_newer_ones_refused(tmp_path: P
     assert load_city(store, "c").city_id == XY.city_id
     assert load_city(store, "c").classes == 7
     store.put_json(layout.city_card("c"), {**card, "schema_version": 9})
-    with pytest.raises(McvrpError, match="schema version 9, this program reads up to 2"):
+    with pytest.raises(McvrpError, match="schema version 9, written by a newer version"):
         load_city(store, "c")
 
 
