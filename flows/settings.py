@@ -11,11 +11,13 @@ from pathlib import Path
 
 DEFAULT_STORE = "./store"
 
-# Nobody phones home from here, nor unpickles, whatever the libraries' defaults are.
+# Nobody phones home from here, and nothing is pickled, whatever the libraries' defaults are.
 _PRIVATE = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",  # nobody is to unpickle what a store could hold
+    # Results are in our store; Prefect would keep them as pickles.
+    "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 # Library chatter stays out of the terminal; Prefect's logs still go to its server.

@@ -78,7 +78,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
 
 def task_options() -> dict[str, Any]:
     """Return what every task is declared with: presence in the store means done, not Prefect's cache."""
-    return {"cache_policy": NO_CACHE, "persist_result": False, **task_hooks()}
+    return {"cache_policy": NO_CACHE, **task_hooks()}
 
 
 def resuming_task_options() -> dict[str, Any]:

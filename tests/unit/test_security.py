@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from flows import cli, settings
-from flows.deployments import deployments
 from flows.inspection import inspect
 from flows.preset import load_preset
-from flows.stages import resuming_task_options, task_options
 from model.errors import McvrpError
 from storage import layout
 from storage.checkpoints import (
@@ -79,6 +78,15 @@ def store(tmp_path: Path) -> Store:
     """A store beside a file that nobody is to reach."""
     (tmp_path / "outside.json").write_text('"outside"')
     return Store.open(tmp_path / "store")
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """An environment of its own: the command sets variables for its children."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
@@ -173,11 +181,20 @@ def test_nothing_is_read_by_pickle(path: Path) -> None:
             assert allowed.get("allow_pickle") == "False", f"line {call.lineno}: say allow_pickle=False"
 
 
+@pytest.mark.usefixtures("environment")
 def test_prefect_keeps_no_results() -> None:
-    """It would pickle them; what a stage makes is in the store."""
-    for options in (task_options(), resuming_task_options()):
-        assert options["persist_result"] is False
-    assert all(deployment.flow().persist_result is False for deployment in deployments())
+    """It would pickle them; what a stage makes is in the store. No flow or task asks for it, nor do we."""
+    settings.prepare(verbose=True)
+    assert os.environ["PREFECT_RESULTS_PERSIST_BY_DEFAULT"] == "false"
+    assert os.environ["PREFECT_RESULTS_DEFAULT_SERIALIZER"] == "json"
+    for path in (ROOT / "flows").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in {
+                "persist_result",
+                "result_storage",
+                "result_serializer",
+            }:
+                assert ast.unparse(node.value) == "False", f"{path}:{node.value.lineno}"
 
 
 def test_reading_the_store_unpickles_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +259,7 @@ ADDRESSES = [
 ]
 
 
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_address_with_a_secret_is_refused_without_saying_it(
     address: str, capsys: pytest.CaptureFixture[str]
@@ -264,6 +282,7 @@ def test_an_endpoint_with_a_secret_is_refused_without_saying_it(monkeypatch: pyt
     assert CANARY not in str(caught.value)
 
 
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_goes_wrong_is_told_without_secrets(
     verbose: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
