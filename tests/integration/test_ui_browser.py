@@ -36,6 +36,8 @@ def click(browser: Browser, xpath: str) -> None:
 def fill(browser: Browser, xpath: str, text: str) -> None:
     """Write ``text`` in place of what an input holds."""
     selector = json.dumps(place(browser, xpath))
+    browser.wait_for(f"document.querySelector({selector}).value !== ''")  # the form fills itself in first
+    time.sleep(1.0)  # and once more, when it has read the deployment
     write = f"document.execCommand('insertText', false, {json.dumps(text)})"
     browser.evaluate(
         f"(() => {{ const e = document.querySelector({selector}); e.focus(); e.select(); {write}; }})()"
@@ -77,11 +79,12 @@ def test_a_label_run_from_the_form_to_its_artifact(
         shows(browser, "Completed", seconds=180)
         browser.screenshot(tmp_path / "run.png")
         click(browser, "//li[@id='artifacts']")
-        click(browser, "//a[contains(@href, '/artifacts/')][normalize-space()='label']")
-        shows(browser, "90")
+        # the newest is on top: the held-out set's, then the dataset's
+        click(browser, "(//a[contains(@href, '/artifacts/')][.//*[normalize-space()='label']])[last()]")
+        shows(browser, "90 solved instances")
         pictures = (
             "[...document.images].filter(i => i.src.startsWith('data:') && i.naturalWidth > 100).length"
         )
-        assert browser.evaluate(pictures)
+        browser.wait_for(pictures)
         shows(browser, str(workplace.store / "labels" / "smoke"))
         browser.screenshot(tmp_path / "artifact.png")
