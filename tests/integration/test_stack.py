@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray.util import get_node_ip_address
 
 from tasks.processes import start_group, stop_group
 
@@ -50,6 +51,9 @@ class Stack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefect, self.ray, self.dashboard, self.health = (free_port() for _ in range(4))
+        self.head = (
+            f"{get_node_ip_address()}:{self.ray}"  # where a node listens, and not on the loopback address
+        )
         self.running: list[subprocess.Popen[str]] = []
 
     def environment(self, name: str, **more: str) -> dict[str, str]:
@@ -71,7 +75,7 @@ class Stack:
         """Return a value of the compose file with secrets filled in, and addresses of this machine."""
         text = re.sub(r"\$\{(\w+)[^}]*\}", lambda match: VALUES.get(match[1], "none"), text)
         text = text.replace("prefect:4200", f"127.0.0.1:{self.prefect}")
-        return text.replace("ray-head:6379", f"127.0.0.1:{self.ray}")
+        return text.replace("ray-head:6379", self.head)
 
     def start(self, name: str, *more: str, **environment: str) -> None:
         """Start the service by its command, with arguments that only this machine needs."""
@@ -93,7 +97,7 @@ class Stack:
         command = [re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", self.here(part)) for part in command]
         done = subprocess.run(
             command,
-            env=self.environment(name, RAY_ADDRESS=f"127.0.0.1:{self.ray}"),
+            env=self.environment(name, RAY_ADDRESS=self.head),
             capture_output=True,
             timeout=60,
         )
@@ -143,15 +147,18 @@ def test_prefect_asks_for_its_password_and_its_worker_knows_it(stack: Stack) -> 
     stack.wait(lambda: stack.well("worker", stack.health), "worker")
     declared = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     assert len(stack.ask("deployments/filter", PASSWORD)) == len(declared)
-    (worker,) = stack.ask("work_pools/mcvrp/workers/filter", PASSWORD)
-    assert worker["status"] == "ONLINE"
+
+    def workers() -> list[str]:
+        return [worker["status"] for worker in stack.ask("work_pools/mcvrp/workers/filter", PASSWORD)]
+
+    stack.wait(lambda: workers() == ["ONLINE"], "worker")
     for log in stack.folder.glob("*.log"):
         assert PASSWORD not in log.read_text()
 
 
 def nodes(stack: Stack, token: str) -> int:
     """Return how many nodes the cluster tells of to who has ``token``; 0 where it tells nothing."""
-    program = f"import ray; ray.init('127.0.0.1:{stack.ray}', log_to_driver=False); print(len(ray.nodes()))"
+    program = f"import ray; ray.init('{stack.head}', log_to_driver=False); print(len(ray.nodes()))"
     environment = stack.environment("mcvrp", RAY_AUTH_TOKEN=token)
     with contextlib.suppress(subprocess.TimeoutExpired):
         asked = subprocess.run(
