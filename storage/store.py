@@ -209,8 +209,9 @@ class Store:
             return files.filesystem.get_file_info(f"{files.root}/{path}")
 
     def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
-        with self._to("list", prefix) as files:
-            where = f"{files.root}/{prefix}".rstrip("/")
+        folder = prefix.rstrip("/")
+        with self._to("list", folder) as files:
+            where = f"{files.root}/{folder}".rstrip("/")
             selector = fs.FileSelector(where, allow_not_found=True, recursive=recursive)
             return files.root, files.filesystem.get_file_info(selector)
 

@@ -306,9 +306,9 @@ def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
 
 def test_a_city_is_made_once(store: Store) -> None:
     """Asked again, the city is there; another one under its name is refused with both ids."""
-    city = make_city(store, CitySpec(name="c", customers=30, seed=1))
+    city = make_city(store, CitySpec(name="c", customers=30, seed=1)).city
     before = checksums(store)
-    assert make_city(store, CitySpec(name="c", customers=30, seed=1)).city_id == city.city_id
+    assert make_city(store, CitySpec(name="c", customers=30, seed=1)).city.city_id == city.city_id
     assert checksums(store) == before
     with pytest.raises(McvrpError, match=f"another city named 'c' .*{city.city_id}"):
         make_city(store, CitySpec(name="c", customers=30, seed=2))
