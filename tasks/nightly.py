@@ -190,7 +190,7 @@ def _applied(store: Store, model: str, record: NightRecord) -> NightRecord:
             return write_record(
                 store, model, replace(record, promote=False, reasons=(*record.reasons, moved))
             )
-        promote(store, model, champion, challenger)
+        promote(store, model, champion, challenger, f"{record.night}: {'; '.join(record.reasons)}")
     return mark_applied(store, model, record)
 
 
