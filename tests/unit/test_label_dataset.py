@@ -288,7 +288,7 @@ def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
         (lambda b: b"hello, world", "is no whole Parquet file .*: remove it and label again"),
         (foreign, "not one of labels .*: move it away"),
         (wrong_columns, "has a spoilt footer: remove it and label again"),
-        (another_version(3), "schema version 3, this program reads 2"),
+        (another_version(3), "schema version 3, written by a newer version of mcvrp"),
         (another_version(1), "schema version 1, this program reads 2"),
         (other_footer(spec_hash="spek"), "has a spoilt footer: remove it and label again"),
         (other_footer(absent=None), "has a spoilt footer: remove it and label again"),
