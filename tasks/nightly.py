@@ -19,7 +19,8 @@ from model.errors import McvrpError
 from model.instances import InstanceStream, Rules
 from model.problem import City, Instance
 from storage.driven import driven_days, read_day
-from storage.layout import night_lease
+from storage.labels import sizes
+from storage.layout import label_spec, night_lease
 from storage.lease import holding
 from storage.manifest import fingerprint
 from storage.models import ModelCard, load_model, model_card
@@ -36,6 +37,7 @@ from storage.schemas import Label
 from storage.store import Store
 from tasks.drift import Drift, drift
 from tasks.driven import Taken, take_routes
+from tasks.label_source import stored_spec
 from tasks.night_compare import COLUMNS, FRESH, FROZEN, Decision, decide
 from tasks.night_mix import Mix, drawn, repeats, write_mix
 from tasks.nightly_spec import NightlySpec
@@ -45,7 +47,7 @@ from tasks.train import Launcher, train
 from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
 
 _NIGHT = "night-"  # begins the names of nights, of their datasets and of their training runs
-_FROZEN_SIZES = 3  # where the spec names none: smallest, middle and largest of the model's
+_FROZEN_SIZES = 3  # where the spec names none
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,6 @@ def run_night(
     cache: Path,
     *,
     today: datetime.date,
-    rules: Rules | None = None,
     launch: Launcher | None = None,
 ) -> NightSummary:
     """Take fresh routes; where they bring days to learn from, tune, compare, and promote or say why not.
@@ -107,8 +108,6 @@ def run_night(
         A folder of this machine for labels as training reads them.
     today
         Later days are not believed.
-    rules
-        How demands and capacities of the frozen test instances are drawn; the paper's by default.
     launch
         As in `tasks.train.train`.
 
@@ -138,7 +137,7 @@ def run_night(
             challenger = champion
         pairs = read_pairs(store, spec.model, night)
         if pairs is None:
-            pairs = _pairs(store, city, spec, rules or Rules(), (champion, challenger), days.compare)
+            pairs = _pairs(store, city, spec, dataset, (champion, challenger), days.compare)
             write_pairs(store, spec.model, night, pairs)
         decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
         record = NightRecord(
@@ -266,15 +265,15 @@ def _pairs(
     store: Store,
     city: City,
     spec: NightlySpec,
-    rules: Rules,
+    dataset: str,
     cards: tuple[ModelCard, ModelCard],
     fresh: Sequence[tuple[str, Label]],
 ) -> pd.DataFrame:
     """Return the costs of champion and challenger on the frozen instances and on the days kept for this."""
-    stream = InstanceStream(city, spec.seed, "test", rules)
+    stream = InstanceStream(city, spec.seed, "test", _rules(store, city, dataset))
     rows = [
         (FROZEN, stream(n, i), f"(n={n}, i={i})")
-        for n in spec.sizes or _frozen_sizes(cards[0], city)
+        for n in spec.sizes or _frozen_sizes(store, dataset)
         for i in range(spec.instances)
     ]
     rows += [(FRESH, label.instance, date) for date, label in fresh]
@@ -284,9 +283,17 @@ def _pairs(
     return pd.DataFrame(named, columns=list(COLUMNS[:3])).assign(champion=costs[0], challenger=costs[1])
 
 
-def _frozen_sizes(card: ModelCard, city: City) -> list[int]:
-    low, high = card.smallest or 1, min(card.largest or city.customers, city.customers)
-    return sorted({round(low + (high - low) * k / (_FROZEN_SIZES - 1)) for k in range(_FROZEN_SIZES)})
+def _rules(store: Store, city: City, dataset: str) -> Rules:
+    """Return how the orders of the old labels were drawn; where nothing says so, as the city has them."""
+    if not store.exists(label_spec(dataset)):
+        return Rules.of(city, None, None)
+    return stored_spec(store, dataset)[0].in_city(city).rules
+
+
+def _frozen_sizes(store: Store, dataset: str) -> list[int]:
+    """Return the smallest, a middle and the largest size of the old labels, which stay the same for years."""
+    there = sizes(store, dataset)
+    return sorted({there[(len(there) - 1) * k // (_FROZEN_SIZES - 1)] for k in range(_FROZEN_SIZES)})
 
 
 def _costs(

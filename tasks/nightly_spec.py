@@ -39,7 +39,7 @@ class NightlySpec(BaseModel):
     ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
 
     sizes: tuple[int, ...] = Field(
-        (), description="Sizes of the frozen test set; none takes three of the model's"
+        (), description="Sizes of the frozen test set; none takes three of the old labels'"
     )
     instances: int = Field(100, ge=2, description="Frozen test instances of each size")
     samples: int = Field(16, ge=1, description="Samples of each model on each instance")
