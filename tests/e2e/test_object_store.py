@@ -23,7 +23,8 @@ def test_the_smoke_preset_runs_in_a_bucket(s3: S3Server, s3_uri: str, tmp_path: 
     """From nothing to a report; again with nothing to do; a wrong key is one sentence before any work."""
     spec = load_preset("smoke")
     place = Workplace.new(tmp_path)
-    run = ("run", "--preset", "smoke", "--store", s3_uri)
+    methods = 'benchmark.methods=["hgs", "am", "fm-ns", "fm-hgs"]'  # one of each kind; all run elsewhere
+    run = ("run", "--preset", "smoke", "--store", s3_uri, "--set", methods)
     refused = place.mcvrp(*run, **s3.environment() | {"AWS_SECRET_ACCESS_KEY": "wrong"})
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"mcvrp: cannot write to the store {s3_uri} ")
