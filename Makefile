@@ -29,9 +29,12 @@ test: $(STAMP)
 test-full: $(STAMP)
 	$(BIN)/python -m pytest
 
-# What `make test` has not run.
+# What `make test` has not run, in two halves at once: those of servers mostly wait.
+SERVERS := $(patsubst %,tests/integration/test_%.py,canary no_pickle stack ui ui_browser)
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(SERVERS) > .venv/slow.log 2>&1 & servers=$$!; \
+	$(BIN)/python -m pytest -m slow $(SERVERS:%=--ignore=%); rest=$$?; \
+	wait $$servers; code=$$?; cat .venv/slow.log; [ $$rest -eq 0 ] && exit $$code || exit $$rest
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -60,7 +60,7 @@ def site_at(folder: Path, scratch: Path) -> Site:
     return Site(str(folder), scratch, Store.open(folder), {"RAY_TMPDIR": str(scratch)})
 
 
-@pytest.mark.parametrize("seed", seeds(1, 5))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_killed_processes(site: Site, seed: int) -> None:
     """Workers and drivers are killed at any moment, with all that they started or alone."""
     rng = random.Random(seed)
@@ -89,7 +89,7 @@ def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
         cluster.stop()
 
 
-@pytest.mark.parametrize("seed", seeds(1, 11))
+@pytest.mark.parametrize("seed", seeds(1, 9))
 def test_damaged_files(site: Site, seed: int) -> None:
     """What is wrong in a finished dataset is found by verify, all of it, and healed by label."""
     rng = random.Random(seed)
@@ -111,7 +111,7 @@ def test_damaged_files(site: Site, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(0, 3))
+@pytest.mark.parametrize("seed", seeds(0, 2))
 def test_damaged_on_the_way(site: Site, seed: int) -> None:
     """The driver is killed, and what it has staged and published so far is damaged."""
     rng = random.Random(seed)
@@ -182,7 +182,7 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(0, 3))
+@pytest.mark.parametrize("seed", seeds(0, 2))
 def test_two_drivers(site: Site, seed: int) -> None:
     """Two commands on one dataset: one is refused in a sentence, or both end well."""
     rng = random.Random(seed)
