@@ -66,7 +66,7 @@ def ui(
         assert (made["state_type"], made["name"]) == ("COMPLETED", "city smoke, 50 customers")
         yield ui
         assert ui.stop() in STOPPED
-        until("the end of all processes", 10, lambda: not place.processes())
+        until("the end of all processes", 180, lambda: not place.processes())
 
 
 def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> None:
@@ -145,7 +145,7 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         ui.api("/deployments/", stale | {"name": "of-yesterday"})
         ui.process.send_signal(signal.SIGKILL)
         ui.process.wait()
-    until("the end of all processes", 10, lambda: not place.processes())
+    until("the end of all processes", 180, lambda: not place.processes())
     with mcvrp_ui(place) as ui:
         assert "1 runs that were cut off" in ui.errors.read_text()
         run = ui.run(slow)
@@ -158,4 +158,4 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         names = {found["name"] for found in ui.api("/deployments/filter", {})}
         assert names == NAMES
         assert ui.stop(signal.SIGTERM) in STOPPED
-    until("the end of all processes", 10, lambda: not place.processes())
+    until("the end of all processes", 180, lambda: not place.processes())
