@@ -36,7 +36,7 @@ from tests.fault_kinds import (
 )
 from tests.faults import CITY, NAME, SPEC, TOTAL, Site, undisturbed
 
-TRIALS = 31  # of the slow suite alone, with this last one
+TRIALS = 26  # of the slow suite alone, with this last one
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
 
 
