@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors.numpy import load
 
 from model.instances import InstanceStream
@@ -57,6 +58,7 @@ def finish(store: Store) -> None:
     assert started(store).wait(timeout=300) == 0
 
 
+@pytest.mark.slow
 def test_a_killed_training_is_the_undisturbed_one(tmp_path: Path) -> None:
     """SIGKILL in the midst of an epoch and again later: the same command ends with the same bits."""
     whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
