@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from model.errors import McvrpError
 from model.problem import City, Instance, Solution, cost
 from storage import layout
-from storage.labels import label_file, read_footer, read_table
+from storage.labels import label_file, parse_footer, parse_table, read_footer
 from storage.schemas import DRIVEN, Label, label_table, table_labels
 from storage.store import Store
 
@@ -115,8 +115,8 @@ def driven_days(store: Store, name: str) -> Iterator[tuple[datetime.date, str]]:
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return what was driven on one day; McvrpError if its file is damaged or not there."""
     path = layout.driven_day(name, date.isoformat())
-    footer = read_footer(store, path)
-    return next(table_labels(read_table(store, path), footer.city_id))
+    data, where = store.get(path), store.url(path)
+    return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
 
 
 def sources(store: Store, name: str) -> Mapping[str, str]:

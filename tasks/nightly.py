@@ -133,8 +133,6 @@ def run_night(
         times = repeats(len(days.learn), len(old), spec.fresh_share, spec.most_repeats)
         mix = write_mix(store, city, night, days.learn, old, times)
         challenger = train(store, city, _tuning(spec, champion, mix, night), cache, launch).model
-        if challenger.version == champion.version:  # nothing was learned: the weights are the same
-            challenger = champion
         pairs = read_pairs(store, spec.model, night)
         if pairs is None:
             pairs = _pairs(store, city, spec, dataset, (champion, challenger), days.compare)
