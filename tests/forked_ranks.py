@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
@@ -17,6 +16,7 @@ from typing import Any
 
 from tasks.progress import Progress
 from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refusal
+from tests.ports import free_port
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "tasks.train_loop", __name__])
@@ -29,9 +29,7 @@ def forked(fate: Fate | None = None) -> Callable[[RankJob, Progress], None]:
     """Return a launcher whose ranks are forks, of one thread each, and meet ``fate``."""
 
     def launch(job: RankJob, progress: Progress) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         reader, writer = _FORKS.Pipe(duplex=False)
         ranks = [
             _FORKS.Process(target=_rank, args=(job, rank, port, dict(os.environ), writer), daemon=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tasks.processes import start_group, stop_group
+from tests.ports import free_port
 
 _SECONDS = 60.0
 _USER = "postgres"  # Debian's; Postgres refuses to run as root
@@ -49,9 +49,7 @@ def postgres() -> Iterator[str]:
         capture_output=True,
         cwd="/",
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1"]
     with (folder / "log").open("w") as log:
         server = start_group(

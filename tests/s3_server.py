@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tasks.processes import start_group, stop_group
+from tests.ports import free_port
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _START_SECONDS = 90.0
@@ -165,7 +163,7 @@ class _NotStarted(Exception):
 def _configured(folder: Path) -> S3Server:
     for name in ("mon", "osd", "rgw", "run", "log"):
         (folder / name).mkdir()
-    port, mon = _free_port(), _free_port()
+    port, mon = free_port(), free_port()
     text = _CONFIGURATION.format(fsid=uuid.uuid4(), mon=mon, port=port, folder=folder)
     (folder / "ceph.conf").write_text(text)
     (folder / "mon-port").write_text(str(mon))
@@ -234,15 +232,6 @@ def _answers(endpoint: str) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _free_port() -> int:
-    """Return a port below those that the system gives to outgoing connections, which come in between."""
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 @pytest.fixture(scope="session")

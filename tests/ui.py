@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,18 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.command import Workplace
+from tests.ports import free_port
 
 T = TypeVar("T")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is behind no proxy
 _START_SECONDS = 200.0
 _TRIES = 10
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(what: str, seconds: float, look: Callable[[], T | None]) -> T:

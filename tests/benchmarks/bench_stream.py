@@ -9,7 +9,6 @@ the median step.
 from __future__ import annotations
 
 import os
-import socket
 import statistics
 import tempfile
 import time
@@ -28,6 +27,7 @@ from storage.store import Store
 from tasks.train_distributed import distributed
 from tasks.train_engine import Engine, EngineOptions
 from tasks.train_stream import SampleStream
+from tests.ports import free_port
 from tests.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)
@@ -118,10 +118,7 @@ def engine(config: NetworkConfig, table: CityTable) -> Engine:
 
 def join() -> None:
     """Make this process the only rank."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    alone = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": port}
+    alone = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": free_port()}
     os.environ |= {name: str(value) for name, value in alone.items()} | {"MASTER_ADDR": "127.0.0.1"}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.fault_kinds import (
     strike,
 )
 from tests.faults import CITY, NAME, SPEC, TOTAL, Site, undisturbed
+from tests.ports import free_port
 
 TRIALS = 26  # of the slow suite alone, with this last one
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
@@ -73,9 +73,7 @@ def test_killed_processes(site: Site, seed: int) -> None:
 def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
     """Of a cluster of two nodes one is killed, comes back, and others with it."""
     rng = random.Random(seed)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        cluster = Cluster(scratch, probe.getsockname()[1])
+    cluster = Cluster(scratch, free_port())
     try:
         cluster.start("head")
         cluster.start("second")

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ import yaml
 from ray.util import get_node_ip_address
 
 from tasks.processes import start_group, stop_group
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())[
@@ -37,12 +37,6 @@ VALUES = {"PREFECT_PASSWORD": PASSWORD, "RAY_AUTH_TOKEN": TOKEN}
 _SECONDS = 600.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Stack:

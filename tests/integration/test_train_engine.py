@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import shutil
-import socket
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +21,7 @@ from model.instances import InstanceStream
 from model.loss import losses
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
+from tests.ports import free_port
 from tests.unit.conftest import batch_of, random_solution
 
 CITY = City.uniform(60, seed=3)
@@ -50,10 +50,7 @@ def network(config: NetworkConfig) -> FmMcvrp:
 
 
 def spawn(target, ranks: int, *args: object) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(join, (ranks, port, target, *args), nprocs=ranks)
+    torch.multiprocessing.spawn(join, (ranks, free_port(), target, *args), nprocs=ranks)
 
 
 def join(rank: int, ranks: int, port: int, target, *args: object) -> None:

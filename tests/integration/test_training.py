@@ -3,7 +3,6 @@
 import math
 import os
 import signal
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from tasks import train as stage
 from tasks.progress import Progress
 from tasks.train_cluster import run_cluster
 from tasks.train_stream import SampleStream
+from tests.ports import free_port
 from tests.training import small_spec, write_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,10 +50,8 @@ def device():
     """Make this process the only rank of a group."""
     from tasks.train_distributed import distributed
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": port}
+    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
+    names |= {"MASTER_PORT": free_port()}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**names, "MASTER_ADDR": "127.0.0.1"}.items():
             patch.setenv(name, str(value))
