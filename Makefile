@@ -23,18 +23,23 @@ help:
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
+# Two processes at once, $(1) and $(2) being what each is given: much of the tests waits for servers.
+define pytest-twice
+	$(BIN)/python -m pytest $(1) > .venv/pytest.log 2>&1 & first=$$!; \
+	$(BIN)/python -m pytest $(2); code=$$?; \
+	wait $$first || code=$$?; cat .venv/pytest.log; exit $$code
+endef
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow"
+	$(call pytest-twice,-m "not slow" tests/unit,-m "not slow" --ignore=tests/unit)
 
 test-full: $(STAMP)
 	$(BIN)/python -m pytest
 
-# What `make test` has not run, in two halves at once: much of it waits for servers.
+# What `make test` has not run.
 HALF := $(wildcard $(patsubst %,tests/integration/test_%.py,canary no_pickle paper_step stack train* ui*))
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow $(HALF) > .venv/slow.log 2>&1 & half=$$!; \
-	$(BIN)/python -m pytest -m slow $(HALF:%=--ignore=%); rest=$$?; \
-	wait $$half; code=$$?; cat .venv/slow.log; [ $$rest -eq 0 ] && exit $$code || exit $$rest
+	$(call pytest-twice,-m slow $(HALF),-m slow $(HALF:%=--ignore=%))
 
 check: $(STAMP)
 	$(BIN)/ruff check .
