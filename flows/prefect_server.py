@@ -7,7 +7,6 @@ would, so the history stays.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import IO
 
 from flows import settings
 from model.errors import McvrpError
+from tasks.ports import free_port
 from tasks.processes import start_group, stop_group
 
 START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
@@ -72,7 +72,7 @@ def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
         yield there
         return
     with tempfile.TemporaryFile("w+") as log:
-        server = server_at(_free_port())
+        server = server_at(free_port())
         say("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         process = start_server(server, log, off)
@@ -121,12 +121,6 @@ def answers(url: str, seconds: float) -> bool:
             return bool(response.status == 200)
     except (OSError, ValueError):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _drain() -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from tasks.ports import free_port
 from tasks.progress import Progress
 from tasks.train_job import OF_ANY_RANK, RankJob, ranks_died, refusal
-from tests.ports import free_port
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "tasks.train_loop", __name__])

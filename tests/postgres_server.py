@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.ports import free_port
 from tasks.processes import start_group, stop_group
-from tests.ports import free_port
 
 _SECONDS = 60.0
 _USER = "postgres"  # Debian's; Postgres refuses to run as root

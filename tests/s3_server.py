@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tasks.ports import free_port
 from tasks.processes import start_group, stop_group
-from tests.ports import free_port
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _START_SECONDS = 90.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tasks.ports import free_port
 from tests.command import Workplace
-from tests.ports import free_port
 
 T = TypeVar("T")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is behind no proxy

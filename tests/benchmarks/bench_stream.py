@@ -24,10 +24,10 @@ from model.problem import City
 from storage.label_cache import LabelCache
 from storage.manifest import fingerprint
 from storage.store import Store
+from tasks.ports import free_port
 from tasks.train_distributed import distributed
 from tasks.train_engine import Engine, EngineOptions
 from tasks.train_stream import SampleStream
-from tests.ports import free_port
 from tests.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)

@@ -18,6 +18,7 @@ from storage import layout
 from storage.store import Store
 from tasks.label_verify import verify
 from tasks.labels import label_missing
+from tasks.ports import free_port
 from tasks.ray_cluster import ray_session
 from tests.fault_kinds import (
     DAMAGES,
@@ -34,7 +35,6 @@ from tests.fault_kinds import (
     strike,
 )
 from tests.faults import CITY, NAME, SPEC, TOTAL, Site, undisturbed
-from tests.ports import free_port
 
 TRIALS = 26  # of the slow suite alone, with this last one
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]

@@ -25,8 +25,8 @@ import pytest
 import yaml
 from ray.util import get_node_ip_address
 
+from tasks.ports import free_port
 from tasks.processes import start_group, stop_group
-from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())[

@@ -21,7 +21,7 @@ from model.instances import InstanceStream
 from model.loss import losses
 from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
-from tests.ports import free_port
+from tasks.ports import free_port
 from tests.unit.conftest import batch_of, random_solution
 
 CITY = City.uniform(60, seed=3)

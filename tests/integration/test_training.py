@@ -21,10 +21,10 @@ from storage.label_cache import LabelCache
 from storage.metrics import read_metrics
 from storage.store import Store, StoreUnavailable
 from tasks import train as stage
+from tasks.ports import free_port
 from tasks.progress import Progress
 from tasks.train_cluster import run_cluster
 from tasks.train_stream import SampleStream
-from tests.ports import free_port
 from tests.training import small_spec, write_dataset
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""Ports for the servers that tests start."""
+"""Ports of this machine for servers that we start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import random
 import socket
 
-_RANDOM = random.SystemRandom()  # tests seed the other one, two suites at once would draw the same
+_RANDOM = random.SystemRandom()  # a seeded one would draw the same in two processes
 
 
 def free_port() -> int:
