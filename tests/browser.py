@@ -25,8 +25,11 @@ from websockets.sync.client import ClientConnection, connect
 from tasks.processes import start_group, stop_group
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_SECONDS = 60.0  # for the browser to start, for a page to load, for what `wait_for` waits for
+_SECONDS = 200.0  # for the browser to start, for a page to load, for what `wait_for` waits for
 _POLL = 0.05
+_QUIET_SECONDS = 0.5  # without a request: the page has all that it wants
+_DATA = ("XHR", "Fetch")  # a worker's script, say, is never reported as loaded
+_DRAWN = "new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is behind no proxy
 
 
@@ -45,7 +48,9 @@ class Browser:
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket, self._calls = socket, 0
+        self._requests: dict[str, str] = {}  # that are under way, and their addresses
         self._asks("Page.enable")
+        self._asks("Network.enable")
 
     def open(self, address: str, width: int = 1280, height: int = 900) -> None:
         """Load ``address`` in a window of ``width`` by ``height`` pixels and wait until it is complete."""
@@ -74,12 +79,31 @@ class Browser:
             time.sleep(_POLL)
         raise BrowserError(f"not within {_SECONDS:g} s: {expression}")
 
+    def settle(self) -> None:
+        """Wait until the page has asked for no data for a while, and has drawn what came."""
+        until = time.monotonic() + _SECONDS
+        quiet = time.monotonic()
+        while time.monotonic() - quiet < _QUIET_SECONDS:
+            if time.monotonic() > until:
+                raise BrowserError(f"the page still loads after {_SECONDS:g} s: {[*self._requests.values()]}")
+            with contextlib.suppress(BrowserError):  # a page that is being left has no script context
+                self.evaluate(_DRAWN)  # what happened meanwhile is read here, too
+            if self._requests:
+                quiet = time.monotonic()
+            time.sleep(_POLL)
+
     def click(self, selector: str) -> None:
-        """Click with the mouse into the middle of the first element that ``selector`` finds."""
-        place = self.evaluate(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center', inline: 'center'}); const r = e.getBoundingClientRect();"
-            "return {x: r.x + r.width / 2, y: r.y + r.height / 2}; })()"
+        """Click with the mouse into the middle of the first element that ``selector`` finds.
+
+        Waits until the element neither moves nor lies under another.
+        """
+        place = self.wait_for(
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center', inline: 'center'}); const was = e.getBoundingClientRect();"
+            f"await {_DRAWN}; const r = e.getBoundingClientRect();"
+            "const x = r.x + r.width / 2, y = r.y + r.height / 2, hit = document.elementFromPoint(x, y);"
+            "return was.x === r.x && was.y === r.y && hit && (e.contains(hit) || hit.contains(e)) && {x, y};"
+            "})()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self._asks("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
@@ -115,6 +139,15 @@ class Browser:
                     raise BrowserError(f"{method}: {answer['error']}")
                 result: dict[str, Any] = answer["result"]
                 return result
+            self._notice(answer.get("method"), answer.get("params", {}))
+
+    def _notice(self, event: str | None, about: dict[str, Any]) -> None:
+        if event == "Network.requestWillBeSent" and about.get("type") in _DATA:
+            self._requests[about["requestId"]] = about["request"]["url"]
+        elif event in ("Network.loadingFinished", "Network.loadingFailed"):
+            self._requests.pop(about["requestId"], None)
+        elif event == "Page.frameStartedLoading":  # what the page before has asked for is forgotten
+            self._requests.clear()
 
 
 @pytest.fixture(scope="session")
@@ -135,7 +168,8 @@ def browser() -> Iterator[Browser]:
         with _DIRECT.open(f"http://127.0.0.1:{port}/json/list", timeout=_SECONDS) as answer:
             pages = [target for target in json.load(answer) if target["type"] == "page"]
         address = pages[0]["webSocketDebuggerUrl"]
-        with connect(address, max_size=None, open_timeout=_SECONDS, proxy=None) as socket:
+        patient = {"open_timeout": _SECONDS, "ping_interval": None}
+        with connect(address, max_size=None, proxy=None, **patient) as socket:
             yield (page := Browser(socket))
             page.close()
     finally:

@@ -54,7 +54,9 @@ class Workplace:
         """Return the environment of a command: nothing of Prefect's and Ray's from outside."""
         cache = self.folder / "cache"
         places = {"PREFECT_HOME": self.prefect, "MCVRP_STORE": self.store, "MCVRP_CACHE": cache}
-        return _environment(**{name: str(place) for name, place in places.items()}) | changes
+        # Ray's workers run at niceness 15: beside another test they would hardly run at all.
+        awake = {"RAY_worker_niceness": "0"}
+        return _environment(**{name: str(place) for name, place in places.items()}) | awake | changes
 
     def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
         """Run Python to its end."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.browser import Browser
+from tests.browser import Browser, BrowserError
 from tests.command import Workplace
-from tests.ui import mcvrp_ui
+from tests.ui import Ui, mcvrp_ui, until
 
 pytestmark = pytest.mark.slow
 _marks = count()
+_PATIENCE = 200.0  # seconds, of a machine that is busy with other tests
 _LABEL = "//a[contains(@href, '/deployments/deployment/')][normalize-space()='label']"
 _COUNT = "//*[normalize-space()='Count']/following::input[1]"  # labels are not tied to their inputs
 
@@ -30,26 +31,48 @@ def place(browser: Browser, xpath: str) -> str:
 
 
 def click(browser: Browser, xpath: str) -> None:
+    browser.settle()  # what a page draws last may take the place of what it drew first
     browser.click(place(browser, xpath))
 
 
 def fill(browser: Browser, xpath: str, text: str) -> None:
-    """Write ``text`` in place of what an input holds."""
-    selector = json.dumps(place(browser, xpath))
-    browser.wait_for(f"document.querySelector({selector}).value !== ''")  # the form fills itself in first
-    time.sleep(1.0)  # and once more, when it has read the deployment
+    """Write ``text`` in place of what an input holds, again when the form fills itself in later."""
     write = f"document.execCommand('insertText', false, {json.dumps(text)})"
-    browser.evaluate(
-        f"(() => {{ const e = document.querySelector({selector}); e.focus(); e.select(); {write}; }})()"
-    )
+
+    def written() -> bool:
+        browser.settle()
+        selector = json.dumps(place(browser, xpath))
+        if browser.evaluate(f"document.querySelector({selector}).value") == text:
+            return True
+        browser.evaluate(
+            f"(() => {{ const e = document.querySelector({selector}); e.focus(); e.select(); {write}; }})()"
+        )
+        return False
+
+    until(f"{text!r} in {xpath}", _PATIENCE, written)
 
 
-def shows(browser: Browser, text: str, seconds: float = 60.0) -> None:
+def shows(browser: Browser, text: str) -> None:
     """Wait until the page shows ``text``."""
-    until = time.monotonic() + seconds
-    while text not in browser.evaluate("document.body.innerText"):
-        assert time.monotonic() < until, f"{text!r} is not in: {browser.evaluate('document.body.innerText')}"
-        time.sleep(0.5)
+    try:
+        browser.wait_for(f"document.body.innerText.includes({json.dumps(text)})")
+    except BrowserError:
+        raise AssertionError(f"{text!r} is not in: {browser.evaluate('document.body.innerText')}") from None
+
+
+def runs(ui: Ui, name: str) -> list[dict[str, Any]]:
+    """Return the runs of the deployment ``name``."""
+    found: list[dict[str, Any]] = ui.api(
+        "/flow_runs/filter", {"deployments": {"id": {"any_": [ui.deployment(name)["id"]]}}}
+    )
+    return found
+
+
+def artifacts(ui: Ui, run: str) -> list[dict[str, Any]]:
+    """Return the Markdown artifacts of a flow run."""
+    of_run = {"flow_run_id": {"any_": [run]}, "type": {"any_": ["markdown"]}}
+    found: list[dict[str, Any]] = ui.api("/artifacts/filter", {"artifacts": of_run})
+    return found
 
 
 def test_a_label_run_from_the_form_to_its_artifact(
@@ -75,12 +98,16 @@ def test_a_label_run_from_the_form_to_its_artifact(
         fill(browser, _COUNT, "30")
         click(browser, "//button[normalize-space()='Submit']")
         shows(browser, "label smoke n=20-22, 3 partitions")
+        (run,) = runs(ui, "label")
+        assert run["parameters"]["label"]["count"] == 30
+        # The word "Completed" is in the lists of states, too: only the API says when the run has ended.
+        assert ui.ended(run["id"], _PATIENCE)["state_type"] == "COMPLETED"
+        (page,) = [found for found in artifacts(ui, run["id"]) if "90 solved instances" in found["data"]]
         click(browser, "//a[normalize-space()='label smoke n=20-22, 3 partitions']")
-        shows(browser, "Completed", seconds=180)
+        shows(browser, "Completed")
         browser.screenshot(tmp_path / "run.png")
         click(browser, "//li[@id='artifacts']")
-        # the newest is on top: the held-out set's, then the dataset's
-        click(browser, "(//a[contains(@href, '/artifacts/')][.//*[normalize-space()='label']])[last()]")
+        click(browser, f"//a[contains(@href, '{page['id']}')]")
         shows(browser, "90 solved instances")
         pictures = (
             "[...document.images].filter(i => i.src.startsWith('data:') && i.naturalWidth > 100).length"
