@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -41,7 +41,9 @@ class AmSpec(_Spec):
     model: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the models in the store, else the city's"
     )
-    sizes: tuple[int, ...] | None = Field(None, description="Numbers of customers, else the benchmark's")
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+        None, description="Numbers of customers, else the benchmark's"
+    )
     demand: Range | None = Field(
         None, description="Smallest and largest demand, else the benchmark's, the city's own, or 1 to 9"
     )

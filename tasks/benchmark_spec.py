@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -50,6 +50,7 @@ FINISHERS: dict[MethodName, Literal["hgs", "pyvrp"]] = {  # who has the rest of 
 }
 DEFAULT_METHODS: tuple[MethodName, ...] = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
+_Count = Annotated[int, Field(ge=1)]
 
 
 class BenchmarkSpec(BaseModel):
@@ -58,14 +59,14 @@ class BenchmarkSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     run: str = Field("benchmark", pattern=NAME_PATTERN, description="Name of the benchmark in the store")
-    sizes: tuple[int, ...] = Field(min_length=1, description="Numbers of customers")
-    instances: int | tuple[int, ...] = Field(
+    sizes: tuple[_Count, ...] = Field(min_length=1, description="Numbers of customers")
+    instances: _Count | tuple[_Count, ...] = Field(
         1000, description="Instances a size, or one number for each size"
     )
     seed: int = Field(1, ge=0, description="Names the instances and everything random")
     methods: tuple[MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
-    samples: tuple[int, ...] = Field((1, 16), min_length=1, description="Samples of a network")
-    heuristic_samples: tuple[int, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
+    samples: tuple[_Count, ...] = Field((1, 16), min_length=1, description="Samples of a network")
+    heuristic_samples: tuple[_Count, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
     top_k: int | None = Field(None, ge=1, description="Likeliest nodes that sampling keeps, else all")
     temperature: float = Field(1.0, gt=0, description="What sampling divides the network's scores by")
@@ -82,7 +83,9 @@ class BenchmarkSpec(BaseModel):
     )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
-    hgs_fleet: Literal["default"] | int = Field("default", description="Most vehicles")
+    hgs_fleet: Literal["default"] | _Count = Field(
+        "default", description="Most vehicles of HGS; default: its own bound"
+    )
     pyvrp_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
     lkh_max_trials: int | None = Field(None, ge=1, description="Trials a run, else the number of customers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,7 +38,7 @@ class NightlySpec(BaseModel):
     warmup: int = Field(20, ge=0, description="Steps until it is reached")
     ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
 
-    sizes: tuple[int, ...] = Field(
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (), description="Sizes of the frozen test set; none takes three of the old labels'"
     )
     instances: int = Field(100, ge=2, description="Frozen test instances of each size")

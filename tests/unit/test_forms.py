@@ -26,8 +26,8 @@ QUANTITIES = {  # what a field of this ending counts in, and the word that says 
     "largest": "customer",
 }
 TYPED = {"solve": {"orders": "monday.csv"}}  # what no preset can know
-# A number or something else: the whole spec says which, in the first second of a run.
-UNBOUNDED = ("BenchmarkSpec.instances", "BenchmarkSpec.hgs_fleet")
+# Smallest and largest hang together: the spec's own sentence names both, in the first second of a run.
+UNBOUNDED = ("demand", "capacity")
 
 
 def schema_of(deployment: Deployment) -> dict[str, Any]:
@@ -42,9 +42,15 @@ def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
             yield f"{name}.{field}", part
 
 
-def scalars(field: Schema) -> Iterator[Schema]:
-    """Yield what a value of ``field`` may be, lists left out."""
-    yield from field.get("anyOf", [field])
+def numbers(field: Schema) -> Iterator[Schema]:
+    """Yield the numbers that ``field`` may be or hold, those in lists and tables too."""
+    if field.get("type") in ("integer", "number"):
+        yield field
+    inner = [field.get("items"), field.get("additionalProperties")]
+    inner += [*field.get("prefixItems", ()), *field.get("anyOf", ()), *field.get("allOf", ())]
+    for part in inner:
+        if isinstance(part, dict):
+            yield from numbers(part)
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
@@ -54,12 +60,11 @@ def test_every_field_says_what_it_is_and_what_it_may_be(deployment: Deployment) 
         assert field.get("title"), name
         assert field.get("description"), name
         for ending, word in QUANTITIES.items():
-            if name.endswith(ending) and any(
-                part.get("type") in ("integer", "number") for part in scalars(field)
-            ):
+            if name.endswith(ending) and any(numbers(field)):
                 assert word in field["description"].lower(), name
-        for part in scalars(field):
-            if part.get("type") in ("integer", "number") and name not in UNBOUNDED:
+        pair = [part for part in field.get("anyOf", [field]) if "prefixItems" in part]
+        for part in numbers(field):
+            if not (pair and name.endswith(UNBOUNDED)):
                 assert {"minimum", "exclusiveMinimum", "enum"} & set(part), name
 
 
