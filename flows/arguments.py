@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from flows.field_errors import field_errors
 from model.errors import McvrpError
 from storage.layout import NAME_PATTERN
+from tasks.tabular import IN_STORE
 
 
 def shown(title: str, description: str) -> Any:
@@ -28,6 +30,25 @@ StoreUri = Annotated[
     str | None,
     shown("Store", "A folder or s3://bucket/prefix; empty: the store that `mcvrp ui` was started with"),
 ]
+
+
+def in_store(name: str, place: str) -> str:
+    """Return ``place`` as the address of an object of the store, which is all that a form may name.
+
+    Whoever can open the Prefect UI would else read whatever its workers can.
+
+    Raises
+    ------
+    McvrpError
+        If the parameter ``name`` is no path within the store.
+    """
+    path = place.removeprefix(IN_STORE)
+    if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
+        raise McvrpError(
+            f"{name} = {place!r} is no path in the store: put the file there, as {name}/monday.csv, say, "
+            "and give that path"
+        )
+    return IN_STORE + path
 
 
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:

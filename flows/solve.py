@@ -8,10 +8,10 @@ from typing import Annotated
 from prefect import task
 from pydantic import Field
 
-from flows.arguments import CityName, StoreUri, shown
+from flows.arguments import CityName, StoreUri, in_store, shown
 from flows.artifacts import show_figures
 from flows.pictures import picture
-from flows.stages import HOUR, open_store, stage, task_options
+from flows.stages import HOUR, deployed, open_store, stage, task_options
 from storage import layout
 from storage.store import Store
 from tasks.solve_day import Planned, Solved, SolveSummary, plan_day, solve_day
@@ -51,7 +51,7 @@ def solve(
     city: CityName,
     model: Annotated[str, shown("Model", "Name of the model in the store")],
     orders: Annotated[
-        str | list[Order], shown("Orders", "A file that the worker can read, store:PATH, or the orders")
+        str | list[Order], shown("Orders", "A file in the store (orders/monday.csv, say), or the orders")
     ],
     capacity: Annotated[
         Annotated[int, Field(ge=1)] | None,
@@ -69,8 +69,9 @@ def solve(
     model
         Name of the model in the store.
     orders
-        Where the orders are (CSV or Parquet with the columns customer and demand: a file that the
-        worker can read, an s3:// address, store:PATH in the store), or the orders themselves.
+        Where the orders are (CSV or Parquet with the columns customer and demand), or the orders
+        themselves. A run of the deployment takes paths in the store only; a call in Python also a
+        file of this machine, an s3:// address, and store:PATH in the store.
     capacity
         What a vehicle holds; none where a column of the orders says it, or all of the city's hold
         the same.
@@ -80,6 +81,8 @@ def solve(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     began, there = time.monotonic(), open_store(store)
+    if deployed() and isinstance(orders, str):
+        orders = in_store("orders", orders)
     planned = plan_day(there, city, model, orders, capacity, solve)
     place = Place(there, layout.solution_dir(day_name(planned)))
     require_free(place, planned, overwrite=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows import checks
-from flows.arguments import CityName, StoreUri, parameters_of, parsed
+from flows.arguments import CityName, StoreUri, in_store, parameters_of, parsed
 from flows.label import label
 from flows.preset import load_preset
 from model.errors import IncompleteError, McvrpError, sentence
@@ -61,6 +61,22 @@ def test_parameters_keep_their_defaults_and_take_no_others() -> None:
     assert parsed(model, {"city": "c"}) == {"city": "c", "times": 2, "store": None}
     with pytest.raises(McvrpError, match="there is no tiems; did you mean times"):
         parsed(model, {"city": "c", "tiems": 3})
+
+
+@pytest.mark.parametrize("place", ["orders/monday.csv", "store:orders/monday.csv"])
+def test_a_form_names_objects_of_the_store(place: str) -> None:
+    """With the prefix that the command needs, or without."""
+    assert in_store("orders", place) == "store:orders/monday.csv"
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/etc/passwd", "store:/etc/passwd", "../secret", "orders/../../secret", "~/x.csv", "s3://b/x.csv", ""],
+)
+def test_a_form_names_nothing_else(place: str) -> None:
+    """Neither a file of the worker's machine nor another bucket, and the sentence says where to put it."""
+    with pytest.raises(McvrpError, match=r"orders = '.*' is no path in the store: put the file there"):
+        in_store("orders", place)
 
 
 def test_every_flow_ends_some_day() -> None:
