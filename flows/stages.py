@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar, cast
@@ -11,12 +13,14 @@ from typing import Any, ParamSpec, TypeVar, cast
 from prefect import Flow
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from flows import settings
 from flows.arguments import parameters_of, parsed
 from flows.records import flow_hooks, task_hooks
-from flows.spoken import one_line
+from flows.spoken import one_line, unsecret
 from model.errors import IncompleteError, McvrpError
 from storage.store import Store, StoreUnavailable
 
@@ -24,6 +28,8 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
+_MOST_WORDS = 300  # characters of an unexpected error in a run's state
+_TRY_AGAIN = "the run's logs have the whole story; started again, it keeps what is finished"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,7 +40,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
 
     What it is called with is checked by us, not by Prefect, so that a person reads in the run's
     state what the command would have said. A `McvrpError` fails the run with its message alone;
-    the traceback is in the logs.
+    of any other error the traceback is in the run's logs.
 
     Parameters
     ----------
@@ -61,6 +67,8 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
                 return cast(Callable[..., R], body)(**parsed(model, given))
             except McvrpError as error:
                 return cast(R, Failed(message=one_line(error), data=error))
+            except Exception as error:
+                return cast(R, Failed(message=_unexpected(error), data=error))
 
         hooks: dict[str, Any] = flow_hooks()
         return Flow(
@@ -74,6 +82,13 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
         )
 
     return declare
+
+
+def _unexpected(error: Exception) -> str:
+    """Log the traceback with the run; return what its state says."""
+    with contextlib.suppress(MissingContextError):  # a test calls the bare function
+        get_run_logger().error(unsecret("".join(traceback.format_exception(error))))
+    return f"unexpected {type(error).__name__}: {one_line(error)[:_MOST_WORDS]}: {_TRY_AGAIN}"
 
 
 def task_options() -> dict[str, Any]:
