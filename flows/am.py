@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import task
 
 from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
+from flows.links import links
+from flows.pictures import album
 from flows.stages import DAY, open_store, resuming_task_options, stage
 from flows.summary import am_figures
+from storage import layout
 from storage.attention_models import AttentionCard
+from storage.attention_readme import attention_table
 from storage.cities import load_city
 from storage.store import Store
 from tasks.am_spec import AmSpec
@@ -21,7 +26,7 @@ from tasks.train_am import AmSummary, check_am, train_size
 @task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())
 def train_attention_model(store: Store, city: str, spec: AmSpec, n: int) -> AttentionCard:
     """Train the attention model for ``n`` customers, from where it stands."""
-    with showing_progress(f"am-{n}"):
+    with showing_progress(f"am {spec.model} {n}"):
         return train_size(store, load_city(store, city), spec, n)
 
 
@@ -47,5 +52,15 @@ def am(
     check_am(there, load_city(there, city), spec)
     cards = tuple(train_attention_model(there, city, spec, n) for n in spec.sizes or ())
     summary = AmSummary(spec.model or city, cards, time.monotonic() - began)
-    show_figures("am", f"Attention models {summary.model}", am_figures(summary))
+    show_figures(
+        f"am {summary.model}", f"Attention models {summary.model}", am_figures(summary), _body(there, cards)
+    )
     return summary
+
+
+def _body(store: Store, cards: Sequence[AttentionCard]) -> str:
+    """Return a table of the models, their learning curves, and where they lie."""
+    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
+    places = {f"n = {card.n}": card.folder for card in cards}
+    parts = attention_table(cards), album(store, curves), links(store, places)
+    return "\n\n".join(filter(None, parts))

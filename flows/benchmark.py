@@ -26,7 +26,7 @@ from tasks.report import write_report
 def compare(store: Store, city: str, spec: BenchmarkSpec, model: str | None) -> BenchmarkSummary:
     """Solve what is missing of the benchmark and write its tables."""
     spec = spec if spec.am else spec.model_copy(update={"am": city})  # as mcvrp am names them
-    with showing_progress("benchmark"):
+    with showing_progress(f"benchmark {spec.run}"):
         return run_benchmark(store, load_city(store, city), spec, model)
 
 
@@ -67,5 +67,7 @@ def benchmark(
     places = {"everything": folder, "the report": f"{folder}/report.html", "tables": f"{folder}/tables"}
     parts = [summary.markdown, gallery(there, f"{folder}/figures"), links(there, places)]
     title = f"Benchmark {benchmark.run}"
-    show_figures("benchmark", title, benchmark_figures(result), "\n\n".join(filter(None, parts)))
+    show_figures(
+        f"benchmark {benchmark.run}", title, benchmark_figures(result), "\n\n".join(filter(None, parts))
+    )
     return result

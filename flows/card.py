@@ -30,13 +30,12 @@ def card_markdown(store: Store, dataset: str) -> str:
         return picture(name, png, store.url(where))
 
     text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text)
-    return f"{text.strip()}\n\nThe dataset: {store.url(folder)}"
+    return text.strip()
 
 
 def city_markdown(store: Store, name: str) -> str:
-    """Return the map of the city ``name`` and where it lies; its figures are shown beside."""
+    """Return the map of the city ``name``, "" where it has none; its figures are shown beside."""
     path = layout.city_map(name)
     if not store.exists(path):
         return ""
-    shown = picture("Map of the addresses", store.get(path), store.url(path))
-    return f"{shown}\n\nThe city: {store.url(layout.city_dir(name))}"
+    return picture("Map of the addresses", store.get(path), store.url(path))

@@ -7,10 +7,12 @@ from typing import Annotated
 from prefect import task
 
 from flows.arguments import StoreUri, shown
-from flows.artifacts import show_figures
+from flows.artifacts import show_figures, showing_steps
 from flows.card import city_markdown
+from flows.links import links
 from flows.stages import HOUR, clock, open_store, resuming_task_options, stage
 from flows.summary import CitySummary, city_figures
+from storage import layout
 from storage.store import Store
 from tasks.city import CitySpec, make_city
 from tasks.city_card import city_facts
@@ -19,12 +21,15 @@ from tasks.city_card import city_facts
 @task(name="make city", task_run_name="make city {spec.name}", **resuming_task_options())
 def make(store: Store, spec: CitySpec) -> CitySummary:
     """Make the city of ``spec``, or check that it is the one in the store."""
-    with clock() as measured:
+    with showing_steps(f"city {spec.name}", 1) as begin, clock() as measured:
+        begin("addresses, costs, card")
         made = make_city(store, spec)
     city = made.city
     facts = city_facts(city, made.addresses)
     summary = CitySummary(spec.name, city.city_id, city.customers, measured.seconds, facts, made.notes)
-    show_figures("city", f"City {spec.name}", city_figures(summary), city_markdown(store, spec.name))
+    places = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
+    body = "\n\n".join(filter(None, [city_markdown(store, spec.name), links(store, places)]))
+    show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), body)
     return summary
 
 

@@ -16,5 +16,4 @@ def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     if not begun:
         return ""
     name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    where, folder = store.url(layout.run_losses(run)), store.url(layout.run_dir(run))
-    return f"{picture(name, loss_grid(begun), where)}\n\nThe whole run: {where}; TensorBoard reads {folder}"
+    return picture(name, loss_grid(begun), store.url(layout.run_losses(run)))

@@ -11,8 +11,10 @@ from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
 from flows.card import card_markdown
 from flows.checks import check_labels
+from flows.links import links
 from flows.stages import DAY, deployed, open_store, stage, task_options
 from flows.summary import label_figures
+from storage import layout
 from storage.cities import load_city
 from storage.store import Store
 from tasks.labels import LabelSpec, LabelSummary, label_missing
@@ -24,10 +26,12 @@ _HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
 @task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **task_options())
 def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
     """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
-    with showing_progress("label"):
+    with showing_progress(f"label {spec.dataset}"):
         summary = label_missing(store, load_city(store, city), spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
-    show_figures("label", title, label_figures(summary), card_markdown(store, spec.dataset))
+    places = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
+    body = "\n\n".join(filter(None, [card_markdown(store, spec.dataset), links(store, places)]))
+    show_figures(f"label {spec.dataset}", title, label_figures(summary), body)
     return summary
 
 

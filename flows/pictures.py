@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from storage.store import Store
@@ -20,12 +21,18 @@ def picture(name: str, png: bytes, url: str) -> str:
 
 def gallery(store: Store, folder: str) -> str:
     """Return the Markdown of the PNG files directly in ``folder`` of ``store``, as many as fit a page."""
+    places = map(PurePosixPath, store.list(folder))
+    inside = [place for place in places if place.suffix == ".png" and str(place.parent) == folder]
+    return album(store, {place.stem: str(place) for place in inside})
+
+
+def album(store: Store, paths: Mapping[str, str]) -> str:
+    """Return the Markdown of the pictures at ``paths`` by their names, of those that are there and fit."""
     shown, left = [], _PAGE
-    for path in store.list(folder):
-        place = PurePosixPath(path)
-        if place.suffix != ".png" or str(place.parent) != folder or store.size(path) > left:
+    for name, path in paths.items():
+        if not store.exists(path) or store.size(path) > left:
             continue
         png = store.get(path)
         left -= len(png)
-        shown.append(picture(place.stem, png, store.url(path)))
+        shown.append(picture(name, png, store.url(path)))
     return "\n\n".join(shown)

@@ -6,15 +6,19 @@ from typing import Annotated
 
 from flows.am import am
 from flows.arguments import StoreUri, shown
-from flows.artifacts import show_figures
+from flows.artifacts import show_figures, showing_steps
 from flows.benchmark import benchmark
 from flows.checks import check_pipeline
 from flows.city import city
 from flows.label import label
+from flows.links import links
+from flows.pictures import album
 from flows.spec import PipelineSpec
 from flows.stages import DAY, deployed, open_store, stage
 from flows.summary import PipelineSummary, benchmark_figures, times
 from flows.train import train
+from storage import layout
+from storage.store import Store
 
 
 @stage("pipeline", "pipeline {spec.city.name}", timeout=120 * DAY)
@@ -31,15 +35,26 @@ def pipeline(
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
+    there = open_store(store)
     if deployed():
-        check_pipeline(open_store(store), spec)
-    made = city(spec.city, store)
-    labelled = label(made.name, spec.label, store)
-    trained = train(made.name, spec.train, store)
-    models = am(made.name, spec.attention, store) if spec.compares_am else None
-    compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
+        check_pipeline(there, spec)
+    thing = f"pipeline {spec.city.name}"
+    with showing_steps(thing, 4 + spec.compares_am) as begin:
+        begin("city")
+        made = city(spec.city, store)
+        begin("labels")
+        labelled = label(made.name, spec.label, store)
+        begin("training")
+        trained = train(made.name, spec.train, store)
+        models = None
+        if spec.compares_am:
+            begin("attention models")
+            models = am(made.name, spec.attention, store)
+        begin("benchmark")
+        compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    show_figures("pipeline", f"Pipeline {made.name}", _key_figures(summary), _stages(summary))
+    body = "\n\n".join(filter(None, [_stages(summary), _pictures(there, summary), _links(there, summary)]))
+    show_figures(thing, f"Pipeline {made.name}", _key_figures(summary), body)
     return summary
 
 
@@ -57,3 +72,32 @@ def _key_figures(pipeline: PipelineSummary) -> dict[str, str]:
 def _stages(pipeline: PipelineSummary) -> str:
     rows = "\n".join(f"| {stage} | {time} |" for stage, time in times(pipeline).items())
     return f"| stage | time |\n|---|---|\n{rows}\n\n{pipeline.benchmark.summary.markdown}"
+
+
+def _pictures(store: Store, pipeline: PipelineSummary) -> str:
+    """Return what shows most of each stage: where, learned how, how good."""
+    figures = f"{layout.benchmark_dir(pipeline.benchmark.summary.run)}/figures"
+    return album(
+        store,
+        {
+            "Map of the addresses": layout.city_map(pipeline.city.name),
+            "Losses": layout.run_losses(pipeline.train.run),
+            "Gaps to HGS": f"{figures}/gaps.png",
+            "A day routed": f"{figures}/solution.png",
+        },
+    )
+
+
+def _links(store: Store, pipeline: PipelineSummary) -> str:
+    model, run = pipeline.train.model, pipeline.benchmark.summary.run
+    places = {
+        "the city": layout.city_dir(pipeline.city.name),
+        "the labels": layout.label_dir(pipeline.label.dataset),
+        "the training": layout.run_dir(pipeline.train.run),
+        "the model": model.folder,
+        "the benchmark": layout.benchmark_dir(run),
+        "the report": f"{layout.benchmark_dir(run)}/report.html",
+    }
+    if pipeline.am:
+        places["the attention models"] = layout.attention_dir(pipeline.am.model)
+    return links(store, places)

@@ -9,15 +9,16 @@ from prefect import task
 from pydantic import Field
 
 from flows.arguments import CityName, StoreUri, in_store, shown
-from flows.artifacts import show_figures
-from flows.pictures import picture
+from flows.artifacts import show_figures, showing_steps
+from flows.links import links
+from flows.pictures import album
 from flows.stages import HOUR, deployed, open_store, stage, task_options
 from storage import layout
 from storage.store import Store
 from tasks.solve_day import Planned, Solved, SolveSummary, plan_day, solve_day
 from tasks.solve_outputs import Place, day_name, require_free, write_day
 from tasks.solve_spec import Order, SolveSpec
-from tasks.solve_words import solve_figures
+from tasks.solve_words import route_table, solve_figures
 
 
 @task(name="route", task_run_name="route {planned.day.instance.n} customers", **task_options())
@@ -29,18 +30,13 @@ def route(store: Store, planned: Planned, began: float) -> Solved:
 @task(name="write routes", task_run_name="write {place.folder}", **task_options())
 def write(place: Place, solved: Solved) -> None:
     """Write the files, and show figures, map and addresses."""
-    files = write_day(place, solved)
-    shown = picture(
-        "The routes", place.store.get(place.path("map.png")), place.store.url(place.path("map.png"))
-    )
-    notes = "".join(f"- {note}\n" for note in solved.summary.notes)
-    links = "".join(f"- {address}\n" for address in files)
-    show_figures(
-        "solve",
-        f"Routes of {solved.summary.orders}",
-        solve_figures(solved.summary),
-        f"{shown}\n\n{notes}\nIn the store:\n\n{links}",
-    )
+    write_day(place, solved)
+    files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.png")}
+    notes = "\n".join(f"- {note}" for note in solved.summary.notes)
+    shown = album(place.store, {"The routes": place.path("map.png")})
+    body = "\n\n".join(filter(None, [shown, notes, route_table(solved), links(place.store, files)]))
+    summary = solved.summary
+    show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), body)
 
 
 _AS_IT_IS = SolveSpec()
@@ -83,9 +79,13 @@ def solve(
     began, there = time.monotonic(), open_store(store)
     if deployed() and isinstance(orders, str):
         orders = in_store("orders", orders)
-    planned = plan_day(there, city, model, orders, capacity, solve)
-    place = Place(there, layout.solution_dir(day_name(planned)))
-    require_free(place, planned, overwrite=False)
-    solved = route(there, planned, began)
-    write(place, solved)
+    with showing_steps(f"solve {city}", 3) as begin:
+        begin("orders")
+        planned = plan_day(there, city, model, orders, capacity, solve)
+        place = Place(there, layout.solution_dir(day_name(planned)))
+        require_free(place, planned, overwrite=False)
+        begin("routes")
+        solved = route(there, planned, began)
+        begin("files")
+        write(place, solved)
     return solved.summary

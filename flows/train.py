@@ -27,10 +27,11 @@ Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batc
 @task(name="train phase", task_run_name="train {title}", **resuming_task_options())
 def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
     """Train ``phase`` for one job, from its last checkpoint or from the end of the phase before it."""
-    with showing_progress(f"train-{phase}"):
+    thing = f"train {spec.run} {phase}"
+    with showing_progress(thing):
         summary = train_phase(store, load_city(store, city), spec, phase, settings.cache_dir())
     curve = training_curve(store, spec.run, [phase])
-    show_figures(f"train-{phase}", f"Phase {title} of run {spec.run}", phase_figures(summary), curve)
+    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), curve)
     return summary
 
 
@@ -69,9 +70,13 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
     summary = TrainSummary(train.run, phases, publish_model(there, train))
     curve = training_curve(there, train.run, [phase.name for phase in train.phases])
     model = layout.model_dir(summary.model.name, summary.model.version)
-    places = {"the model": model, "the run": layout.run_dir(train.run)}
+    places = {
+        "the model": model,
+        "the run": layout.run_dir(train.run),
+        "its card": layout.run_card(train.run),
+    }
     body = "\n\n".join([_phase_table(phases), curve, links(there, places)])
-    show_figures("train", f"Training run {train.run}", train_figures(summary), body)
+    show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), body)
     return summary
 
 

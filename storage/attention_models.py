@@ -1,9 +1,10 @@
 """Attention models in the store, one a size: finished ones, and where the training of the others stands.
 
-A size is a folder: while it trains, `training.safetensors` (weights, Adam's moments, the baseline's
-weights and all counters in one file, written whole); then `model.safetensors`, `README.md` (the
-card for people) and `model.json` (the card for programs, written last). A training that diverged
-leaves cards without weights. Knows arrays; torch is imported by `load_attention_model` alone.
+`README.md` lists the sizes. A size is a folder: while it trains, `training.safetensors` (weights,
+Adam's moments, the baseline's weights and all counters in one file, written whole); then
+`model.safetensors`, `costs.png`, `README.md` (the card for people) and `model.json` (the card for
+programs, written last). A training that diverged leaves cards without weights. Knows arrays; torch is
+imported by `load_attention_model` alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from safetensors.numpy import load, save
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
-from storage.attention_readme import attention_readme
+from storage.attention_readme import attention_overview, attention_readme
 from storage.schema_versions import ATTENTION, require_readable
 from storage.store import Store
 
@@ -148,17 +149,29 @@ def load_training(store: Store, name: str, n: int) -> tuple[Standing, Arrays] | 
         ) from error
 
 
-def publish_attention_model(store: Store, card: AttentionCard, weights: Arrays) -> AttentionCard:
-    """Write a finished model, or the card alone of one that diverged; return its card.
+def publish_attention_model(
+    store: Store, card: AttentionCard, weights: Arrays, costs: bytes | None = None
+) -> AttentionCard:
+    """Write a finished model, or the cards alone of one that diverged; return its card.
 
     What training had to go on from is deleted last: whoever is stopped on the way does this again.
+
+    Parameters
+    ----------
+    costs
+        A picture (PNG) of the costs of its epochs.
     """
     if card.diverged is None:
         data = save(weights)
         card = replace(card, weights_bytes=len(data), weights_sha256=hashlib.sha256(data).hexdigest())
         store.put(f"{card.folder}/{_WEIGHTS}", data)
-    store.put(f"{card.folder}/{_README}", attention_readme(card).encode())
+    if costs is not None:
+        store.put(layout.attention_costs(card.name, card.n), costs)
+    text = attention_readme(card, pictured=costs is not None)
+    store.put(f"{card.folder}/{_README}", text.encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))
+    overview = attention_overview(card.name, attention_models(store, card.name))
+    store.put(layout.attention_overview(card.name), overview.encode())
     store.delete(layout.attention_training(card.name, card.n))
     return card
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from storage.attention_models import AttentionCard
 
+_PICTURE = "\n![Mean costs by epoch](costs.png)\n"
 _SHOWN = 12  # epochs in the table: the first, the last, and some between
 
 
-def attention_readme(card: AttentionCard) -> str:
-    """Return the card as Markdown."""
+def attention_overview(name: str, cards: Sequence[AttentionCard]) -> str:
+    """Return the models ``name`` of all sizes as Markdown, a row each."""
+    return f"""# Attention models {name}
+
+One network a size, trained without labels; each folder `n=SIZE` describes its own. Costs are means.
+
+{attention_table(cards)}
+"""
+
+
+def attention_table(cards: Sequence[AttentionCard]) -> str:
+    """Return a Markdown table with a row a model: how long it was trained, how good it became."""
+    head = "| Customers | Steps | Epochs | Untrained cost | Greedy cost | Took (s) | Diverged | City |"
+    lines = [head, "|--:|--:|--:|--:|--:|--:|---|---|"]
+    for card in cards:
+        greedy = f"{card.epochs[-1].greedy:.3f}" if card.epochs and card.diverged is None else "–"
+        figures = f"{card.n} | {card.steps:,} | {len(card.epochs)} | {card.untrained:.3f} | {greedy}"
+        lines.append(f"| {figures} | {card.seconds:,.0f} | {card.diverged or 'no'} | {card.city_id} |")
+    return "\n".join(lines)
+
+
+def attention_readme(card: AttentionCard, *, pictured: bool = False) -> str:
+    """Return the card as Markdown, with the picture of the costs that lies beside it, if there is one."""
     network, recipe = card.network, card.recipe
     rows = [
         ("city", f"`{card.city_id}`"),
@@ -49,7 +72,7 @@ The attention model of Kool, van Hoof and Welling (2019), a baseline that learns
 {before}
 
 {chr(10).join([*head, *table])}
-"""
+{_PICTURE if pictured else ""}"""
     return text if card.diverged is not None else text + _use(card)
 
 

@@ -194,6 +194,21 @@ def phase_events(run: str, phase: str, step: int) -> str:
     return f"{phase_dir(run, phase)}/events.out.tfevents.{step:08d}"
 
 
+def run_card(run: str) -> str:
+    """The run's description for people."""
+    return f"{run_dir(run)}/README.md"
+
+
+def run_spec(run: str) -> str:
+    """What the run was asked to do."""
+    return f"{run_dir(run)}/spec.json"
+
+
+def run_figures(run: str) -> str:
+    """Where each phase of the run stands, and its last metrics."""
+    return f"{run_dir(run)}/metrics.json"
+
+
 def run_losses(run: str) -> str:
     """The picture of a run's losses, a row of panels a phase."""
     return f"{run_dir(run)}/losses.png"
@@ -249,6 +264,16 @@ def attention_size_dir(name: str, n: int) -> str:
     return f"{attention_dir(name)}/n={n:03d}"
 
 
+def attention_overview(name: str) -> str:
+    """The description of the attention models ``name`` for people, all sizes together."""
+    return f"{attention_dir(name)}/README.md"
+
+
+def attention_costs(name: str, n: int) -> str:
+    """The picture of what the attention model ``name`` for ``n`` customers learned, epoch by epoch."""
+    return f"{attention_size_dir(name, n)}/costs.png"
+
+
 def attention_card(name: str, n: int) -> str:
     """What the attention model ``name`` for ``n`` customers is: written last, means trained to the end."""
     return f"{attention_size_dir(name, n)}/model.json"
@@ -269,6 +294,11 @@ def benchmark_dir(run: str) -> str:
     return f"benchmarks/{checked_name('benchmark', run)}"
 
 
+def benchmark_card(run: str) -> str:
+    """The benchmark's description for people."""
+    return f"{benchmark_dir(run)}/README.md"
+
+
 # What people bring and take away
 
 
@@ -283,6 +313,11 @@ def solution_dir(name: str) -> str:
 def driven_dir(city: str) -> str:
     """Everything that was driven in the city ``city``."""
     return f"driven/{checked_name('city', city)}"
+
+
+def driven_card(city: str) -> str:
+    """The description for people of what was driven in the city ``city``."""
+    return f"{driven_dir(city)}/README.md"
 
 
 def driven_day(city: str, date: str) -> str:

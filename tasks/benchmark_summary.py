@@ -91,7 +91,7 @@ def summarise(
 ) -> BenchmarkSummary:
     """Write the tables and the summary of ``run`` from its stored results, and return the summary."""
     results = results_frame(store, run)
-    table = benchmark_table(results, accuracy)
+    table = benchmark_table(results, accuracy, city.unit)
     folder = layout.benchmark_dir(run)
     for each in (table, *comparisons(results, city, rules, card)):
         for ending, write in FORMATS.items():
@@ -149,12 +149,12 @@ def results_frame(store: Store, run: str) -> pd.DataFrame:
     return frame.astype({"n": "int64", "index": "int64", "samples": "int64", "workers": "int64"})
 
 
-def benchmark_table(results: pd.DataFrame, accuracy: float | None) -> Table:
-    """Return the table of a run: every method against HGS s = 1."""
+def benchmark_table(results: pd.DataFrame, accuracy: float | None, unit: str = "unit") -> Table:
+    """Return the table of a run: every method against HGS s = 1; ``unit`` is what a cost of 1 means."""
     notes = []
     if accuracy is not None:
         notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
-    return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes)
+    return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes, unit=unit)
 
 
 def comparisons(results: pd.DataFrame, city: City, rules: Rules, card: ModelCard | None) -> tuple[Table, ...]:
@@ -163,6 +163,7 @@ def comparisons(results: pd.DataFrame, city: City, rules: Rules, card: ModelCard
         results,
         trained_up_to=trained_up_to(card),
         is_papers_setting=is_papers_setting(city, rules),
+        unit=city.unit,
     )
 
 

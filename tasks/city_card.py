@@ -8,7 +8,7 @@ from model.problem import DEPOT, City
 from storage import layout
 from storage.addresses import Addresses
 from storage.store import Store
-from tasks.lengths import length_text
+from tasks.lengths import length_text, unit_words
 
 _FILES = {
     "city.parquet": "x and y of each node, the depot first; of your addresses also id, lon and lat",
@@ -96,6 +96,6 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
 
 def _costs(city: City) -> str:
     if city.matrix is None:
-        return f"straight lines, in {'units of its side' if city.unit == 'unit' else city.unit}"
+        return f"straight lines, in {unit_words(city.unit)}"
     kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
     return f"from a matrix, in {city.unit}, {kind}"

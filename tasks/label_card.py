@@ -13,6 +13,7 @@ from storage import layout
 from storage.statistics import QUANTITIES, Maker, SizeStatistics, read_statistics
 from storage.store import Store
 from tasks.label_statistics import update_statistics
+from tasks.lengths import unit_words
 from tasks.progress import duration
 
 _ROWS = 40  # of the table by size; of more sizes a selection is shown
@@ -127,6 +128,7 @@ def _lead(city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStat
     if sizes:
         text += f", {' to '.join(map(str, sizes))} customers each"
     costs = "straight lines" if city.matrix is None else "costs from a matrix"
+    costs += f", in {unit_words(city.unit)}"
     text += f", on a city of {city.customers:,} addresses ({costs}; id `{city.city_id}`)."
     if spec.get("split") and "seed" in spec:
         text += f" The {spec['split']} split of seed {spec['seed']}."

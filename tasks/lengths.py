@@ -10,6 +10,11 @@ def readable_unit(unit: str, largest: float) -> tuple[float, str]:
     return (0.001, "km") if unit == "m" and abs(largest) >= _MANY else (1.0, unit)
 
 
+def unit_words(unit: str) -> str:
+    """Return what a cost of 1 means, for a sentence: "km", "sides of the city's square"."""
+    return "sides of the city's square" if unit == "unit" else unit
+
+
 def length_text(value: float, unit: str) -> str:
     """Return a length with its unit: "12.35 km", "5.123" in a synthetic city."""
     if unit == "unit":

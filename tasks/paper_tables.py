@@ -93,7 +93,11 @@ COMPARISONS = (  # Tables 3 to 6
 
 
 def paper_tables(
-    results: pd.DataFrame, *, trained_up_to: int | None = None, is_papers_setting: bool = False
+    results: pd.DataFrame,
+    *,
+    trained_up_to: int | None = None,
+    is_papers_setting: bool = False,
+    unit: str = "unit",
 ) -> tuple[Table, ...]:
     """Return the paper's four tables from ``results``, as `tasks.tables` takes them.
 
@@ -104,13 +108,22 @@ def paper_tables(
         takes the paper's 400.
     is_papers_setting
         Whether city and orders are the paper's, so that its figures stand beside ours.
+    unit
+        What a cost of 1 means, as `model.problem.City` has it.
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
-    return tuple(_table(results, blocks, comparison, limit, is_papers_setting) for comparison in COMPARISONS)
+    return tuple(
+        _table(results, blocks, comparison, limit, is_papers_setting, unit) for comparison in COMPARISONS
+    )
 
 
 def _table(
-    results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit: int, is_papers_setting: bool
+    results: pd.DataFrame,
+    blocks: Blocks,
+    comparison: Comparison,
+    limit: int,
+    is_papers_setting: bool,
+    unit: str,
 ) -> Table:
     sizes = [n for n in sorted(results["n"].unique().tolist()) if (n > limit) == comparison.larger]
     theirs = published(comparison.name) if is_papers_setting else {}
@@ -135,7 +148,7 @@ def _table(
     if not lines:
         notes.append(_empty(comparison, limit))
     else:
-        notes += [*data_notes(lines), f"{_ABBREVIATIONS}."]
+        notes += [*data_notes(lines, unit), f"{_ABBREVIATIONS}."]
         if any(line.published for line in lines):
             notes.append(_PAPERS)
         if others:

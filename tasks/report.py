@@ -10,6 +10,7 @@ from model.problem import City
 from storage import layout
 from storage.benchmarks import read_results
 from storage.store import Store
+from tasks.benchmark_card import benchmark_text
 from tasks.benchmark_spec import LABELS, BenchmarkSpec
 from tasks.benchmark_summary import (
     FORMATS,
@@ -30,7 +31,7 @@ from tasks.significance_formats import FORMATS as TEST_FORMATS
 
 
 def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
-    """Write pictures and report of the finished benchmark ``spec`` and return the report's address.
+    """Write pictures, card and report of the finished benchmark ``spec``, and return the report's address.
 
     Everything comes from the store: results and summary, and of the model, where there is one,
     its labels and the metrics of its training.
@@ -55,7 +56,7 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
         for ending, data in (("png", picture.png), ("svg", picture.svg)):
             files.append(f"figures/{picture.name}.{ending}")
             store.put(f"{folder}/{files[-1]}", data)
-    overview = benchmark_table(results, summary.encoder_accuracy)
+    overview = benchmark_table(results, summary.encoder_accuracy, city.unit)
     tables = (overview, *comparisons(results, city, spec.rules, card))
     files += [table_path(table.name, ending) for table in tables for ending in FORMATS]
     tests = significance(results, city, spec.rules, card)
@@ -72,6 +73,8 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
         links=[*(Link(quote(name), name) for name in files), *history.links],
         address=store.url(folder),
     )
+    text = benchmark_text(summary, page.lead, page.key_figures, drawn)
+    store.put(layout.benchmark_card(spec.run), text.encode())
     path = f"{folder}/report.html"
     store.put(path, render(page).encode())
     return store.url(path)

@@ -112,12 +112,25 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "routes.csv": _csv(stops),
         "routes.geojson": _geojson(solved, stops),
         "map.png": route_map(solved),
-        SUMMARY: (json.dumps(asdict(solved.summary), indent=2, ensure_ascii=False) + "\n").encode(),
+        "spec.json": _json(
+            {
+                "city": solved.planned.city_name,
+                "model": solved.planned.card.name,
+                "model_version": solved.planned.card.version,
+                "capacity": solved.planned.day.instance.capacity,
+                "solve": solved.planned.spec.model_dump(mode="json"),
+            }
+        ),
+        SUMMARY: _json(asdict(solved.summary)),
     }
     place.store.delete(place.path(SUMMARY))  # what was there is no longer whole
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in files)
+
+
+def _json(document: Mapping[str, object]) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def stops_of(solved: Solved) -> list[list[Stop]]:

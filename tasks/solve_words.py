@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.problem import Solution, cost
 from tasks.lengths import length_text
 from tasks.progress import duration
 from tasks.solve_day import Solved, SolveSummary
@@ -26,6 +27,7 @@ _FILES = """\
   Lines between stops are straight, whatever the costs are made of.
 - `map.png`: the same as a picture.
 - `summary.json`: the figures above for programs, with more decimals.
+- `spec.json`: what was asked for: model, samples, time, polish.
 """
 _DEGREES = "Longitude and latitude (WGS 84), as RFC 7946 has it."
 _OWN = (
@@ -42,9 +44,23 @@ def solve_readme(solved: Solved) -> str:
     notes = "".join(f"- {note}\n" for note in summary.notes)
     told = f"## To know\n\n{notes}\n" if notes else ""
     title = f"# Routes of {summary.orders}, city {summary.city}"
-    return f"{title}\n\n| | |\n|---|---|\n{rows}\n\n![The routes](map.png)\n\n{told}" + _FILES.format(
-        coordinates=coordinates
+    return (
+        f"{title}\n\n| | |\n|---|---|\n{rows}\n\n![The routes](map.png)\n\n{told}{route_table(solved)}\n\n"
+        + _FILES.format(coordinates=coordinates)
     )
+
+
+def route_table(solved: Solved) -> str:
+    """Return the routes as a Markdown table, a row each: customers, load, cost."""
+    city, instance, unit = solved.planned.city, solved.planned.day.instance, solved.summary.unit
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    lines = ["| Route | Customers | Load | Of a vehicle | Cost |", "|--:|--:|--:|--:|--:|"]
+    for number, route in enumerate(solved.solution.routes, start=1):
+        load = sum(demand[node] for node in route)
+        share = f"{100 * load / instance.capacity:.0f} %"
+        price = length_text(cost(city, Solution((route,))), unit)
+        lines.append(f"| {number} | {len(route):,} | {load:,} | {share} | {price} |")
+    return "\n".join(lines)
 
 
 def solve_figures(summary: SolveSummary) -> dict[str, str]:

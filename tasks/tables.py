@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from model.problem import COST_TOLERANCE
 from tasks.benchmark_spec import LABELS
 from tasks.fairness import conditions, run_on
+from tasks.lengths import unit_words
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
@@ -188,6 +189,7 @@ def make_table(
     baseline: str = "HGS",
     baseline_samples: int | None = 1,
     notes: Sequence[str] = (),
+    unit: str = "unit",
 ) -> Table:
     """Return the table of ``results`` against ``baseline``.
 
@@ -200,13 +202,15 @@ def make_table(
     notes
         What stands below the table, before what the data itself says (number of
         instances, configurations, failures).
+    unit
+        What a cost of 1 means, as `model.problem.City` has it.
     """
     blocks = blocks_of(results)
     lines = tuple(
         make_line(blocks, n, method, samples, (baseline, baseline_samples or samples))
         for n, method, samples in blocks
     )
-    return Table(caption, lines, (*data_notes(lines), *notes), tuple(conditions(results)))
+    return Table(caption, lines, (*data_notes(lines, unit), *notes), tuple(conditions(results)))
 
 
 def make_line(
@@ -265,8 +269,11 @@ def _diverged(rows: pd.DataFrame) -> bool:
     return len(failures) == len(rows) and any(DIVERGED in str(failure) for failure in failures)
 
 
-def data_notes(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield what the lines themselves have to say: instances, columns, and who has no answer to what."""
+def data_notes(lines: Sequence[Line], unit: str) -> Iterator[str]:
+    """Yield what the lines themselves have to say: instances, columns, and who has no answer to what.
+
+    ``unit`` is what a cost of 1 means, as `model.problem.City` has it.
+    """
     counts: dict[int, int] = {}
     for line in lines:
         counts[line.n] = max(counts.get(line.n, 0), line.instances)
@@ -276,7 +283,8 @@ def data_notes(lines: Sequence[Line]) -> Iterator[str]:
         sizes = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
         yield f"Means over held-out instances: {sizes}."
     yield (
-        "Obj.: travel cost; 80 %: 10th to 90th percentile; gap: mean of each instance's gap to the baseline; "
+        f"Obj.: travel cost in {unit_words(unit)}; 80 %: 10th to 90th percentile; "
+        "gap: mean of each instance's gap to the baseline; "
         "wins: instances strictly better than the baseline; s: number of samples or runs, the best counts."
     )
     yield (

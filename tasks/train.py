@@ -18,7 +18,7 @@ from storage.store import Store
 from tasks.hardware import local_cores
 from tasks.progress import Progress, listening
 from tasks.terminal import say
-from tasks.train_figures import write_loss_grid
+from tasks.train_card import write_run_card
 from tasks.train_held_out import require
 from tasks.train_job import RankJob, RanksDiedError
 from tasks.train_launch import require_cores, run_local
@@ -154,11 +154,12 @@ def train_phase(
             holding(store, trainer_lease(spec.run), what, say=say) as lease,
             listening(lambda _: lease.check()),
         ):
+            write_run_card(store, city, spec)
             _outlive(job, launch or _launcher(spec), curriculum.steps)
         standing = latest_checkpoint(store, spec.run, name)
         if standing is None or standing.step <= began_at:
             raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
-        write_loss_grid(store, spec.run, [phase.name for phase in spec.phases])
+        write_run_card(store, city, spec)
     return PhaseSummary(
         name,
         standing.step,

@@ -148,7 +148,7 @@ class _Training:
     """One size: the network, its baseline, and the counters."""
 
     def __init__(self, store: Store, city: City, spec: AmSpec, n: int) -> None:
-        self.store, self.spec, self.n = store, spec, n
+        self.store, self.spec, self.n, self.unit = store, spec, n, city.unit
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.device)
@@ -324,6 +324,9 @@ class _Training:
         return self.standing.seconds + time.monotonic() - self.began
 
     def _publish(self, trouble: str | None) -> AttentionCard:
+        from tasks.am_figures import cost_curves  # here: matplotlib takes its time to import
+        from tasks.figures import png
+
         now = self.standing
         card = AttentionCard(
             name=_name(self.spec),
@@ -340,7 +343,8 @@ class _Training:
         )
         if trouble:
             say(f"attention model, n={self.n}: diverged at {trouble}")
-        return publish_attention_model(self.store, card, _arrays(self.model))
+        costs = png(cost_curves(card, self.unit)) if card.epochs else None
+        return publish_attention_model(self.store, card, _arrays(self.model), costs)
 
 
 def _arrays(network: AttentionModel) -> Arrays:

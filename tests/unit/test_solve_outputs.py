@@ -23,7 +23,7 @@ from tasks.solve_outputs import SUMMARY, Place, day_name, require_free, write_da
 from tasks.solve_spec import Order, SolveSpec
 from tests.solving import CITY, put_day, put_model
 
-FILES = {"README.md", "map.png", "routes.csv", "routes.geojson", "summary.json"}
+FILES = {"README.md", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
 
 
 def solved(store: Store, city: str = "small", count: int = 15, **spec: Any) -> Solved:

@@ -92,7 +92,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     (card,) = train_am(store, CITY, TINY).cards
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
-    assert files == ["README.md", "model.json", "model.safetensors"]
+    assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
     assert attention_models(store, "tiny") == [card]
     assert attention_failure(card, 6) is None
     network, found = load_attention_model(store, "tiny", 6)
@@ -137,7 +137,8 @@ def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, l
     assert re.match(r"step [\d,]+ \(epoch \d+\)", card.diverged)
     assert card.steps < spec.steps(6)
     assert (attention_failure(card, 6) or "").startswith("diverged in training at step")
-    assert [path.rsplit("/", 1)[-1] for path in store.list(card.folder)] == ["README.md", "model.json"]
+    names = {path.rsplit("/", 1)[-1] for path in store.list(card.folder)}
+    assert names - {"costs.png"} == {"README.md", "model.json"}  # no picture before the first epoch
     assert "diverged" in store.get(f"{card.folder}/README.md").decode()
     with pytest.raises(McvrpError, match="n=6: diverged in training"):
         load_attention_model(store, "tiny", 6)
