@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.inspection import Found, model_versions
+from flows.inspected_files import Found
+from flows.inspected_things import model_versions
 from flows.summary import aligned_table, plain
 from model.errors import McvrpError
 from storage.models import versions

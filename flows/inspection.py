@@ -1,67 +1,135 @@
-"""What lies in the store: a listing, a file's content, a dataset's card and routes, a model's versions."""
+"""Whatever there is in the store, found by a name or a path of any kind, and described by who knows it."""
 
 from __future__ import annotations
 
-import json
+import difflib
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
-from flows.summary import aligned, aligned_table, plain
+from flows.inspected_files import Found, describe_file, describe_folder, is_file
+from flows.inspected_things import (
+    describe_attention,
+    describe_city,
+    describe_dataset,
+    describe_driven,
+    describe_model,
+    describe_nights,
+    describe_rounds,
+    describe_version,
+)
+from flows.summary import aligned_table, plain
 from model.errors import McvrpError
 from storage import layout
-from storage.cities import has_city
 from storage.store import Store
 
-if TYPE_CHECKING:
-    from storage.attention_models import AttentionCard
-
-_LISTED = 200  # files; more are counted
-_MOVES = 10  # of an alias that are shown
-_TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
+_NAMED = 8  # things of a kind that are named; more are counted
+_CLOSE = 3  # names that may have been meant
 
 
 @dataclass(frozen=True)
-class Found:
-    """What there is at a path: for a program, for a person."""
+class Kind:
+    """A kind of thing: its folders lie in ``folder``, ``describe`` says what there is to say about one."""
 
-    document: Any
-    text: str
+    title: str
+    folder: str
+    describe: Callable[[Store, str], Found] | None = None
+
+
+KINDS = (
+    Kind("city", "cities", describe_city),
+    Kind("dataset", "labels", describe_dataset),
+    Kind("training run", "training"),
+    Kind("model", "models", describe_model),
+    Kind("attention models", "attention", describe_attention),
+    Kind("benchmark", "benchmarks"),
+    Kind("driven days", "driven", describe_driven),
+    Kind("nights", "nights", describe_nights),
+    Kind("rounds", "rounds", describe_rounds),
+    Kind("routes", "solutions"),
+)
 
 
 def inspect(store: Store, path: str) -> Found:
-    """Describe the file, dataset (NAME or labels/NAME), models/, cities/, solutions/NAME or folder ``path``.
+    """Describe what ``path`` names.
 
-    Attention models are named as attention/NAME.
+    That is a file or folder of the store (or its whole address), the name of anything in it, or a
+    version of a model as NAME@3, NAME@champion or NAME@latest; "" is the whole store. A name of
+    several things lists them.
 
     Raises
     ------
     McvrpError
         If there is nothing.
     """
+    path = within(store, path)
+    if not path:
+        return _overview(store)
+    if is_file(store, path):
+        return describe_file(store, path)
+    name, at, version = path.removeprefix("models/").partition("@")
+    if at and "/" not in name:
+        return describe_version(store, layout.checked_name("model", name), version)
+    if store.exists(path):
+        return _folder(store, path)
+    places = places_of(store, path)
+    if not places:
+        raise McvrpError(f"there is nothing at {store.url(path)}{_hint(store, path)}")
+    if len(places) == 1:
+        return _folder(store, next(iter(places)))
+    lines = ["| what | mcvrp inspect |", "|---|---|"]
+    lines += [f"| {kind} | {place} |" for place, kind in places.items()]
+    text = f"{path!r} is the name of {len(places)} things:\n\n{aligned_table(chr(10).join(lines))}"
+    return Found({"name": path, "kinds": {kind: place for place, kind in places.items()}}, text)
+
+
+def within(store: Store, path: str) -> str:
+    """Return ``path`` as the store names it, where it may be a whole address, or a path from here.
+
+    Raises
+    ------
+    McvrpError
+        If it leads out of the store.
+    """
     path = path.rstrip("/")
-    if path and _is_file(store, path):
-        return _file(store, path)
-    if dataset := dataset_of(store, path):
-        return _dataset(store, dataset)
-    if model := _model_of(store, path):
-        return model_versions(store, model)
-    if cards := _attention_of(store, path):
-        return _attention(store, cards)
-    if city := _city_of(store, path):
-        return _city(store, city)
-    if path.startswith("solutions/") and _is_file(store, f"{path}/summary.json"):
-        return _solution(store, path)
-    files = store.list(path)
-    if not files:
-        raise McvrpError(f"there is nothing at {store.url(path)}")
-    sizes = {file: store.size(file) for file in files[:_LISTED]}
-    lines = [f"{size:>13,}  {file}" for file, size in sizes.items()]
-    if len(files) > _LISTED:
-        lines.append(f"... and {len(files) - _LISTED:,} more files")
-    return Found({"store": store.uri, "files": len(files), "bytes": sizes}, "\n".join(lines))
+    if path == store.uri or path.startswith(f"{store.uri}/"):
+        return path.removeprefix(store.uri).strip("/")
+    outside = McvrpError(f"{path} is not in the store {store.uri}: say which with --store")
+    if "://" in store.uri:
+        if "://" in path:
+            raise outside
+        return path
+    if "://" in path:
+        raise outside
+    try:
+        place = Path(os.path.abspath(Path(path).expanduser())).relative_to(store.uri).as_posix()
+    except ValueError:
+        if Path(path).is_absolute():
+            raise outside from None
+        return path
+    place = "" if place == "." else place
+    return place if path and is_there(store, place) and not is_there(store, path) else path
+
+
+def is_there(store: Store, path: str) -> bool:
+    """Return whether ``path`` is a file or folder of the store; what is no name in one is none."""
+    try:
+        return not path or store.exists(path)
+    except McvrpError:
+        return False
+
+
+def places_of(store: Store, name: str) -> dict[str, str]:
+    """Return the folders of all things named ``name`` with their kinds; {} where there is none."""
+    try:
+        layout.checked_name("thing", name)
+    except McvrpError:
+        return {}
+    found = {f"{kind.folder}/{name}": kind.title for kind in KINDS}
+    for folder in ("nights", "rounds"):
+        found |= {f"{folder}/{model}/{name}": folder.removesuffix("s") for model in store.folders(folder)}
+    return {place: kind for place, kind in found.items() if store.exists(place)}
 
 
 def dataset_of(store: Store, path: str) -> str | None:
@@ -94,7 +162,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
     from tasks.example_figures import Panel, solutions
     from tasks.figures import png
 
-    dataset = dataset_of(store, path)
+    dataset = dataset_of(store, within(store, path))
     if dataset is None:
         raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')} to draw from")
     label = load_label(store, dataset, n, i)
@@ -113,129 +181,68 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
     return Found({"file": str(target), **plain(label)}, text)
 
 
-def _dataset(store: Store, dataset: str) -> Found:
-    from storage.manifest import read_manifest
-    from storage.statistics import read_statistics
-    from storage.verdict import read_verdict
-
-    document = {
-        "manifest": read_manifest(store, dataset),
-        "sizes": plain(read_statistics(store, dataset)),
-        "verdict": plain(read_verdict(store, dataset)),
-    }
-    card = layout.card(dataset)
-    if not store.exists(card):
-        size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in _TOTALS}
-        text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
-        return Found(document, f"{text}\n{aligned(size)}".strip())
-    blocks = store.get(card).decode(errors="replace").strip().split("\n\n")
-    text = "\n\n".join(aligned_table(block) for block in blocks)
-    return Found(document, f"{text}\n\n{store.url(card)}, with its pictures beside it")
-
-
-def _model_of(store: Store, path: str) -> str | None:
-    """Return the model that ``path`` names as models/NAME, None when it names none."""
-    from storage.models import versions
-
+def _folder(store: Store, path: str) -> Found:
     folder, _, name = path.partition("/")
-    return name if folder == "models" and name and "/" not in name and versions(store, name) else None
+    kind = next((kind for kind in KINDS if kind.folder == folder), None)
+    if kind and not name:
+        return _things(store, kind)
+    if kind and kind.describe and "/" not in name and _is_whole(store, kind, name):
+        return kind.describe(store, name)
+    return describe_folder(store, path)
 
 
-def model_versions(store: Store, name: str) -> Found:
-    """Describe the versions of the model ``name``: aliases, figures, and how the champion came to be."""
-    from storage.models import model_card, versions
-    from storage.registry import ALIASES, pointer
-
-    cards = [model_card(store, name, version) for version in versions(store, name)]
-    pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
-    aliases = {alias: there.version for alias, there in pointers.items()}
-    titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
-    lines = [f"| {' | '.join(titles)} |", "|--:|---|---|---|---|--:|--:|---|"]
-    for card in cards:
-        cells = (
-            str(card.version),
-            ", ".join(alias for alias, version in aliases.items() if version == card.version),
-            card.run,
-            card.dataset,
-            "" if card.smallest is None else f"{card.smallest}–{card.largest}",
-            *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
-            card.city_id,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
-    moves = pointers["champion"].history
-    history = "\n".join(f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:])
-    text = "\n\n".join(part for part in (table, history, f"{latest}/README.md describes the latest") if part)
-    return Found({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
+def _is_whole(store: Store, kind: Kind, name: str) -> bool:
+    """Whether the folder ``name`` is what its kind says: one that is only begun is described by its files."""
+    if kind.folder == "cities":
+        return store.exists(layout.city_card(name))
+    return kind.folder != "labels" or dataset_of(store, name) is not None
 
 
-def _attention_of(store: Store, path: str) -> list[AttentionCard]:
-    """Return the attention models that ``path`` names as attention/NAME, none when it names none."""
-    from storage.attention_models import attention_models
-
-    folder, _, name = path.partition("/")
-    return attention_models(store, name) if folder == "attention" and name and "/" not in name else []
-
-
-def _attention(store: Store, cards: list[AttentionCard]) -> Found:
-    lines = ["| n | steps | epochs | greedy | took (s) | diverged | city |", "|--:|--:|--:|--:|--:|---|---|"]
-    for card in cards:
-        greedy = _rounded(card.epochs[-1].greedy if card.epochs and card.diverged is None else None)
-        cells = f"{card.n} | {card.steps:,} | {len(card.epochs)} | {greedy} | {card.seconds:,.0f}"
-        lines.append(f"| {cells} | {card.diverged or ''} | {card.city_id} |")
-    return Found({"models": plain(cards)}, aligned_table("\n".join(lines)))
+def _things(store: Store, kind: Kind) -> Found:
+    """Describe all things of a kind, a row each."""
+    files: dict[str, list[int]] = {}
+    for file in store.files(kind.folder):
+        files.setdefault(file.path.split("/")[1], []).append(file.size)
+    lines = [f"| {kind.title} | files | bytes |", "|---|--:|--:|"]
+    lines += [f"| {kind.folder}/{name} | {len(sizes):,} | {sum(sizes):,} |" for name, sizes in files.items()]
+    document = {name: {"files": len(sizes), "bytes": sum(sizes)} for name, sizes in files.items()}
+    return Found({kind.folder: document}, aligned_table("\n".join(lines)))
 
 
-def _city_of(store: Store, path: str) -> str | None:
-    """Return the city that ``path`` names as cities/NAME, None when it names none."""
-    folder, _, name = path.partition("/")
-    return name if folder == "cities" and name and "/" not in name and has_city(store, name) else None
+def _overview(store: Store) -> Found:
+    """Describe the whole store, a row a folder."""
+    folders: dict[str, dict[str, list[int]]] = {}
+    for file in store.files(""):
+        top, _, rest = file.path.partition("/")
+        folders.setdefault(top, {}).setdefault(rest.split("/")[0], []).append(file.size)
+    lines = ["| folder | files | bytes | holds |", "|---|--:|--:|---|"]
+    document = {}
+    for top, things in folders.items():
+        sizes = [size for each in things.values() for size in each]
+        document[top] = {"files": len(sizes), "bytes": sum(sizes), "names": [name for name in things if name]}
+        lines.append(f"| {top} | {len(sizes):,} | {sum(sizes):,} | {_some(things)} |")
+    if not folders:
+        return Found({"store": store.uri, "folders": {}}, f"there is nothing in {store.uri} yet")
+    text = f"{aligned_table(chr(10).join(lines))}\n\n{store.uri}"
+    return Found({"store": store.uri, "folders": document}, text)
 
 
-def _city(store: Store, name: str) -> Found:
-    document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
-    if not store.exists(readme):  # of an older version
-        return Found(document, aligned({key: str(value) for key, value in document.items()}))
-    return Found(document, f"{_aligned_file(store, readme)}\n\n{store.url(readme)}, with its map beside it")
+def _some(names: Mapping[str, object]) -> str:
+    shown = [name for name in names if name][:_NAMED]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if shown and more > 0 else "")
 
 
-def _solution(store: Store, path: str) -> Found:
-    text = _aligned_file(store, f"{path}/README.md")
-    return Found(store.get_json(f"{path}/summary.json"), f"{text}\n\n{store.url(path)}")
-
-
-def _aligned_file(store: Store, path: str) -> str:
-    """Return a Markdown file with its tables aligned."""
-    blocks = store.get(path).decode(errors="replace").strip().split("\n\n")
-    return "\n\n".join(aligned_table(block) for block in blocks)
-
-
-def _rounded(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _is_file(store: Store, path: str) -> bool:
-    try:
-        store.size(path)
-    except McvrpError:
-        return False
-    return True
-
-
-def _file(store: Store, path: str) -> Found:
-    if path.endswith(".json"):
-        document = store.get_json(path)
-        return Found(document, json.dumps(document, indent=2, ensure_ascii=False))
-    if path.endswith(".parquet"):
-        with store.open_input(path) as stream:
-            try:
-                parquet = pq.ParquetFile(stream)
-                rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-            except Exception as error:
-                raise McvrpError(f"{store.url(path)} is no Parquet file: {error}") from error
-        footer = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-        columns = {field.name: str(field.type) for field in schema}
-        text = [f"{rows:,} rows", *(f"  {name}: {kind}" for name, kind in columns.items())]
-        text += [f"{key} = {value}" for key, value in footer.items()]
-        return Found({"rows": rows, "columns": columns, "footer": footer}, "\n".join(text))
-    return Found({"bytes": store.size(path)}, f"{store.size(path):,} bytes")
+def _hint(store: Store, path: str) -> str:
+    """Return what may have been meant, else what there is."""
+    things = [f"{kind.folder}/{name}" for kind in KINDS for name in store.folders(kind.folder)]
+    close = difflib.get_close_matches(path, things, _CLOSE)
+    name = path.rsplit("/", 1)[-1]
+    near = difflib.get_close_matches(name, {thing.split("/")[1] for thing in things}, _CLOSE)
+    close += [thing for thing in things if thing.split("/")[1] in near and thing not in close]
+    if close:
+        return f"; did you mean {' or '.join(close[: 2 * _CLOSE])}?"
+    if things:
+        more = f" and {len(things) - _NAMED:,} more" if len(things) > _NAMED else ""
+        return f": there is {', '.join(things[:_NAMED])}{more}"
+    return ": the store is empty"

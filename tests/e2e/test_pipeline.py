@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.inspection import inspect
 from flows.preset import load_preset
 from model.problem import infeasibility
 from storage.checkpoints import latest_checkpoint, load_weights
@@ -27,6 +30,7 @@ from storage.schemas import table_labels
 from storage.store import Store
 from tasks.benchmark_spec import LABELS
 from tests.command import Workplace
+from tests.store_page import unknown
 
 SPEC = load_preset("smoke")
 STAGES = ("cities", "labels", "training", "models")
@@ -154,6 +158,48 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
     } <= tasks
     assert {"train I", "train II-A", "train II-B", "train II-C", "write report smoke"} <= tasks
     assert place.processes() == []
+
+
+def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None:
+    """README.md, settings, figures, a picture; and every file has a line in the tree of the README."""
+    assert unknown(store.list("")) == []
+    for folder, names in {
+        "cities/smoke": ("city.json", "map.png"),
+        "labels/smoke": ("spec.json", "manifest.json", "figures/cost.png"),
+        "labels/smoke-held-out": ("spec.json", "manifest.json", "figures/cost.png"),
+        "training/smoke": ("spec.json", "metrics.json", "losses.png"),
+        "models/smoke/0001": ("config.json", "model.json"),
+        "attention/smoke/n=020": ("model.json", "costs.png"),
+        "benchmarks/smoke": ("configuration.json", "summary.json", "figures/gaps.png"),
+    }.items():
+        there = store.list(folder)
+        assert {f"{folder}/{name}" for name in ("README.md", *names)} <= set(there)
+        readme = store.get(f"{folder}/README.md").decode()
+        pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", readme)
+        assert {f"{folder}/{picture}" for picture in pictures} <= set(there)
+        assert inspect(store, folder).text.strip()
+
+
+def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
+    """No two things of one run share a key; bars, figures, tables, pictures and links of every stage."""
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        found = database.execute("SELECT key, type, data FROM artifact").fetchall()
+    pages = {key: text for key, kind, text in found if kind == "markdown"}
+    keys = {
+        "city-smoke",
+        "label-smoke",
+        "label-smoke-held-out",
+        "train-smoke",
+        "am-smoke",
+        "benchmark-smoke",
+        "pipeline-smoke",
+    }
+    assert {*keys, "train-smoke-i", "train-smoke-ii-c"} <= set(pages)
+    bars = {key for key, kind, _ in found if kind == "progress"}
+    for key in keys:
+        assert any(bar.startswith(key) for bar in bars), key
+        for part in ("| | |", "data:image/png;base64,", "**In the store**", str(place.store)):
+            assert part in pages[key], f"{key} has no {part}"
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:

@@ -118,12 +118,14 @@ def test_the_plan_comes_as_text_or_as_json(capsys: pytest.CaptureFixture[str]) -
 def test_inspect_lists_the_store_and_describes_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder is listed, a JSON document shown."""
+    """All there is, by folder; a JSON document shown."""
     folder = tmp_path / "store" / "labels"
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text('{"seed": 7}')
     assert cli.run(["inspect", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["bytes"] == {"labels/spec.json": 11}
+    assert json.loads(capsys.readouterr().out)["folders"] == {
+        "labels": {"files": 1, "bytes": 11, "names": ["spec.json"]}
+    }
     assert cli.run(["inspect", "labels/spec.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"seed": 7}
 
