@@ -12,6 +12,7 @@ from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
 from flows.night_words import night_figures, night_tables
 from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
+from flows.trial_links import trial_body
 from storage.cities import load_addresses, load_city
 from storage.store import Store
 from tasks.nightly import NightSummary, check_night, run_night
@@ -54,5 +55,8 @@ def nightly(
     if deployed():
         check_night(there, load_city(there, city), nightly)
     done = retrain(there, city, nightly)
-    show_figures("nightly", f"Night of {nightly.model}", night_figures(done), night_tables(done))
+    body = night_tables(done)
+    if done.record and done.new:
+        body = trial_body(there, nightly.model, done.record, [body])
+    show_figures("nightly", f"Night of {nightly.model}", night_figures(done), body)
     return done

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from model.errors import McvrpError
 from model.problem import City, Instance, Solution, cost
 from storage import layout
-from storage.labels import label_file, parse_footer, parse_table, read_footer
+from storage.labels import label_file, parse_footer, parse_table, read_files, read_footer
 from storage.schemas import DRIVEN, Label, label_table, table_labels
 from storage.store import Store
 
@@ -48,6 +48,23 @@ class Receipt:
     def key(self) -> str:
         """What names its receipt and its quarantine."""
         return self.sha256[:_NAMES]
+
+
+@dataclass(frozen=True)
+class DrivenDay:
+    """A day that is in the store: ``source`` is the checksum of the file that it came from.
+
+    ``city_id`` is the city's of whose addresses its orders and routes are.
+    """
+
+    date: datetime.date
+    source: str
+    city_id: str
+
+    @property
+    def name(self) -> str:
+        """What tells it from any other: the day, and the file that it came from."""
+        return f"{self.date.isoformat()} {self.source}"
 
 
 def checksum(data: bytes) -> str:
@@ -101,15 +118,15 @@ def write_day(
     return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
 
 
-def driven_days(store: Store, name: str) -> Iterator[tuple[datetime.date, str]]:
-    """Yield the days of the city ``name`` with the checksum of the file that each came from, by date."""
-    for path in store.list(f"{layout.driven_dir(name)}/days"):
-        date = path.rsplit("/", 1)[-1].removesuffix(".parquet")
+def driven_days(store: Store, name: str) -> Iterator[DrivenDay]:
+    """Yield the days of the city ``name``, by date; of each file only the footer is read."""
+    for file in read_files(store, store.list(layout.driven_days_dir(name))):
+        date = file.path.rsplit("/", 1)[-1].removesuffix(".parquet")
         try:
             day = datetime.date.fromisoformat(date)
         except ValueError:
-            raise McvrpError(f"{store.url(path)} has no day for a name: move it away") from None
-        yield day, read_footer(store, path).spec_hash
+            raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
+        yield DrivenDay(day, file.footer.spec_hash, file.footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:

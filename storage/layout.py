@@ -320,9 +320,14 @@ def driven_card(city: str) -> str:
     return f"{driven_dir(city)}/README.md"
 
 
+def driven_days_dir(city: str) -> str:
+    """The days that were driven in the city ``city``, a file each."""
+    return f"{driven_dir(city)}/days"
+
+
 def driven_day(city: str, date: str) -> str:
     """The orders and routes of one day, written 2026-01-31: a file of one label."""
-    return f"{driven_dir(city)}/days/{date}.parquet"
+    return f"{driven_days_dir(city)}/{date}.parquet"
 
 
 def driven_receipt(city: str, file: str) -> str:
@@ -340,7 +345,9 @@ def driven_quarantine(city: str, file: str) -> str:
     return f"{quarantine_dir(city)}/{file}.csv"
 
 
-# Nights
+# Trials of a new champion: nights, and rounds of improving
+
+NIGHT, ROUND = "night-", "improve-"  # begin the names of trials, of their datasets and training runs
 
 
 def nights_dir(model: str) -> str:
@@ -348,11 +355,57 @@ def nights_dir(model: str) -> str:
     return f"nights/{checked_name('model', model)}"
 
 
-def night_dir(model: str, night: str) -> str:
-    """Comparison and decision of one night."""
-    return f"{nights_dir(model)}/{checked_name('night', night)}"
+def rounds_dir(model: str) -> str:
+    """What became of each round of improving ``model``."""
+    return f"rounds/{checked_name('model', model)}"
 
 
-def night_lease(model: str) -> str:
-    """Who retrains ``model`` just now."""
+def trial_dir(model: str, name: str) -> str:
+    """Everything of one night or round: what it decided, and what it measured."""
+    folder = rounds_dir(model) if name.startswith(ROUND) else nights_dir(model)
+    return f"{folder}/{checked_name('trial', name)}"
+
+
+def trial_record(model: str, name: str) -> str:
+    """What one night or round decided: written last, means done."""
+    return f"{trial_dir(model, name)}/{'round' if name.startswith(ROUND) else 'night'}.json"
+
+
+def trial_pairs(model: str, name: str) -> str:
+    """The costs that one night or round compared."""
+    return f"{trial_dir(model, name)}/comparison.parquet"
+
+
+def trial_spec(model: str, name: str) -> str:
+    """What one night or round was asked for."""
+    return f"{trial_dir(model, name)}/spec.json"
+
+
+def trial_metrics(model: str, name: str) -> str:
+    """What one night or round has measured."""
+    return f"{trial_dir(model, name)}/metrics.json"
+
+
+def trial_picture(model: str, name: str) -> str:
+    """How costs change from champion to challenger, as a picture."""
+    return f"{trial_dir(model, name)}/comparison.png"
+
+
+def trial_readme(model: str, name: str) -> str:
+    """The description of one night or round for people."""
+    return f"{trial_dir(model, name)}/README.md"
+
+
+def improved_dir(model: str, name: str) -> str:
+    """The labels that the model has beaten in one round."""
+    return f"{trial_dir(model, name)}/improved"
+
+
+def improved_chunk(model: str, name: str, n: int, start: int, stop: int) -> str:
+    """Those among rows ``start`` to ``stop`` (excluded) of size ``n`` that the round has looked at."""
+    return f"{improved_dir(model, name)}/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
+
+
+def retraining_lease(model: str) -> str:
+    """Who retrains ``model`` just now, by night or in rounds."""
     return f"{nights_dir(model)}/lease.json"

@@ -17,6 +17,7 @@ from storage.schema_versions import LABEL, refuse_newer
 
 DRIVEN = "driven"  # the source of routes that people drove
 SOLVED = "solver"  # the source of routes that a solver found
+MODEL = "model"  # the source of routes that a model of ours found, better than those before
 
 SCHEMA = pa.schema(
     [
@@ -50,7 +51,7 @@ class Label:
     cost
         Float64 cost in the city's unit, computed from the city.
     source
-        "solver" or "driven".
+        "solver", "driven" or "model".
     solver, version, seed, budget
         Who solved it, and how: enough to do it again.
     runtime

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -17,7 +17,16 @@ import pandas as pd
 from model.errors import McvrpError
 from model.problem import City
 from storage import layout
-from storage.driven import Receipt, checksum, driven_days, has_receipt, sources, write_day, write_receipt
+from storage.driven import (
+    DrivenDay,
+    Receipt,
+    checksum,
+    driven_days,
+    has_receipt,
+    sources,
+    write_day,
+    write_receipt,
+)
 from storage.store import Store
 from tasks.driven_rules import COLUMNS, check_routes
 from tasks.progress import Progress
@@ -30,10 +39,14 @@ _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 @dataclass(frozen=True)
 class Taken:
-    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before."""
+    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before.
+
+    ``stored`` are all days that there are now, by date.
+    """
 
     receipts: tuple[Receipt, ...]
     known: int
+    stored: tuple[DrivenDay, ...] = ()
 
     @property
     def days(self) -> list[str]:
@@ -58,10 +71,16 @@ def take_routes(
         The city's node of each customer's name.
     today
         Later dates are not believed.
+
+    Raises
+    ------
+    McvrpError
+        If days are there that were driven in another city.
     """
     files = [path for path in store.list(incoming) if path.lower().endswith(_ENDINGS)]
     names, made, known = dict(sources(store, name)), list[Receipt](), 0
-    days = dict(driven_days(store, name))
+    days = {day.date: day for day in driven_days(store, name)}
+    _require_city(store, name, city, days.values())
     with Progress("take routes", len(files), "files") as progress:
         for path in files:
             data = store.get(path)
@@ -70,15 +89,30 @@ def take_routes(
             else:
                 file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
                 taken = {
-                    day: names.get(source, "another file") for day, source in days.items() if source != sha256
+                    date: names.get(day.source, "another file")
+                    for date, day in days.items()
+                    if day.source != sha256
                 }
                 receipt = _take(store, name, city, nodes, Receipt(file, sha256), data, taken, today)
                 write_receipt(store, name, receipt)
                 made.append(receipt)
                 names[sha256] = file
-                days |= {datetime.date.fromisoformat(day): sha256 for day in receipt.days}
+                for text in receipt.days:
+                    date = datetime.date.fromisoformat(text)
+                    days.setdefault(date, DrivenDay(date, sha256, city.city_id))
             progress.advance()
-    return Taken(tuple(made), known)
+    return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)))
+
+
+def _require_city(store: Store, name: str, city: City, days: Iterable[DrivenDay]) -> None:
+    others = [day for day in days if not city.takes(day.city_id)]
+    if others:
+        first = layout.driven_day(name, others[0].date.isoformat())
+        raise McvrpError(
+            f"{store.url(first)} was driven in city {others[0].city_id} (and {len(others) - 1} days more in "
+            f"others than {name!r}, which is {city.city_id} now and does not extend them): move them away, "
+            "or give this city another name"
+        )
 
 
 def _take(

@@ -14,6 +14,7 @@ from storage.statistics import QUANTITIES, Maker, SizeStatistics, read_statistic
 from storage.store import Store
 from tasks.label_statistics import update_statistics
 from tasks.lengths import unit_words
+from tasks.markdown import table
 from tasks.progress import duration
 
 _ROWS = 40  # of the table by size; of more sizes a selection is shown
@@ -31,7 +32,7 @@ COLUMNS = {
     "capacity": "what a vehicle holds",
     "routes": "the solution: a list of node numbers a route, in canonical form, the depot left out",
     "cost": "its total travel cost in the city's unit, in float64 from the city",
-    "source": "`solver` or `driven`",
+    "source": "`solver`, `driven`, or `model` where a model of ours found better routes",
     "solver": "who found it",
     "version": "the program and its version",
     "seed": "the solver's seed",
@@ -152,12 +153,6 @@ def _makers(statistics: Sequence[SizeStatistics]) -> Iterator[str]:
     yield table(["Source", "Solver", "Version", "Budget", "Processor", "Labels"], cells)
     seconds = sum(size.rows * size.runtime.mean for size in statistics)
     yield f"\nIn all {seconds / 3600:,.2f} core-hours of the solver."
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Return a Markdown table, its columns but the first aligned to the right if asked."""
-    rule = ["---"] + ["--:" if right else "---"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
 
 _USE = """`mcvrp verify DATASET` proves every label from its bytes. Below the store:

@@ -113,3 +113,8 @@ def wrong_demand(label: Label) -> Label:
     demands[3] = demands[3] % 9 + 1
     instance = dataclasses.replace(label.instance, demands=demands)
     return dataclasses.replace(label, instance=instance)
+
+
+def everything(store: Store) -> dict[str, bytes]:
+    """Return all files of ``store`` by their paths."""
+    return {path: store.get(path) for path in store.list("")}

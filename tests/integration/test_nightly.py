@@ -56,8 +56,9 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     nodes = {str(node): node for node in range(1, 61)}
     summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
     assert not summary.taken.receipts[0].rejected
-    assert summary.decision
-    assert summary.decision.promote, summary.decision
-    assert all(bucket.change < 0 for bucket in summary.decision.buckets)
+    assert summary.measured
+    assert summary.record
+    assert summary.record.promote, summary.record
+    assert all(bucket.change < 0 for bucket in summary.measured.buckets)
     assert pointer(store, "small", "champion").version == 2
-    assert not any(moved.alarm for moved in summary.drift if moved.name != "customers a day")
+    assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers a day")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime
 import io
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from model.errors import McvrpError
 from model.problem import City, Solution, canonical, cost
-from storage import driven as kept
 from storage import layout
 from storage.driven import driven_days, read_day, receipts
 from storage.store import Store
 from tasks.driven import Taken, take_routes
+from tests.datasets import everything
 
 CITY = City.uniform(12, seed=1)
 NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
@@ -32,10 +35,6 @@ def store(tmp_path: Path) -> Store:
 
 def take(store: Store) -> Taken:
     return take_routes(store, "lyon", CITY, NODES, today=TODAY)
-
-
-def everything(store: Store) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list("")}
 
 
 def test_a_file_becomes_a_day(store: Store) -> None:
@@ -59,10 +58,10 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     before = everything(store)
-    assert take(store) == Taken((), 1)
+    assert (take(store).receipts, take(store).known) == ((), 1)
     assert everything(store) == before
     store.put("incoming/again.csv", GOOD.encode())
-    assert take(store) == Taken((), 2)
+    assert (take(store).receipts, take(store).known) == ((), 2)
 
 
 def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
@@ -126,13 +125,27 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
         with pytest.raises(KeyboardInterrupt):
             take(store)
     take(store)
-    assert [day for day, _ in driven_days(store, "lyon")] == [FRIDAY, SATURDAY]
+    assert [day.date for day in driven_days(store, "lyon")] == [FRIDAY, SATURDAY]
     ours = {path: data for path, data in everything(store).items() if not path.startswith("undisturbed/")}
     assert ours == everything(undisturbed)
+
+
+def test_days_of_another_city_are_refused(store: Store) -> None:
+    """Nothing is taken beside them, and the sentence names both; a city that extends theirs takes them."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    take(store)
+    store.put("incoming/saturday.csv", MIXED.encode())
+    before, other = everything(store), City.uniform(12, seed=2)
+    told = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
+    with pytest.raises(McvrpError, match=told):
+        take_routes(store, "lyon", other, NODES, today=TODAY)
+    assert everything(store) == before
+    extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
+    assert len(take_routes(store, "lyon", extended, NODES, today=TODAY).stored) == 2
 
 
 def test_receipts_that_are_none_are_named(store: Store) -> None:
     """A document of another kind among the receipts is an error with the mend."""
     store.put_json(layout.driven_receipt("lyon", "0123"), {"days": []})
-    with pytest.raises(kept.McvrpError, match=r"0123.json is no receipt of a file of routes"):
+    with pytest.raises(McvrpError, match=r"0123.json is no receipt of a file of routes"):
         receipts(store, "lyon")

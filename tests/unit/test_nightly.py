@@ -5,27 +5,26 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from model.errors import McvrpError
-from model.network import FmMcvrp, NetworkConfig
 from model.problem import City
-from storage.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
-from storage.labels import read_rows
+from storage import labels
+from storage.labels import read_footer, read_rows
+from storage.layout import NIGHT
 from storage.models import versions
-from storage.nights import last_night
 from storage.registry import enrol, point, pointer
-from storage.schemas import table_labels
+from storage.schemas import Footer, table_labels
 from storage.store import Store
-from tasks import nightly
-from tasks.night_compare import Decision
+from storage.trials import read_pairs, trial_records
+from tasks import trial
 from tasks.nightly import NightSummary, run_night
 from tasks.nightly_spec import NightlySpec
-from tasks.progress import Progress
 from tasks.train import train
-from tasks.train_job import RankJob
-from tests.training import small_spec, write_dataset
+from tasks.trial_decision import Decision
+from tasks.trial_measured import read_measured
+from tests.datasets import everything
+from tests.training import nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
 NODES = {f"C{node}": node for node in range(1, 61)}
@@ -33,25 +32,11 @@ TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3)
 
 
-def launch(job: RankJob, progress: Progress) -> None:
-    """Stand in for the ranks, whose work other tests look at: every weight moves a little."""
-    steps = job.spec.curriculum(job.phase, job.counts).steps
-    if job.start:
-        weights = {
-            name: array + np.float32(0.01) for name, array in load_weights(job.store, job.start).items()
-        }
-    else:
-        network = FmMcvrp(NetworkConfig(**job.origin.network))
-        weights = {name: p.detach().numpy() for name, p in network.named_parameters()}
-    state = CheckpointState(job.spec.run, job.phase, steps, steps, steps, job.origin, {})
-    save_checkpoint(job.store, state, weights, Moments({}, {}))
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store.open(tmp_path / "store")
     write_dataset(store, CITY, range(20, 23), 30)
-    train(store, CITY, small_spec(), tmp_path, launch)
+    train(store, CITY, small_spec(), tmp_path, nudge)
     return store
 
 
@@ -67,7 +52,7 @@ def drive(store: Store, first: int, last: int, name: str = "routes.csv") -> None
 
 
 def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
-    return run_night(store, "small-city", CITY, NODES, spec, Path("/nowhere"), today=TODAY, launch=launch)
+    return run_night(store, "small-city", CITY, NODES, spec, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
 @pytest.fixture
@@ -78,12 +63,8 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     def decide(pairs: object, **bounds: float) -> Decision:
         return Decision(coming.pop(0) if coming else True, ("so it was said",), (), {})
 
-    monkeypatch.setattr(nightly, "decide", decide)
+    monkeypatch.setattr(trial, "decide", decide)
     return coming
-
-
-def everything(store: Store) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list("")}
 
 
 def test_without_routes_there_is_no_night(store: Store) -> None:
@@ -98,20 +79,20 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     """The days kept for comparing are not among what is learned; the mix has the share that was asked."""
     drive(store, 1, 12)
     summary = night(store)
-    assert summary.mix
+    assert summary.measured
     assert summary.record
     learned = [
         label
-        for n in summary.mix.rows
-        for table in read_rows(store, summary.mix.dataset, n)
+        for n in summary.measured.mix.rows
+        for table in read_rows(store, summary.measured.mix.dataset, n)
         for label in table_labels(table, CITY.city_id)
     ]
     driven = [label for label in learned if label.source == "driven"]
-    assert len(driven) == summary.mix.fresh == len(summary.record.days) * summary.mix.times
+    assert len(driven) == summary.measured.mix.fresh == len(summary.record.days) * summary.measured.mix.times
     assert 0.2 < len(driven) / len(learned) < 0.4
     assert 0 < len(summary.record.days) < 12
     kept = {day.split()[0] for day in summary.record.days}
-    pairs = nightly.read_pairs(store, "small", summary.record.night)
+    pairs = read_pairs(store, "small", summary.record.name)
     assert pairs is not None
     compared = set(pairs.loc[pairs["part"] == "fresh", "name"])
     assert compared | kept == {f"2026-02-{day:02}" for day in range(1, 13)}
@@ -132,6 +113,38 @@ def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool
     point(store, "small", "champion", 1, pointer(store, "small", "champion"))
     night(store)
     assert pointer(store, "small", "champion").version == 1
+
+
+def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
+    """Its folder has what was asked, measured and decided, a picture, and a README with all of it."""
+    drive(store, 1, 8)
+    summary = night(store)
+    assert summary.record
+    folder = f"nights/small/{summary.record.name}"
+    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "night.json"}
+    assert {path.removeprefix(f"{folder}/") for path in store.list(folder)} == files
+    assert read_measured(store, "small", summary.record.name) == summary.measured
+    assert store.get_json(f"{folder}/spec.json") == SPEC.model_dump(mode="json")
+    readme = store.get(f"{folder}/README.md").decode()
+    for text in ("# Night 1 of `small`", "was promoted: so it was said", "](comparison.png)", "Fresh days"):
+        assert text in readme
+
+
+def test_footers_of_driven_days_are_read_once(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many days there are, a look at them costs one request each."""
+    drive(store, 1, 8)
+    night(store)
+    read: list[str] = []
+
+    def counted(store: Store, path: str) -> Footer:
+        read.append(path)
+        return read_footer(store, path)
+
+    monkeypatch.setattr(labels, "read_footer", counted)
+    night(store)
+    assert sorted(read) == store.list("driven/small-city/days")
 
 
 def test_not_promoted_says_why(store: Store, decided: list[bool]) -> None:
@@ -179,8 +192,7 @@ def test_a_night_that_is_stopped_goes_on(
         with pytest.raises(KeyboardInterrupt):
             night(store)
     night(store)
-    record = last_night(store, "small")
-    assert record
+    (record,) = trial_records(store, "small", NIGHT)
     assert (record.number, record.challenger, record.applied) == (1, 2, True)
     assert pointer(store, "small", "champion").version == 2
     assert versions(store, "small") == [1, 2]
@@ -192,10 +204,10 @@ def test_an_alias_that_somebody_moved_is_left_alone(
     """Cut off between decision and promotion, and overtaken by a person: the person wins."""
     drive(store, 1, 8)
     with monkeypatch.context() as patch:
-        patch.setattr(nightly, "promote", _cut_off)
+        patch.setattr(trial, "promote", _cut_off)
         with pytest.raises(KeyboardInterrupt):
             night(store)
-    train(store, CITY, small_spec(run="third", seed=3), Path("/nowhere"), launch)
+    train(store, CITY, small_spec(run="third", seed=3), Path("/nowhere"), nudge)
     enrol(store, "small", 3)
     point(store, "small", "champion", 3, pointer(store, "small", "champion"))
     record = night(store).record
@@ -214,4 +226,4 @@ def test_another_citys_model_is_refused(store: Store) -> None:
     other = City.uniform(60, seed=4)
     drive(store, 1, 8)
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
-        run_night(store, "other", other, NODES, SPEC, Path("/nowhere"), today=TODAY, launch=launch)
+        run_night(store, "other", other, NODES, SPEC, Path("/nowhere"), today=TODAY, launch=nudge)

@@ -52,9 +52,7 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     does the mean cost grow by more than ``worst`` percent.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
-    both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
-    both["change"] = 100 * (both["challenger"] / both["champion"] - 1)
-    both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
+    both = changes(pairs)
     buckets = tuple(
         Bucket(
             str(part),
@@ -83,6 +81,14 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
         for part in better
     )
     return Decision(True, gains, buckets, p_values)
+
+
+def changes(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs that both have answered, with ``change`` in percent and ``sizes`` in words."""
+    both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
+    both["change"] = 100 * (both["challenger"] / both["champion"] - 1)
+    both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
+    return both
 
 
 def size_range(n: int) -> str:

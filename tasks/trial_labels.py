@@ -1,32 +1,35 @@
-"""The labels of one night: fresh days, repeated, among old labels drawn at random.
+"""The labels that a challenger is tuned on: drawn from old ones, at their best known, and others among them.
 
 The dataset is a pure function of what goes in: written again, it is the same files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from model.problem import City, philox_key, philox_order
+from model.problem import City, Instance, philox_key, philox_order
 from storage import layout
-from storage.labels import read_table, shards, sizes, write_labels
+from storage.labels import read_footer, read_table, shards, sizes, write_labels
 from storage.schemas import Label, table_labels
 from storage.store import Store
+from storage.trials import TrialRecord
 
 _SPEC = "nightly"  # what stands in the footers where a dataset of solvers has the hash of its spec
+
+Key = tuple[bytes, bytes, int]  # of an instance: customers, demands, capacity
 
 
 @dataclass(frozen=True)
 class Mix:
-    """What a night's dataset has: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
+    """What a trial's dataset has: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
 
     dataset: str
     rows: dict[int, int]
-    fresh: int
-    times: int
+    fresh: int = 0
+    times: int = 0
 
 
 def repeats(days: int, replay: int, share: float, most: int) -> int:
@@ -36,9 +39,9 @@ def repeats(days: int, replay: int, share: float, most: int) -> int:
 
 
 def write_mix(
-    store: Store, city: City, dataset: str, days: Sequence[Label], old: Sequence[Label], times: int
+    store: Store, city: City, dataset: str, old: Sequence[Label], days: Sequence[Label] = (), times: int = 0
 ) -> Mix:
-    """Write the labels of a night as ``dataset``, one shard a size, and return what it is made of.
+    """Write the labels of a trial as ``dataset``, one shard a size, and return what it is made of.
 
     Parameters
     ----------
@@ -58,18 +61,27 @@ def write_mix(
     for n, labels in sorted(by_size.items()):
         path = layout.label_shard(dataset, n, 0)
         if not store.exists(path):
-            write_labels(store, path, city, _SPEC, [replace(each, index=i) for i, each in enumerate(labels)])
+            write_labels(store, path, city, _SPEC, numbered(labels))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
 
 
-def drawn(store: Store, dataset: str, count: int, stream: tuple[str, ...]) -> Iterator[Label]:
+def numbered(labels: Iterable[Label]) -> list[Label]:
+    """Return ``labels`` as rows 0, 1, 2, ..."""
+    return [replace(label, index=i) for i, label in enumerate(labels)]
+
+
+def drawn(
+    store: Store, dataset: str, count: int, stream: tuple[str, ...], known: Mapping[Key, Label]
+) -> Iterator[Label]:
     """Yield about ``count`` random labels of ``dataset``, equally many of each size that has enough.
 
     Parameters
     ----------
     stream
         Names the draw: the same labels for the same names.
+    known
+        Better labels of some of the instances, to be taken in place of the dataset's.
 
     Raises
     ------
@@ -89,4 +101,29 @@ def drawn(store: Store, dataset: str, count: int, stream: tuple[str, ...]) -> It
         if tables and wanted:
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]
-            yield from table_labels(table.take(rows), files[0].footer.city_id)
+            for label in table_labels(table.take(rows), files[0].footer.city_id):
+                yield known.get(key_of(label.instance), label)
+
+
+def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
+    """Return the labels that ``model`` has beaten in ``rounds``, by instance, at the best of them.
+
+    Raises
+    ------
+    McvrpError
+        If a file of them is damaged.
+    """
+    best: dict[Key, Label] = {}
+    for each in rounds:
+        for path in store.list(layout.improved_dir(model, each.name)):
+            city_id = read_footer(store, path).city_id
+            for label in table_labels(read_table(store, path), city_id):
+                key = key_of(label.instance)
+                if key not in best or label.cost < best[key].cost:
+                    best[key] = label
+    return best
+
+
+def key_of(instance: Instance) -> Key:
+    """Return what only equal orders share, be they of a city or of one that extends it."""
+    return instance.ids.tobytes(), instance.demands.tobytes(), instance.capacity

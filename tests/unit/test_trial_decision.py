@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.night_compare import COLUMNS, FRESH, FROZEN, decide, size_range
+from tasks.trial_decision import COLUMNS, FRESH, FROZEN, decide, size_range
 
 
 def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float = 0.2) -> pd.DataFrame:

@@ -1,0 +1,103 @@
+"""What became of each trial of a new champion, by night or round: pairs of costs, a record written last."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model.errors import McvrpError, reason
+from storage import layout
+from storage.store import Store
+from storage.store_errors import SPOILT
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """What one night, or one round of improving, decided.
+
+    Parameters
+    ----------
+    name
+        A hash of what went in, behind "night-" or "improve-".
+    number
+        Nights of a model are counted from 1, and so are the rounds of a loop.
+    champion, challenger
+        The versions that were compared.
+    old
+        The dataset that old labels were drawn from.
+    promote
+        Whether the challenger was to be promoted, ``reasons`` why or why not.
+    days
+        The days that a night learned from, each with the checksum of its file.
+    loop
+        Which loop a round belongs to.
+    applied
+        Whether the alias was moved, where it was to be.
+    """
+
+    name: str
+    number: int
+    champion: int
+    challenger: int
+    old: str
+    promote: bool
+    reasons: tuple[str, ...]
+    days: tuple[str, ...] = ()
+    loop: str = ""
+    applied: bool = False
+
+    @property
+    def now(self) -> int:
+        """The version that was champion afterwards."""
+        return self.challenger if self.applied else self.champion
+
+
+def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
+    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name."""
+    folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
+    names = [name for name in store.folders(folder) if name.startswith(kind)]
+    paths = [layout.trial_record(model, name) for name in names]
+    records = [_record(store, path) for path in paths if store.exists(path)]
+    return sorted(records, key=lambda record: (record.number, record.name))
+
+
+def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:
+    """Write what a trial decided, and return it."""
+    store.put_json(layout.trial_record(model, record.name), asdict(record))
+    return record
+
+
+def _record(store: Store, path: str) -> TrialRecord:
+    document = store.get_json(path)
+    try:
+        named = {"night": "name"}  # what a field was called before
+        fields = {named.get(key, key): value for key, value in document.items()}
+        lists = {name: tuple(fields[name]) for name in ("days", "reasons")}
+        return TrialRecord(**{**fields, **lists})
+    except (AttributeError, KeyError, TypeError) as error:
+        raise McvrpError(
+            f"{store.url(path)} is no record of a night or round ({error}): remove it"
+        ) from error
+
+
+def write_pairs(store: Store, model: str, name: str, pairs: pd.DataFrame) -> None:
+    """Write the costs of champion and challenger, a row an instance."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(pairs, preserve_index=False), buffer, compression="zstd")
+    store.put(layout.trial_pairs(model, name), buffer.getvalue())
+
+
+def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
+    """Return the costs that were compared, None where they were not yet; McvrpError if they are spoilt."""
+    path = layout.trial_pairs(model, name)
+    if not store.exists(path):
+        return None
+    try:
+        frame: pd.DataFrame = pq.read_table(io.BytesIO(store.get(path))).to_pandas()
+    except SPOILT as error:
+        raise McvrpError(f"{store.url(path)} cannot be read ({reason(error)}): remove it") from error
+    return frame
