@@ -32,6 +32,7 @@ _STAGES = {
     "am": "train the attention models of the benchmark",
     "benchmark": "fill in the tables",
     "nightly": "take fresh routes, tune the champion on them, compare, promote or say why not",
+    "improve": "let the champion beat its labels, tune it on them, compare, promote or say why not",
 }
 
 

@@ -200,6 +200,23 @@ def _nightly(options: argparse.Namespace) -> Outcome:
     return Outcome(plain(done), f"{tables}\n\n{aligned(night_figures(done))}".strip())
 
 
+def _improve(options: argparse.Namespace) -> Outcome:
+    from flows.improve_words import improve_figures, loop_table
+    from flows.summary import aligned_table
+    from tasks.improve import check_improve
+
+    spec, store = _checked(options)
+    check_improve(store, load_city(store, spec.city.name), spec.improvement)
+
+    def work() -> Any:
+        from flows.improve import improve
+
+        return improve(spec.city.name, spec.improvement, store.uri)
+
+    done = _on_record(work)
+    return Outcome(plain(done), f"{aligned_table(loop_table(done))}\n\n{aligned(improve_figures(done))}")
+
+
 def _inspect(options: argparse.Namespace) -> Outcome:
     from flows.inspection import draw, inspect
 
@@ -294,6 +311,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {
     "am": _am,
     "benchmark": _benchmark,
     "nightly": _nightly,
+    "improve": _improve,
     "solve": _solve,
     "inspect": _inspect,
     "verify": _verify,

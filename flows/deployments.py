@@ -94,6 +94,7 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
         preset.benchmark,
         preset.attention,
         preset.night,
+        preset.improvement,
     )
     specs = {type(part): part for part in parts}
     names = {"city": preset.city.name, "model": preset.train.model}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,9 +15,13 @@ from tasks.am_spec import AmSpec
 from tasks.benchmark_spec import BenchmarkSpec
 from tasks.city import CitySpec
 from tasks.gc_spec import RetentionSpec
+from tasks.improve_spec import ImproveSpec
 from tasks.label_spec import LabelSpec
 from tasks.nightly_spec import NightlySpec
 from tasks.train_spec import TrainSpec
+from tasks.trial_spec import TrialSpec
+
+_Trial = TypeVar("_Trial", bound=TrialSpec)
 
 
 class PipelineSpec(BaseModel):
@@ -38,6 +43,9 @@ class PipelineSpec(BaseModel):
     nightly: NightlySpec = Field(
         NightlySpec(), title="Night", description="What happens with fresh routes every night"
     )
+    improve: ImproveSpec = Field(
+        ImproveSpec(), title="Improvement", description="Rounds in which the model beats its own labels"
+    )
     gc: RetentionSpec = Field(
         RetentionSpec(), title="Retention", description="How long what nobody needs is kept"
     )
@@ -53,13 +61,21 @@ class PipelineSpec(BaseModel):
     @property
     def night(self) -> NightlySpec:
         """What happens every night, to the trained model where no other is named."""
-        named = "model" in self.nightly.model_fields_set
-        return self.nightly if named else self.nightly.model_copy(update={"model": self.train.model})
+        return self._of_trained(self.nightly)
+
+    @property
+    def improvement(self) -> ImproveSpec:
+        """The rounds of improving, of the trained model where no other is named."""
+        return self._of_trained(self.improve)
 
     @property
     def compares_am(self) -> bool:
         """Whether the benchmark has a row for them."""
         return "am" in self.benchmark.methods
+
+    def _of_trained(self, spec: _Trial) -> _Trial:
+        named = "model" in spec.model_fields_set
+        return spec if named else spec.model_copy(update={"model": self.train.model})
 
     def curriculum(self, phase: str) -> Curriculum:
         """Return what the phase would train on with all labels there; its order is not the real one.

@@ -80,6 +80,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --vehicles 3", ["--vehicles", "limit of the fleet", "leave it out"]),
         ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "leave it out"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
+        ("improve", ["no city 'laptop'", "mcvrp city create"]),
         ("ui --port 0", ["--port", "1 to 65535"]),
         ("ui --port x", ["--port", "'x'"]),
         ("ui --notify hooks.example.org", ["--notify", "https://"]),

@@ -1,0 +1,58 @@
+"""Flow `improve`: the champion beats its labels, is tuned on them, and replaced or not, round after round."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from prefect import task
+
+from flows import settings
+from flows.arguments import CityName, StoreUri, shown
+from flows.artifacts import show_figures, showing_progress
+from flows.improve_words import improve_figures, loop_table
+from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
+from flows.trial_links import trial_body
+from storage.cities import load_city
+from storage.store import Store
+from tasks.improve import Round, check_improve, run_round
+from tasks.improve_spec import ImproveSpec
+from tasks.trial_words import comparison, gained
+
+
+@task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())
+def improve_round(store: Store, city: str, spec: ImproveSpec, number: int) -> Round:
+    """Do one round, or what is left of it."""
+    with showing_progress("improve"):
+        done = run_round(store, load_city(store, city), spec, number, settings.cache_dir())
+    tables = [gained(done.measured), comparison(done.measured)]
+    title, body = f"Round {number} of {spec.model}", trial_body(store, spec.model, done.record, tables)
+    show_figures(f"improve-round-{number}", title, improve_figures([done]), body)
+    return done
+
+
+@stage("improve", "improve {improve.model}, {improve.rounds} rounds", timeout=7 * DAY)
+def improve(
+    city: CityName,
+    improve: Annotated[ImproveSpec, shown("Improvement", "Rounds, labels, tuning, comparison, promotion")],
+    store: StoreUri = None,
+) -> tuple[Round, ...]:
+    """Let the champion beat its labels, tune it on what it has found, compare, and promote or say why not.
+
+    Parameters
+    ----------
+    city
+        Name of the city in the store.
+    improve
+        How many rounds, with how many labels and samples, and when a challenger is promoted.
+    store
+        Address of the store, by default $MCVRP_STORE, else ./store.
+    """
+    there = open_store(store)
+    if deployed():
+        check_improve(there, load_city(there, city), improve)
+    rounds: tuple[Round, ...] = ()
+    for number in range(1, improve.rounds + 1):
+        rounds = (*rounds, improve_round(there, city, improve, number))
+    body = trial_body(there, improve.model, rounds[-1].record, [loop_table(rounds)])
+    show_figures("improve", f"Improvement of {improve.model}", improve_figures(rounds), body)
+    return rounds
