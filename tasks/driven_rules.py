@@ -72,7 +72,7 @@ def check_routes(
     good = rows.values[rows.reasons.isna()]
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
     bad = rows.reasons.notna()
-    rejected = table[bad].copy()
+    rejected = table[bad].drop(columns=["row", "reason"], errors="ignore")  # of a quarantine sent again
     rejected.insert(0, "row", rejected.index)
     rejected["reason"] = rows.reasons[bad]
     return CheckedRoutes(days, rejected.reset_index(drop=True))

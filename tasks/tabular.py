@@ -30,6 +30,7 @@ _SEPARATORS = ";\t,"
 _PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 _LONGEST = 40  # characters of a value that is quoted
 
 
@@ -106,13 +107,9 @@ class Tabular:
         if pd.api.types.is_float_dtype(values):
             whole = values.notna() & (values == values.round()) & (values.abs() < 2**53)
             return np.array(
-                [
-                    str(int(v)) if w else "" if pd.isna(v) else str(v)
-                    for v, w in zip(values, whole, strict=True)
-                ],
-                dtype=object,
+                [str(int(v)) if w else _cell(v) for v, w in zip(values, whole, strict=True)], dtype=object
             )
-        return np.array(["" if pd.isna(v) else str(v).strip() for v in values], dtype=object)
+        return np.array([_cell(value) for value in values], dtype=object)
 
     def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
         """Return a column as float64 ``(N,)``, with commas or points; NaN where ``faults`` are told why."""
@@ -142,6 +139,13 @@ class Tabular:
             what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
             faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
         return np.where(np.isfinite(found), found, np.nan)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bytes):  # text to whoever wrote it, though the file does not say so
+        return value.decode(errors="replace").strip()
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # a list is none, whatever is in it
+    return "" if missing else str(value).strip()
 
 
 def shown(value: object) -> str:
@@ -190,8 +194,6 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     McvrpError
         If it is no table, empty, or has rows longer than its header, all of which are named.
     """
-    if not data.strip():
-        raise McvrpError(f"{name} is empty")
     if data.startswith(_PARQUET):
         return _parquet(name, data)
     if data.startswith(_ZIP):
@@ -203,11 +205,16 @@ def read_tabular(name: str, data: bytes) -> Tabular:
 def _parquet(name: str, data: bytes) -> Tabular:
     try:
         table = pq.read_table(pa.BufferReader(data))
-        frame = table.to_pandas()
+        frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be damaged, and hides an index
     except SPOILT as error:
         raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
-    frame.columns = pd.Index([str(column).strip().lower() for column in frame.columns])
-    return _table(name, frame.reset_index(drop=True), np.arange(1, len(frame) + 1), ())
+    frame.columns = pd.Index([_title(column) for column in frame.columns])
+    frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
+    return _table(name, frame, np.arange(1, len(frame) + 1), ())
+
+
+def _title(column: object) -> str:
+    return " ".join(str(column).lower().split())
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -228,10 +235,13 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
+    if not text.strip():
+        raise McvrpError(f"{name} is empty")
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
-    widest = max(line.count(separator) for line in text.splitlines()) + 1
     try:
+        # pandas drops what is beyond the names that it is given
+        widest = max(map(len, csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
         raw = pd.read_csv(
             io.StringIO(text),
             sep=separator,
@@ -247,8 +257,10 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         raise McvrpError(f"{name} is no CSV ({reason(error)}): save it as CSV in UTF-8") from error
     cells = raw.fillna("").apply(lambda column: column.str.strip())
     filled = (cells != "").to_numpy()
+    if not filled.any():
+        raise McvrpError(f"{name} is empty but for separators")
     first = int(np.flatnonzero(filled.any(axis=1))[0])
-    header = [str(title).lower() for title in cells.iloc[first]]
+    header = [_title(title) for title in cells.iloc[first]]
     titled = np.array([bool(title) for title in header])
     rows = np.flatnonzero(filled.any(axis=1))
     rows = rows[rows > first]

@@ -23,22 +23,9 @@ from tasks.city_import import Imported, import_city
 from tasks.projection import centred, to_degrees, to_metres
 from tasks.tabular import read_tabular
 from tests.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
 
-HEAD = "id,lat,lon,depot"
-GOLDEN = "a0a6e917928e355f"  # the id of the next
-SOUND = (
-    HEAD,
-    "d,45.76,4.84,1",
-    "a,45.77,4.85,0",
-    "b,45.75,4.86,",
-    "c,45.74,4.83,no",
-)
-
-
-def sound(*changes: tuple[int, str]) -> str:
-    """Return the sound file with some rows, counted as in the file, replaced or added."""
-    rows = dict(enumerate(SOUND, start=1)) | dict(changes)
-    return "\n".join(rows[row] for row in sorted(rows)) + "\n"
+GOLDEN = "a0a6e917928e355f"  # the id of the sound file
 
 
 def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> Imported:
@@ -46,21 +33,6 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
     file = tmp_path / name
     file.write_bytes(data.encode() if isinstance(data, str) else data)
     return import_city(Store.open(tmp_path / "store"), AddressFile(file=str(file), **options))
-
-
-def parquet(frame: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer)
-    return buffer.getvalue()
-
-
-def npy(array: Any) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=True)
-    return buffer.getvalue()
-
-
-PLANE = pd.DataFrame({"id": ["d", "a", "b"], "x": [0.0, 3.0, 0.0], "y": [0.0, 4.0, 1.0], "depot": [1, 0, 0]})
 
 
 @pytest.mark.parametrize(
@@ -98,81 +70,6 @@ def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
     made = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
     assert made.addresses.ids[1] == "Café"
     assert "not UTF-8" in made.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("data", "options", "said"),
-    [
-        ("", {}, ["own.csv is empty"]),
-        ("\n \n", {}, ["own.csv is empty"]),
-        (HEAD + "\n", {}, ["no rows", "id"]),
-        (sound((1, "name,lat,lon,depot")), {}, ["no column id", "name, lat, lon"]),
-        (sound((1, "id,lat,north,depot")), {}, ["no columns lat and lon, or x and y"]),
-        (sound((1, "id,lat,lat,depot")), {}, ["two columns named lat"]),
-        ("id,lat,latitude,lon,depot\na,1,1,1,1\n", {}, ["columns lat and latitude mean the same"]),
-        ("id,lat,lon,x,y,depot\na,1,1,1,1,1\n", {}, ["lat, lon and x, y"]),
-        (sound((3, ",45.77,4.85,0")), {}, ["row 3: id is missing"]),
-        (sound((5, "a,45.74,4.83,0")), {}, ["row 5: id 'a' is that of row 3 already"]),
-        (sound((3, "a,,4.85,0")), {}, ["row 3: lat is missing"]),
-        (sound((3, "a,45.77,nan,0")), {}, ["row 3: lon is 'nan', no number"]),
-        (sound((3, "a,45.77,east,0")), {}, ["row 3: lon is 'east', no number"]),
-        (sound((3, "a,inf,4.85,0")), {}, ["row 3: lat is 'inf'"]),
-        (sound((3, "a,95.0,4.85,0")), {}, ["row 3: lat 95 is not within -90 to 90"]),
-        (sound((3, "a,45.77,190,0")), {}, ["row 3: lon 190 is not within -180 to 180"]),
-        (sound((3, "a,4.85,45.77,0")), {}, ["row 3: (4.85, 45.77)", "lat and lon look swapped"]),
-        (sound((3, "a,0,0,0")), {}, ["row 3: (0, 0)", "geocoders"]),
-        (sound((3, "a,52.5,13.4,0")), {}, ["row 3: (52.5, 13.4)", "km from the middle"]),
-        ("id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n", {}, ["lat and lon look swapped"]),
-        (sound((2, "d,45.76,4.84,0")), {}, ["no row is the depot", "column depot"]),
-        ("id,x,y\na,1,1\n", {}, ["no row is the depot", "--depot ID"]),
-        (sound((3, "a,45.77,4.85,1")), {}, ["rows 2 and 3 are depots"]),
-        (sound((3, "a,45.77,4.85,maybe")), {}, ["row 3: depot is 'maybe'"]),
-        (sound(), {"depot": "z"}, ["the depot 'z' is no id"]),
-        ("id,x,y,depot\nd,1,1,1\n", {}, ["a depot and no customers"]),
-        ("id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", {}, ["row 3", "beyond 1e+09"]),
-        ("id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", {}, ["decimal commas", "row 2", "row 3"]),
-        (sound((3, "a,45,77,4,85,0")), {}, ["row 3", "column without a name"]),
-        (sound().replace("a", "a\0"), {}, ["binary"]),
-        (b"PK\x03\x04rest", {}, ["spreadsheet", "CSV"]),
-        (parquet(PLANE)[:-20], {}, ["no whole Parquet file"]),
-        (parquet(PLANE.assign(x=[True, False, True])), {}, ["column x holds true and false"]),
-        (parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), {}, ["row 2: x is missing", "row 3: x is inf"]),
-        (sound(), {"unit": "furlong"}, ["unit 'furlong'", "m, km or mi"]),
-        (
-            "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n",
-            {},
-            ["stretch over", "300 km wide"],
-        ),
-        (
-            sound((3, ",x,4.85,0"), (4, "d,45.7,500,2")),
-            {},
-            ["row 3: id is missing; row 3: lat is 'x'", "row 4: id 'd'", "row 4: lon 500", "row 4: depot"],
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_told_by_row(
-    tmp_path: Path, data: str | bytes, options: dict[str, Any], said: list[str]
-) -> None:
-    """One sentence names every row, what was found and what was expected; nothing is written."""
-    store = Store.open(tmp_path / "store")
-    file = tmp_path / "own.csv"
-    file.write_bytes(data.encode() if isinstance(data, str) else data)
-    spec = CitySpec(name="own", source="imported", addresses=AddressFile(file=str(file), **options))
-    with pytest.raises(McvrpError) as caught:
-        make_city(store, spec)
-    sentence = str(caught.value)
-    assert "\n" not in sentence
-    assert all(part in sentence for part in said), sentence
-    assert store.list("") == []
-
-
-def test_of_many_faults_twenty_are_told_and_the_others_counted(tmp_path: Path) -> None:
-    """A file that is wrong throughout gets a sentence that can be read."""
-    rows = [f"a{k},x,4.8,0" for k in range(100)]
-    with pytest.raises(McvrpError) as caught:
-        imported(tmp_path, "\n".join([HEAD, "d,45.76,4.84,1", *rows]))
-    assert str(caught.value).count("no number") == 20
-    assert str(caught.value).endswith("and 80 more")
 
 
 @pytest.mark.parametrize(
@@ -293,43 +190,20 @@ def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> No
     assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("customer,stop\na,1\n", ["no column demand and none capacity"]),
-        ("demand\n0\n2.5\nmany\n70000\n", ["row 2: demand is 0", "row 3", "row 4", "row 5: demand is 70000"]),
-        ("demand,capacity\n50,40\n", ["a vehicle may hold 40, an order may be 50"]),
-    ],
-)
-def test_past_orders_that_are_none_are_told_by_row(tmp_path: Path, text: str, said: list[str]) -> None:
-    """A demand is a whole number from 1 up, and no vehicle may be smaller than an order."""
-    (tmp_path / "past.csv").write_text(text)
-    with pytest.raises(McvrpError) as caught:
-        imported(tmp_path, sound(), history=str(tmp_path / "past.csv"))
-    assert all(part in str(caught.value) for part in said), caught.value
-
-
 # Costs ---------------------------------------------------------------------------------------
-
-COSTS = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])  # in the file's order: a, d, b
-FILE = "id,x,y,depot\na,3,4,0\nd,0,0,1\nb,0,1,0\n"
-PAIRS = pd.DataFrame(
-    [(f, t, COSTS[i, j]) for i, f in enumerate("adb") for j, t in enumerate("adb") if i != j],
-    columns=["from", "to", "cost"],
-)
 
 
 def with_costs(tmp_path: Path, data: bytes, **options: Any) -> Imported:
     """Return the city of three addresses whose matrix is in a file with ``data``."""
     (tmp_path / "costs").write_bytes(data)
-    return imported(tmp_path, FILE, matrix=str(tmp_path / "costs"), **options)
+    return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)
 
 
 def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
     """The depot's row moves with it; a square and pairs in any order are the same city."""
     square = with_costs(tmp_path, npy(COSTS)).city
     pairs = with_costs(tmp_path, parquet(PAIRS.sample(frac=1, random_state=1))).city
-    assert square.city_id == pairs.city_id != imported(tmp_path, FILE).city.city_id
+    assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
     assert square.matrix is not None
     assert square.matrix.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]  # d, a, b
     assert square.symmetric
@@ -344,29 +218,6 @@ def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> Non
     assert city.unit == "min"
     for route in ((1, 2), (2, 1)):
         assert canonical(city, Solution((route,))).routes == (route,)
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (npy(COSTS[:2]), ["2 x 3", "3 x 3"]),
-        (npy(COSTS - 2), ["the cost from 'a' to 'a' is -2: it has to be 0", "'a' to 'd' is -1", "from 0 up"]),
-        (npy(np.where(COSTS == 3, np.nan, COSTS)), ["'d' to 'b' is nan", "'b' to 'd' is nan"]),
-        (npy(COSTS.astype(object)), ["no array of numbers"]),
-        (npy(COSTS.astype(str)), ["not numbers"]),
-        (npy(COSTS)[:40], ["no array of numbers"]),
-        (parquet(PAIRS[1:]), ["the cost from 'a' to 'd' is missing"]),
-        (parquet(pd.concat([PAIRS, PAIRS[:1]])), ["row 7: 'a' to 'd' is there already"]),
-        (parquet(PAIRS.replace("b", "z")), ["to 'z' is no address", "from 'z' is no address"]),
-        (parquet(PAIRS.drop(columns="cost")), ["no column cost"]),
-        (b"from,to,cost\na,d,\n", ["row 2: cost is missing"]),
-    ],
-)
-def test_what_is_wrong_with_costs_is_told_by_pair(tmp_path: Path, data: bytes, said: list[str]) -> None:
-    """Every missing, doubled or impossible cost is named; no pickle is read."""
-    with pytest.raises(McvrpError) as caught:
-        with_costs(tmp_path, data)
-    assert all(part in str(caught.value) for part in said), caught.value
 
 
 # The stage -----------------------------------------------------------------------------------
@@ -429,38 +280,10 @@ def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) 
     np.testing.assert_array_equal(grandchild.costs(nodes), parent.costs(nodes))
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "said"),
-    [
-        ("id,lat,lon\n", {}, ["no rows"]),
-        ("id,lat,lon\na,45.77,4.85\n", {}, ["no address that city 'own' has not already"]),
-        ("id,lat,lon\na,45.78,4.85\n", {}, ["row 2: 'a' was", "keeps its place"]),
-        ("id,lat,lon\ne,45.9,4.85\n", {}, ["row 2: 'e' lies", "21 % is the most"]),
-        ("id,lat,lon,depot\ne,45.76,4.85,1\n", {}, ["row 2: the depot of city 'own' is 'd'"]),
-        ("id,x,y\ne,45.76,4.85\n", {}, ["has x and y", "lat and lon"]),
-        ("id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n", {}, ["adds 2 addresses", "has 1 spare classes"]),
-        ("id,lat,lon\ne,45.76,4.85\n", {"matrix": "m.npy"}, ["straight lines"]),
-    ],
-)
-def test_what_cannot_be_added_is_told_by_row(
-    tmp_path: Path, rows: str, options: dict[str, Any], said: list[str]
-) -> None:
-    """A new address needs a class and a place within reach; an old one keeps its own."""
-    store = Store.open(tmp_path / "store")
-    (tmp_path / "own.csv").write_text(sound())
-    (tmp_path / "more.csv").write_text(rows)
-    make_city(store, spec_of(tmp_path / "own.csv", spare=1))
-    before = store.list("")
-    with pytest.raises(McvrpError) as caught:
-        make_city(store, spec_of(tmp_path / "more.csv", "child", extends="own", **options))
-    assert all(part in str(caught.value) for part in said), caught.value
-    assert store.list("") == before
-
-
 def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> None:
     """In the parent's order of nodes, the new ones behind; a cost that changed is refused by name."""
     store = Store.open(tmp_path / "store")
-    (tmp_path / "own.csv").write_text(FILE)
+    (tmp_path / "own.csv").write_text(TRIANGLE)
     (tmp_path / "costs").write_bytes(npy(COSTS))
     parent = make_city(store, spec_of(tmp_path / "own.csv", matrix=str(tmp_path / "costs"))).city
     (tmp_path / "more.csv").write_text("id,x,y\ne,1,1\n")

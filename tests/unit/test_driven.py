@@ -14,7 +14,7 @@ import pytest
 from model.errors import McvrpError
 from model.problem import City, Solution, canonical, cost
 from storage import layout
-from storage.driven import driven_days, read_day, receipts
+from storage.driven import driven_days, read_day
 from storage.store import Store
 from tasks.driven import Taken, take_routes
 from tests.datasets import everything
@@ -142,10 +142,3 @@ def test_days_of_another_city_are_refused(store: Store) -> None:
     assert everything(store) == before
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
     assert len(take_routes(store, "lyon", extended, NODES, today=TODAY).stored) == 2
-
-
-def test_receipts_that_are_none_are_named(store: Store) -> None:
-    """A document of another kind among the receipts is an error with the mend."""
-    store.put_json(layout.driven_receipt("lyon", "0123"), {"days": []})
-    with pytest.raises(McvrpError, match=r"0123.json is no receipt of a file of routes"):
-        receipts(store, "lyon")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,69 +47,6 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
     assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
     assert day.rows.tolist() == [2, 3, 4, 5]
     assert check(GOOD).rejected.empty
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ((None, "east", 1, "C5", 1, 10), "no date"),
-        ((DAY, " ", 1, "C5", 1, 10), "no route"),
-        ((DAY, "east", 1, "", 1, 10), "no customer"),
-        (("27.02.2026", "east", 1, "C5", 1, 10), "date '27.02.2026' is no day written as 2026-01-31"),
-        (("2026-02-30", "east", 1, "C5", 1, 10), "date '2026-02-30' is no day written as 2026-01-31"),
-        (("2026-03-02", "east", 1, "C5", 1, 10), "date '2026-03-02' lies in the future"),
-        (("1926-02-27", "east", 1, "C5", 1, 10), "date '1926-02-27' is before the year 2000"),
-        ((DAY, "east", 0, "C5", 1, 10), "stop '0' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", 1.5, 10), "demand '1.5' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", -1, 10), "demand '-1' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", "inf", 10), "demand 'inf' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", "nan", 10), "demand 'nan' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", 10**12, 10), "demand '1000000000000' is no whole number from 1 to 65,535"),
-        ((DAY, "east", 1, "C5", 1, "ten"), "capacity 'ten' is no whole number from 1 to 4,294,967,295"),
-        ((DAY, "east", 1, "C13", 1, 10), "customer 'C13' is not in the city"),
-        ((DAY, "east", 1, "depot", 1, 10), "customer 'depot' is the depot: list customers only"),
-        ((DAY, "east", 2, "C5", 1, 10), "its route has 1 stops, the last is number 2"),
-        ((DAY, "east", 1, "C5", 11, 10), "its route delivers 11, the vehicle holds 10"),
-        ((DAY, "east", 1, "C5", 1, 20), "its vehicle holds 20, most of that day hold 10"),
-    ],
-)
-def test_a_row_that_breaks_a_rule_is_named(row: Row, reason: str) -> None:
-    """One faulty row is rejected with its reason, and the routes beside it stay."""
-    checked = check([*GOOD, row])
-    assert checked.rejected[["row", "reason"]].values.tolist() == [[6, reason]]
-    assert checked.days[0].rows.tolist() == [2, 3, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("rows", "reasons"),
-    [
-        (  # a fault takes its route along
-            [(DAY, "east", 1, "C5", 1, 10), (DAY, "east", 2, "C99", 1, 10)],
-            ["its route has a fault in row 7", "customer 'C99' is not in the city"],
-        ),
-        (  # a stop is missing
-            [(DAY, "east", 1, "C5", 1, 10), (DAY, "east", 3, "C6", 1, 10)],
-            ["its route has 2 stops, the last is number 3"] * 2,
-        ),
-        (  # two customers at one stop
-            [(DAY, "east", 1, "C5", 1, 10), (DAY, "east", 1, "C6", 1, 10)],
-            ["its route has stop 1 twice"] * 2,
-        ),
-        (  # the load of a whole route
-            [(DAY, "east", 1, "C5", 5, 10), (DAY, "east", 2, "C6", 6, 10)],
-            ["its route delivers 11, the vehicle holds 10"] * 2,
-        ),
-        (  # a customer of two stops of one route
-            [(DAY, "east", 1, "C5", 1, 10), (DAY, "east", 2, "C5", 2, 10)],
-            ["its route serves customer 'C5', who is served twice that day"] * 2,
-        ),
-    ],
-)
-def test_a_route_that_breaks_a_rule_goes_whole(rows: list[Row], reasons: list[str]) -> None:
-    """Both of its rows are rejected, and the routes beside it stay."""
-    checked = check([*GOOD, *rows])
-    assert checked.rejected["reason"].tolist() == reasons
-    assert checked.days[0].rows.tolist() == [2, 3, 4, 5]
 
 
 def test_a_repeated_row_goes_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from storage.cities import Addresses
 from storage.store import Store
 from tasks.orders import Day, Merged, checked_day, read_orders
 from tasks.solve_spec import Order
+from tests.malformed import parquet
 
 CITY = City.uniform(1200, seed=1)
 NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 1201))))
@@ -27,12 +27,6 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
     file.write_bytes(data.encode() if isinstance(data, str) else data)
     store = Store.open(tmp_path)
     return checked_day(read_orders(str(file), store), city, NAMES, "town", capacity)
-
-
-def parquet(columns: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    pd.DataFrame(columns).to_parquet(buffer)
-    return buffer.getvalue()
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
@@ -50,8 +44,8 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
         "Customer ID\tDEMAND\nC1\t3\nC2\t4\n",
         "\ufeffcustomer-id, demand \r\nC1,3.0\r\n\r\n C2 , 4 \r\n",
         SOUND.encode("utf-16"),
-        parquet({"customer": ["C1", "C2"], "demand": [3, 4]}),
-        parquet({"customer": ["C1", "C2"], "demand": [3.0, 4.0]}),
+        parquet(pd.DataFrame({"customer": ["C1", "C2"], "demand": [3, 4]})),
+        parquet(pd.DataFrame({"customer": ["C1", "C2"], "demand": [3.0, 4.0]})),
         "customer,demand,id,tw_start\nC1,3,order-1,\nC2,4,order-2,\n",  # an empty column asks for nothing
         "customer,demand,capacity\nC1,3,20\nC2,4,\n",
     ],
@@ -111,51 +105,6 @@ def test_orders_may_lie_in_the_store(tmp_path: Path) -> None:
     assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
     with pytest.raises(McvrpError, match="leaves the store"):
         read_orders("store:../monday.csv", store)
-
-
-MALFORMED = [
-    ("", ["day.csv is empty"]),
-    ("customer,demand\n", ["no rows"]),
-    ("customer,amount\nC1,3\n", ["no column demand", "amount"]),
-    ("name,demand\nC1,3\n", ["no column customer (or id)", "name"]),
-    ("C1,3\nC2,4\n", ["no column customer"]),
-    ("customer,customer_id,demand\nC1,C1,3\n", ["customer and customer_id mean the same"]),
-    ("customer,demand,Demand\nC1,3,4\n", ["two columns", "demand"]),
-    ("customer,demand\nC1,2.5\n", ["row 2: demand '2.5' is no whole number"]),
-    ("customer,demand\nC1,2\nC2,x\n", ["row 3: demand 'x'"]),
-    ("customer,demand\nC1,nan\n", ["row 2: demand 'nan'"]),
-    ("customer,demand\nC1,1e3\n", ["row 2: demand '1e3'"]),
-    ("customer,demand\nC1,0\n", ["row 2: demand 0 is not positive"]),
-    ("customer,demand\nC1,-4\n", ["row 2: demand -4 is not positive"]),
-    ("customer,demand\nC1,\n", ["row 2: demand is missing"]),
-    ("customer,demand\n,4\n", ["row 2: customer is missing"]),
-    ("customer,demand\nC1,99999999999999999999\n", ["row 2", "more than 65,535"]),
-    ("customer,demand\nX9,4\n", ["row 2: 'X9' is no customer of city 'town'"]),
-    ("customer,demand\nDepot,4\n", ["row 2: 'Depot' is the depot"]),
-    ("customer,demand\nX9,2.5\nC1,0\n\nC2,x\n", ["'X9'", "2.5", "row 3", "row 5: demand 'x'"]),
-    ("customer,demand\nC1,21\n", ["customer 'C1' wants 21, a vehicle holds 20"]),
-    ("customer,demand\nC1,12\nC1,9\n", ["customer 'C1' wants 21 in 2 orders, a vehicle holds 20"]),
-    ("customer,demand\n" + "X,1\n" * 30, ["row 2:", "10 more"]),
-    ("customer,demand,capacity\nC1,1,20\nC2,1,30\n", ["two capacities", "20 in row 2", "30 in row 3"]),
-    ("customer,demand,capacity\nC1,1,30\n", ["20 as an option and 30"]),
-    ("customer,demand,capacity\nC1,1,lots\n", ["row 2: capacity 'lots'"]),
-    ("customer,demand,vehicles\nC1,1,3\n", ["vehicles of day.csv asks for a limit of the fleet"]),
-    ("customer,demand,TW Start\nC1,1,8:00\n", ["tw_start of day.csv asks for a time window"]),
-    ("customer,demand,due\nC1,1,17\n", ["due of day.csv asks for a time window", "remove it"]),
-    (b"customer,demand\nC1,\x00\x01\x02\n", ["day.csv", "binary"]),
-    (b"PK\x03\x04rest", ["spreadsheet"]),
-    (parquet({"customer": ["C1"], "demand": [3]})[:200], ["no whole Parquet file"]),
-    (parquet({"customer": ["C1", None], "demand": [3, None]}), ["row 2: customer is missing", "demand is"]),
-]
-
-
-@pytest.mark.parametrize(("data", "said"), MALFORMED, ids=range(len(MALFORMED)))
-def test_malformed_orders_are_one_sentence(data: str | bytes, said: list[str], tmp_path: Path) -> None:
-    """The file, the row, what was found: all faults at once, on one line."""
-    with pytest.raises(McvrpError) as caught:
-        day(data, tmp_path)
-    assert all(part in str(caught.value) for part in said), caught.value
-    assert "\n" not in str(caught.value)
 
 
 def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
