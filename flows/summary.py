@@ -134,10 +134,10 @@ def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
     if summary.encoder_accuracy is not None:
         figures["encoder accuracy"] = f"{100 * summary.encoder_accuracy:.2f} %"
     if summary.gs_mean_gap is not None:
-        figures["mean gap to HGS, greedy"] = f"{summary.gs_mean_gap:.2f} %"
+        figures[f"mean gap to {summary.baseline}, greedy"] = f"{summary.gs_mean_gap:.2f} %"
     if summary.ns_mean_gap is not None:
-        label = f"mean gap to HGS, best of {summary.ns_samples} samples (p = {summary.p:g})"
-        figures[label] = f"{summary.ns_mean_gap:.2f} %"
+        best = f"best of {summary.ns_samples} samples (p = {summary.p:g})"
+        figures[f"mean gap to {summary.baseline}, {best}"] = f"{summary.ns_mean_gap:.2f} %"
     for method, (count, reason) in summary.failures.items():
         figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
     return figures | {"report": benchmark.report}

@@ -21,9 +21,8 @@ from tasks.paper_values import is_papers_setting
 from tasks.significance import PairedTest, compared_size, paper_tests
 from tasks.table_formats import to_csv, to_markdown
 from tasks.table_latex import to_latex
-from tasks.tables import Table, gaps, make_table, paired
+from tasks.tables import Table, baseline_of, gaps, make_table, paired
 
-BASELINE = ("HGS", 1)
 GREEDY = ("FM-MCVRP (GS)", 1)
 SAMPLED = "FM-MCVRP (NS)"
 OVERVIEW = "table"  # the name of the table of every method
@@ -46,8 +45,8 @@ class BenchmarkSummary:
     encoder_accuracy
         Share of the problem tokens of all held-out instances that the encoder names.
     gs_mean_gap, ns_mean_gap
-        Mean of the instances' gaps to HGS s = 1 in percent, all sizes together: greedy, and
-        the best of ``ns_samples`` draws with nucleus ``p``.
+        Mean of the instances' gaps to ``baseline`` s = 1 in percent, all sizes together: greedy,
+        and the best of ``ns_samples`` draws with nucleus ``p``.
     mean_costs
         Mean cost of each method and number of samples at each size, over solved instances.
     failures
@@ -56,6 +55,8 @@ class BenchmarkSummary:
         What this ran on.
     markdown
         The table.
+    baseline
+        HGS, or who stands in for it (`tasks.tables.baseline_of`).
     """
 
     run: str
@@ -72,6 +73,7 @@ class BenchmarkSummary:
     failures: Mapping[str, tuple[int, str]]
     hardware: str
     markdown: str
+    baseline: str = "HGS"
 
     def gap_of(self, method: tuple[str, int]) -> float | None:
         """Return the mean gap of the model's ``method``, None where it has none."""
@@ -114,6 +116,7 @@ def summarise(
         failures=_failures(results),
         hardware=_machines(results),
         markdown=to_markdown(table),
+        baseline=baseline_of(results)[0],
     )
     store.put_json(f"{folder}/summary.json", asdict(summary))
     return summary
@@ -150,11 +153,13 @@ def results_frame(store: Store, run: str) -> pd.DataFrame:
 
 
 def benchmark_table(results: pd.DataFrame, accuracy: float | None, unit: str = "unit") -> Table:
-    """Return the table of a run: every method against HGS s = 1; ``unit`` is what a cost of 1 means."""
+    """Return the table of a run: every method against the baseline; ``unit`` is what a cost of 1 means."""
     notes = []
     if accuracy is not None:
         notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
-    return make_table(results, "Held-out instances, gaps to a single run of HGS", notes=notes, unit=unit)
+    baseline, _ = baseline_of(results)
+    caption = f"Held-out instances, gaps to a single run of {baseline}"
+    return make_table(results, caption, baseline=baseline, notes=notes, unit=unit)
 
 
 def comparisons(results: pd.DataFrame, city: City, rules: Rules, card: ModelCard | None) -> tuple[Table, ...]:
@@ -190,8 +195,8 @@ def table_path(name: str, ending: str) -> str:
 
 
 def mean_gap(results: pd.DataFrame, method: tuple[str, int]) -> float | None:
-    """Return the mean gap of ``method`` to HGS s = 1 in percent over all sizes, None when there is none."""
-    cost, base = paired(results, None, method, BASELINE)
+    """Return the mean gap of ``method`` to the baseline in percent, all sizes together; None without any."""
+    cost, base = paired(results, None, method, baseline_of(results))
     return float(gaps(cost, base).mean()) if len(cost) else None
 
 

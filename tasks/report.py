@@ -94,10 +94,12 @@ def _lead(summary: BenchmarkSummary) -> str:
 def _key_figures(summary: BenchmarkSummary) -> Iterator[KeyFigure]:
     if summary.gs_mean_gap is not None:
         note = "mean over all held-out instances, one decoded answer each"
-        yield KeyFigure(f"{summary.gs_mean_gap:.2f} %", "Greedy: gap to HGS", note)
+        yield KeyFigure(f"{summary.gs_mean_gap:.2f} %", f"Greedy: gap to {summary.baseline}", note)
     if summary.ns_mean_gap is not None:
         note = f"the best of {summary.ns_samples} nucleus samples, p\u00a0=\u00a0{summary.p:g}"
-        yield KeyFigure(f"{summary.ns_mean_gap:.2f} %", f"Best of {summary.ns_samples}: gap to HGS", note)
+        yield KeyFigure(
+            f"{summary.ns_mean_gap:.2f} %", f"Best of {summary.ns_samples}: gap to {summary.baseline}", note
+        )
     if summary.encoder_accuracy is not None:
         note = "of the held-out problem tokens named by the encoder"
         yield KeyFigure(f"{100 * summary.encoder_accuracy:.2f} %", "Encoder accuracy", note)

@@ -17,16 +17,15 @@ from tasks import benchmark_figures
 from tasks.example_figures import Panel, solutions
 from tasks.figures import Method, method_name, png, svg, training_curves
 from tasks.lengths import readable_unit
-from tasks.paper_tables import GREEDY, HGS, SAMPLED
+from tasks.paper_tables import GREEDY, SAMPLED
 from tasks.paper_values import is_papers_setting, published_distances
 from tasks.report_page import Figure
 from tasks.significance import PAPER_SIZE, compared_size
-from tasks.tables import paired
+from tasks.tables import baseline_of, paired
 from tasks.time_curves import time_curves
 from tasks.time_figures import cost_against_time
 from tasks.train_figures import Phase, loss_figure
 
-_BASE: Method = (HGS, 1)
 _Rows = Mapping[tuple[str, int, int], Mapping[str, Any]]  # with routes, by (method, n, index)
 
 
@@ -92,11 +91,12 @@ def _distances(source: Pictured) -> Iterator[Figure]:
     results, unit, best = source.results, source.city.unit, best_of_the_model(source.results)
     if best is None:
         return
+    single = baseline_of(results)
     factor, unit = readable_unit(unit, float(results["cost"].max()))
     results = results.assign(cost=results["cost"] * factor)
     n = compared_size(results, source.trained_up_to)
-    for name, base in (("distances-single", _BASE), ("distances-best", (HGS, best[1]))):
-        if (base != _BASE or name == "distances-single") and len(paired(results, n, base, best)[0]):
+    for name, base in (("distances-single", single), ("distances-best", (single[0], best[1]))):
+        if (base != single or name == "distances-single") and len(paired(results, n, base, best)[0]):
             theirs = None
             if n == PAPER_SIZE and is_papers_setting(source.city, source.rules):
                 theirs = published_distances(base, best)
@@ -107,10 +107,10 @@ def _distances(source: Pictured) -> Iterator[Figure]:
                 figure,
                 f"Distances of {method_name(best)} and {method_name(base)}; lines are means{dotted}.",
             )
-    if len(paired(results, None, _BASE, best)[0]):
-        figure = benchmark_figures.distance_distributions(results, _BASE, best, unit)
+    if len(paired(results, None, single, best)[0]):
+        figure = benchmark_figures.distance_distributions(results, single, best, unit)
         yield _picture(
-            "distances", figure, f"The same of {method_name(_BASE)} and {method_name(best)} at every size."
+            "distances", figure, f"The same of {method_name(single)} and {method_name(best)} at every size."
         )
 
 
@@ -129,44 +129,47 @@ def _times(source: Pictured) -> Iterator[Figure]:
 def _gaps(source: Pictured) -> Iterator[Figure]:
     solved = source.results[source.results["cost"].notna()][["method", "samples"]].drop_duplicates()
     methods = [(str(m), int(s)) for m, s in solved.itertuples(index=False)]
-    others = [method for method in methods if method != _BASE]
-    if others and _BASE in methods:
+    base = baseline_of(source.results)
+    others = [method for method in methods if method != base]
+    if others and base in methods:
         caption = (
-            f"Gaps to {method_name(_BASE)} over all sizes: boxes span the middle half of the instances, "
+            f"Gaps to {method_name(base)} over all sizes: boxes span the middle half of the instances, "
             "whiskers the middle 80 %, diamonds are means."
         )
-        yield _picture("gaps", benchmark_figures.gap_boxes(source.results, _BASE, others), caption)
+        yield _picture("gaps", benchmark_figures.gap_boxes(source.results, base, others), caption)
 
 
 def _examples(source: Pictured) -> Iterator[Figure]:
-    """Yield the model's solution beside HGS': at the median gap, and at the best, also of more customers."""
+    """Yield the model's solution beside the baseline's: at the median and at the best gap."""
     best = best_of_the_model(source.results)
     if best is None:
         return
+    base, _ = baseline_of(source.results)
     n = compared_size(source.results, source.trained_up_to)
     larger = [size for size in source.results["n"].unique().tolist() if size > source.trained_up_to]
     rows = {
         (row["method"], row["n"], row["index"]): row
         for row in source.stored.drop_columns(["costs"]).to_pylist()
-        if row["routes"] is not None and row["method"] in (HGS, best[0])
+        if row["routes"] is not None and row["method"] in (base, best[0])
     }
     wanted: list[tuple[str, int, str, Callable[[int], int]]] = [
         ("solution", n, "median", lambda count: (count - 1) // 2)
     ]
     wanted += [(f"best-gap-{size}", size, "best", lambda _: 0) for size in (n, *sorted(larger)[-1:])]
     for name, size, which, place in wanted:
-        example = _example(source, rows, best[0], size, which, place)
+        example = _example(source, rows, (best[0], base), size, which, place)
         if example:
             yield _picture(name, *example)
 
 
 def _example(
-    source: Pictured, rows: _Rows, method: str, n: int, which: str, place: Callable[[int], int]
+    source: Pictured, rows: _Rows, methods: tuple[str, str], n: int, which: str, place: Callable[[int], int]
 ) -> tuple[matplotlib.figure.Figure, str] | None:
+    ours_is, base_is = methods
     pairs = [
-        (row, rows[HGS, n, index])
+        (row, rows[base_is, n, index])
         for (label, size, index), row in rows.items()
-        if (label, size) == (method, n) and (HGS, n, index) in rows
+        if (label, size) == (ours_is, n) and (base_is, n, index) in rows
     ]
     if not pairs:
         return None

@@ -173,6 +173,13 @@ def _solved(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]
     return instances[there], costs[there]
 
 
+def baseline_of(results: pd.DataFrame) -> tuple[str, int]:
+    """Return what gaps are to: a run of HGS, or of PyVRP where HGS has no answer, as to asymmetric costs."""
+    solved = results[results["cost"].notna() & (results["samples"] == 1)]
+    has_answers = set(solved["method"])
+    return ("PyVRP" if "HGS" not in has_answers and "PyVRP" in has_answers else "HGS"), 1
+
+
 def blocks_of(results: pd.DataFrame) -> Blocks:
     """Return the results by size, method and number of samples, sizes ascending, else as they come."""
     names = ["n", "method", "samples"]

@@ -186,3 +186,46 @@ def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: Place) 
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
         require_sizes(spec, place.city)
+
+
+@pytest.mark.slow
+def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:
+    """Labels by PyVRP, stored as they are driven; a model; a benchmark whose gaps are to PyVRP, and a report
+    that says so, as HGS cannot take such costs.
+    """
+    rng = np.random.default_rng(1)
+    places = rng.uniform(0, 10, (31, 2))
+    rows = [f"n{k},{x!r},{y!r},{int(k == 0)}" for k, (x, y) in enumerate(places.tolist())]
+    (tmp_path / "own.csv").write_text("\n".join(["id,x,y,depot", *rows]) + "\n")
+    minutes = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) * rng.uniform(1, 1.5, (31, 31))
+    np.save(tmp_path / "minutes.npy", minutes)
+    (tmp_path / "own.toml").write_text(OWN)
+    methods = "benchmark.methods=['hgs','pyvrp','fm-gs','fm-ns']"
+    spec = load_preset(
+        str(tmp_path / "own.toml"), ["label.solver=pyvrp", methods, "benchmark.pyvrp_iterations=20"]
+    )
+    store = Store.open(tmp_path / "store")
+    file = AddressFile(
+        file=str(tmp_path / "own.csv"), matrix=str(tmp_path / "minutes.npy"), unit="min", capacity=(25, 35)
+    )
+    city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
+    assert not city.symmetric
+    with ray_session(1):
+        label_missing(store, city, spec.label)
+        train(store, city, spec.train, tmp_path / "cache")
+        summary = run_benchmark(store, city, spec.benchmark, "own")
+        write_report(store, city, spec.benchmark)
+    for shard in shards(store, "own", 12):
+        for label in table_labels(read_table(store, shard.path), city.city_id):
+            assert label.solver == "PyVRP"
+            assert label.cost == pytest.approx(cost(city, label.solution))
+    assert summary.baseline == "PyVRP"
+    assert summary.gs_mean_gap is not None
+    assert "gaps to a single run of PyVRP" in summary.markdown
+    assert "asymmetric" in summary.failures["HGS"][1]
+    results = results_frame(store, "own")
+    assert set(results.loc[results["cost"].notna(), "method"]) == {"PyVRP", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
+    report = store.get("benchmarks/own/report.html").decode()
+    assert "Greedy: gap to PyVRP" in report
+    assert "Gaps to PyVRP over all sizes" in report
+    assert store.exists("benchmarks/own/figures/gaps.png")

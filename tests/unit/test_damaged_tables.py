@@ -54,6 +54,7 @@ READERS: dict[str, tuple[Reader, str]] = {
 # What files have in them that were cut, glued, converted or typed by hand.
 SCRAPS = [b"", b'"', b'"\n', b"\n", b"\r", b"\0", b",", b";", b"\t", b"\xff", b"\xff\xfe", b"\x81", b"\x0c"]
 SCRAPS += [b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"PAR1", b"nan", b"inf", b"1e400", b"-", b"9" * 30, "é".encode()]
+Cut = tuple[float, int, bytes]  # where, how many bytes, and what is there instead
 CUTS = st.lists(
     st.tuples(st.floats(0, 1), st.integers(0, 9), st.sampled_from(SCRAPS)), min_size=1, max_size=4
 )
