@@ -19,7 +19,8 @@ from storage.label_cache import abandoned_caches, remove_cache
 from storage.lease import holding
 from storage.models import model_card
 from storage.store import Store, StoreError
-from tasks import gc_find
+from tasks import gc_find, gc_trials
+from tasks.gc_attention import in_attention
 from tasks.gc_find import Find, Found, Spared, View
 from tasks.gc_spec import RetentionSpec
 
@@ -142,7 +143,17 @@ def _remove(store: Store, find: Find) -> bool:
     return True
 
 
-def _remove_checkpoint(store: Store, find: Find) -> bool:
+def _remove_labels(store: Store, find: Find) -> bool:
+    if find.path.count("/") > 1:
+        return _remove(store, find)
+    gc_trials.remove_whole(store, find)
+    return True
+
+
+def _remove_training(store: Store, find: Find) -> bool:
+    if find.path.count("/") == 1:
+        gc_trials.remove_whole(store, find)
+        return True
     store.delete(f"{find.path}/{STATE}")  # first: what is left of a deletion is no checkpoint
     store.delete(find.path)
     return True
@@ -187,17 +198,24 @@ _AREAS = (
     _Area("models", gc_find.in_models, _remove_version),
     _Area(
         "training",
-        gc_find.in_training,
-        _remove_checkpoint,
+        gc_trials.in_training,
+        _remove_training,
         layout.trainer_lease,
         "run {name!r} is being trained or cleaned",
     ),
     _Area(
         "labels",
-        gc_find.in_labels,
-        _remove,
+        gc_trials.in_labels,
+        _remove_labels,
         layout.driver_lease,
         "dataset {name!r} is being labelled or cleaned",
+    ),
+    _Area(
+        "attention",
+        in_attention,
+        _remove,
+        layout.attention_lease,
+        "attention models {name!r} are being trained or cleaned",
     ),
     _Area("benchmarks", gc_find.in_benchmarks, _remove),
     _Area("solutions", gc_find.in_solutions, _remove),

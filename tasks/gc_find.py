@@ -8,7 +8,7 @@ left to people.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -19,7 +19,7 @@ from storage.benchmarks import part_keys, result_keys, results_path
 from storage.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
 from storage.labels import LabelFile, read_files, shards
 from storage.lease import active_holder
-from storage.models import model_card, versions
+from storage.models import ModelCard, model_card, versions
 from storage.registry import pointer
 from storage.store import Store, StoredFile, StoreError
 from tasks.gc_spec import RetentionSpec
@@ -69,17 +69,24 @@ class View:
         return self.old(files, self.policy.keep_days * _DAY)
 
     @cached_property
-    def published(self) -> Mapping[str, tuple[int, int]]:
-        """Of each run, how many versions of models stay, and how many may go."""
-        counts: dict[str, tuple[int, int]] = {}
+    def _cards(self) -> Sequence[tuple[ModelCard, bool]]:
+        """The versions of all models, and whether each stays."""
+        found: list[tuple[ModelCard, bool]] = []
         for name in self.store.folders("models"):
             going = {find.path for find in in_models(self, name) if isinstance(find, Find)}
-            for version in versions(self.store, name):
-                run = model_card(self.store, name, version).run
-                stay, go = counts.get(run, (0, 0))
-                goes = layout.model_dir(name, version) in going
-                counts[run] = (stay + (not goes), go + goes)
-        return counts
+            cards = (model_card(self.store, name, version) for version in versions(self.store, name))
+            found += ((card, card.folder not in going) for card in cards)
+        return found
+
+    @property
+    def staying(self) -> list[ModelCard]:
+        """The versions of models that stay."""
+        return [card for card, stays in self._cards if stays]
+
+    def published(self, run: str) -> tuple[int, int]:
+        """Return how many versions of models that ``run`` has made stay, and how many may go."""
+        fates = [stays for card, stays in self._cards if card.run == run]
+        return sum(fates), len(fates) - sum(fates)
 
     def busy(self, path: str, lease: str) -> Spared | None:
         """Return that somebody else holds ``lease``, if that may be."""
@@ -144,7 +151,7 @@ def _step_folders(phase: str, files: Sequence[StoredFile]) -> Iterator[tuple[str
 
 def _models_are_gone(view: View, run: str) -> bool:
     """Whether the run has published, and all that it has published is removed or may go."""
-    stay, go = view.published.get(run, (0, 0))
+    stay, go = view.published(run)
     return not stay and (go > 0 or view.store.exists(layout.outlived(run)))
 
 

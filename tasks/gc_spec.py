@@ -21,7 +21,8 @@ class RetentionSpec(BaseModel):
     keep_days: float = Field(
         30.0,
         gt=0,
-        description="Days for which runs of removed models, unfinished benchmarks and damaged files stay",
+        description="Days for which runs of removed models, nights that came to none, unfinished benchmarks "
+        "and damaged files stay",
     )
     solution_days: float | None = Field(
         None, gt=0, description="Days for which solutions stay, else for good"

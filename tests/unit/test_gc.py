@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from flows import cli
 from model.errors import McvrpError
 from storage import layout
+from storage.attention_models import AttentionCard
 from storage.benchmarks import part_path, results_path, write_part, write_results
 from storage.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
 from storage.lease import Holder, holding
@@ -208,6 +209,74 @@ def test_labels_lose_scraps_only(store: Store) -> None:
     }
     assert store.exists(waiting)
     assert [shard for shard in store.list("labels/d/n=020") if shard.endswith(".parquet")]
+
+
+NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}
+
+
+def nights(store: Store) -> None:
+    """Write labels, a run and a record of four nights, of which one made the champion and one was removed."""
+    for number, night in enumerate(NIGHTS.values(), start=1):
+        checkpoint(store, night, 30)
+        write(store, layout.label_shard(night, 20, 0), b"labels", 100)
+        write(store, layout.manifest(night), b"{}", 100)
+        write(store, f"nights/m/{night}/night.json", b'{"old": "improve-0123456789ab"}', 100 - number)
+    write(store, f"nights/m/{NIGHTS['last']}/night.json", b'{"old": "improve-0123456789ab"}', 40)
+    write(store, layout.label_shard("improve-0123456789ab", 20, 0), b"what the last night drew from", 100)
+    write(store, layout.label_shard("night-shift", 20, 0), b"somebody's own", 100)
+    for number, run in ((1, NIGHTS["removed"]), (2, NIGHTS["champion"])):
+        version(store, number, run)
+    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+
+
+def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(store: Store) -> None:
+    """Labels and runs of others go; records, and what people have named themselves, never do."""
+    nights(store)
+    cleaned(store)
+    left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
+    assert {path.split("/")[1] for path in store.list("labels")} == left
+    assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
+    assert set(store.folders("nights/m")) == set(NIGHTS.values())
+    assert store.list("labels/night-shift") == ["labels/night-shift/n=020/part-00000.parquet"]
+    assert {find.kind for find in clean(store, POLICY, delete=True, now=NOW).finds} == set()
+
+
+def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(store: Store) -> None:
+    """The lease of the night at work keeps them all, whichever it may take up; so do ``keep_days``."""
+    nights(store)
+    before = everything(store)
+    with holding(store, layout.night_lease("m"), "retraining"):
+        spared = clean(store, POLICY, delete=True, now=NOW).spared
+        assert {item.path for item in spared} >= {
+            f"labels/{NIGHTS['failed']}",
+            f"training/{NIGHTS['failed']}",
+        }
+        assert "model 'm' is being retrained by process" in spared[-1].why
+        models = {path for path in before if path.startswith("models/")}
+        assert {path: data for path, data in everything(store).items() if "lease" not in path}.items() >= {
+            path: data for path, data in before.items() if path not in models
+        }.items()
+    age(store, "labels", 20)
+    age(store, "training", 20)
+    kinds = {find.kind for find in cleaned(store).finds}
+    assert not {kind for kind in kinds if "night" in kind}
+
+
+def test_of_attention_models_leftovers_go(store: Store) -> None:
+    """Where a finished training stood, and weights without a card; never what a training goes on from."""
+    card = AttentionCard("a", 20, "c", {}, {}, 1, 0.0, (), 1.0, "here")
+    for n in (20, 30, 40):
+        write(store, f"{layout.attention_size_dir('a', n)}/model.safetensors", b"weights", 100)
+    for n in (20, 30):
+        write(store, layout.attention_training("a", n), b"where it stands", 100)
+    write(store, layout.attention_card("a", 20), json.dumps(asdict(card)).encode(), 100)
+    assert [find.path for find in cleaned(store).finds] == [
+        layout.attention_training("a", 20),
+        layout.attention_size_dir("a", 40),
+    ]
+    assert layout.attention_training("a", 30) in store.list("attention")
+    with holding(store, layout.attention_lease("a"), "training"):
+        assert [item.path for item in clean(store, POLICY, delete=True, now=NOW).spared] == ["attention/a"]
 
 
 def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
