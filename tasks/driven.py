@@ -28,9 +28,11 @@ from storage.driven import (
     write_receipt,
 )
 from storage.store import Store
+from tasks.arrived import OnItsWay, arrived
 from tasks.driven_rules import COLUMNS, check_routes
 from tasks.progress import Progress
 from tasks.tabular import listed, read_tabular
+from tasks.terminal import say
 
 INCOMING = "incoming"
 _ENDINGS = (".csv", ".parquet")
@@ -41,12 +43,13 @@ _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 class Taken:
     """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before.
 
-    ``stored`` are all days that there are now, by date.
+    ``stored`` are all days that there are now, by date; ``waiting`` are files that may not be whole yet.
     """
 
     receipts: tuple[Receipt, ...]
     known: int
     stored: tuple[DrivenDay, ...] = ()
+    waiting: tuple[OnItsWay, ...] = ()
 
     @property
     def days(self) -> list[str]:
@@ -62,6 +65,7 @@ def take_routes(
     *,
     today: datetime.date,
     incoming: str = INCOMING,
+    settle: float = 0.0,
 ) -> Taken:
     """Take the files below ``incoming`` that were not taken before into the days of the city ``name``.
 
@@ -71,13 +75,15 @@ def take_routes(
         The city's node of each customer's name.
     today
         Later dates are not believed.
+    settle
+        Seconds for which a file has to have been left alone (`tasks.arrived`).
 
     Raises
     ------
     McvrpError
         If days are there that were driven in another city.
     """
-    files = [path for path in store.list(incoming) if path.lower().endswith(_ENDINGS)]
+    files, waiting = arrived(store, incoming, _ENDINGS, settle, say=say)
     names, made, known = dict(sources(store, name)), list[Receipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
     _require_city(store, name, city, days.values())
@@ -101,7 +107,7 @@ def take_routes(
                     date = datetime.date.fromisoformat(text)
                     days.setdefault(date, DrivenDay(date, sha256, city.city_id))
             progress.advance()
-    return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)))
+    return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
 
 
 def _require_city(store: Store, name: str, city: City, days: Iterable[DrivenDay]) -> None:

@@ -88,7 +88,7 @@ def run_night(
     """
     with retraining(store, spec.model):
         began = time.monotonic()
-        taken = take_routes(store, name, city, nodes, today=today, incoming=spec.incoming)
+        taken = take_routes(store, name, city, nodes, today=today, incoming=spec.incoming, settle=spec.settle)
         learn, compare = _apart(taken.stored, spec.held_out_every)
         sums = tuple(day.name for day in learn)
         nights = settled(store, spec.model, NIGHT)
@@ -96,7 +96,9 @@ def run_night(
         if not learn or (last and set(sums) <= set(last.days)):
             return NightSummary(taken, last)
         begun = background(store, city, spec)
-        night = begun.name(store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "ranks"})])
+        night = begun.name(
+            store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "settle", "ranks"})]
+        )
         old = list(drawn(store, begun.old, spec.replay, (night,), begun.known(store)))
         days = [read_day(store, name, day.date) for day in learn]
         fresh = [(day.date.isoformat(), read_day(store, name, day.date)) for day in compare]

@@ -11,6 +11,12 @@ class NightlySpec(TrialSpec):
     """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
 
     incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
+    settle: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="Seconds for which a route file in a local folder has been left alone before it is taken",
+    )
     held_out_every: int = Field(
         5, ge=2, description="One day in so many is kept to compare on, and never learned from"
     )

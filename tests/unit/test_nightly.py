@@ -29,7 +29,9 @@ from tests.training import nudge, small_spec, write_dataset
 CITY = City.uniform(60, seed=3)
 NODES = {f"C{node}": node for node in range(1, 61)}
 TODAY = datetime.date(2026, 3, 1)
-SPEC = NightlySpec(model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3)
+SPEC = NightlySpec(
+    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, settle=0
+)
 
 
 @pytest.fixture
