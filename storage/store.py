@@ -64,12 +64,13 @@ class Store:
             If the path is a file, or nothing can be read or written there.
         """
         text = os.fspath(uri)
-        if "://" in text and without_logins(text) != text:
-            raise StoreError(
-                f"{without_logins(text)} names who asks: leave that out of the address, it belongs into the "
-                "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a profile"
-            )
         if "://" in text and not text.startswith("file://"):
+            if "@" in text:  # a secret may have a slash, so that where the @ stands says nothing
+                raise StoreError(
+                    f"{without_logins(text)} has an @, as after a key: leave that out of the address, it "
+                    "belongs into the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a profile; a "
+                    "bucket or prefix with an @ in its name cannot be a store"
+                )
             kind, place = text.split("://", 1)
             store = cls(f"{kind}://{place.rstrip('/')}")
         else:

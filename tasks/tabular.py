@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -141,7 +142,7 @@ class Tabular:
         return np.where(np.isfinite(found), found, np.nan)
 
 
-def _cell(value: object) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, bytes):  # text to whoever wrote it, though the file does not say so
         return value.decode(errors="replace").strip()
     missing = pd.api.types.is_scalar(value) and pd.isna(value)  # a list is none, whatever is in it

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.store import Store
 from tests.command import Workplace
 from tests.s3_server import S3Server, User
 
@@ -64,6 +65,17 @@ def files_with_a_canary(folder: Path) -> list[str]:
     return found
 
 
+def bring_work(place: Workplace) -> Path:
+    """Put three driven days of 20 customers where the night looks for them; return a file of orders."""
+    rows = [f"2026-03-0{day},a,{k},{k},1,30" for day in (2, 3, 4) for k in range(1, 21)]
+    (place.store / "incoming").mkdir()
+    text = "\n".join(["date,route,stop,customer,demand,capacity", *rows, ""])
+    (place.store / "incoming" / "march.csv").write_text(text)
+    orders = place.folder / "monday.csv"
+    orders.write_text("customer,demand\n1,3\n2,4\n3,5\n")
+    return orders
+
+
 def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
     assert CANARY not in said
     assert files_with_a_canary(place.folder) == []
@@ -76,13 +88,22 @@ def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
 
 
 def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
-    """All stages with a local store: its files, Prefect's database, Ray's logs, what is said, `ps`."""
+    """All stages, a night and a day's routes: local store, Prefect's database, logs, what is said, `ps`."""
     place = Workplace.new(tmp_path)
     few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
     run = ("run", "--preset", "smoke", "--verbose", *few)
     done = place.mcvrp(*run, RAY_TMPDIR=str(scratch), **SECRETS)
     assert done.returncode == 0, done.stderr[-3000:]
-    check(place, scratch, done.stdout + done.stderr, watched)
+    said = done.stdout + done.stderr
+    orders = bring_work(place)
+    for command in ("nightly", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
+        done = place.mcvrp(
+            *command.split(), "--preset", "smoke", "--verbose", RAY_TMPDIR=str(scratch), **SECRETS
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        said += done.stdout + done.stderr
+    assert Store.open(place.store).list("nights")
+    check(place, scratch, said, watched)
     for name in ("logs", "tmp"):
         assert not (tmp_path / name).exists()
 

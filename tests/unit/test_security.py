@@ -8,12 +8,14 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from flows import cli, settings
 from flows.inspection import inspect
-from flows.preset import load_preset
+from flows.spec import PipelineSpec
 from model.errors import McvrpError
 from storage import layout
 from storage.checkpoints import (
@@ -70,7 +72,16 @@ PLACES: dict[str, Callable[[str], str]] = {
     "solution": layout.solution_dir,
     "quarantine": layout.quarantine_dir,
 }
-FIELDS = ("city.name", "label.dataset", "train.run", "train.model", "train.held_out", "benchmark.run")
+# Fields of specs that are texts but no names, and who looks at them.
+TEXTS = {
+    "city.addresses.file": "a path of whoever asks, or of the store, which refuses what leads out",
+    "city.addresses.matrix": "likewise",
+    "city.addresses.history": "likewise",
+    "city.addresses.depot": "an id, looked up in the file",
+    "city.addresses.unit": "has a pattern of its own",
+    "nightly.incoming": "a folder of the store, which refuses what leads out",
+    "train.base": "NAME@VERSION, of which the name is looked at",
+}
 
 
 @pytest.fixture
@@ -97,17 +108,53 @@ def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None
         place(name)
 
 
+def text_fields(spec: type[BaseModel], above: str = "") -> Iterator[tuple[type[BaseModel], str, str]]:
+    """Yield spec, field and full name of every field below ``spec`` that may be any text."""
+    for key, field in spec.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            kinds = (kind, *get_args(kind))
+            if str in kinds:
+                yield spec, key, f"{above}{key}"
+            for inner in kinds:
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    yield from text_fields(inner, f"{above}{key}.")
+
+
+FIELDS = {name: (spec, key) for spec, key, name in text_fields(PipelineSpec)}
+
+
+@pytest.mark.parametrize("field", [name for name in FIELDS if name not in TEXTS])
+def test_a_field_takes_names_only(field: str) -> None:
+    """So do the fields of all specs, wherever they come from; those that are no names stand in a list."""
+    spec, key = FIELDS[field]
+    for name in filter(None, NAMES.values()):
+        with pytest.raises(ValidationError) as caught:
+            spec.model_validate({key: name})
+        assert (key,) in {error["loc"] for error in caught.value.errors()}, name
+
+
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
-    "name", [name for name in NAMES.values() if name], ids=[key for key in NAMES if NAMES[key]]
+    "arguments",
+    [
+        *("inspect ../x", "verify ../x", "models ../x", "promote ../x 1", "rollback ../x"),
+        *("city extend ../x a.csv", "city import a.csv --name ../x", "solve a.csv --city ../x"),
+        *("nightly --set nightly.model=../x", "nightly --set nightly.old=../x"),
+        *("am --set am.model=../x", "run --set label.dataset=../x"),
+    ],
 )
-def test_a_field_takes_names_only(name: str) -> None:
-    """So do the fields of the specs, wherever they come from."""
-    data = load_preset("smoke").model_dump()
-    for field in FIELDS:
-        section, key = field.split(".")
-        spec = type(getattr(load_preset("smoke"), section))
-        with pytest.raises(ValueError, match=key):
-            spec.model_validate({**data[section], key: name})
+def test_no_option_leads_out_of_the_store(
+    store: Store, arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option that takes a name refuses one that climbs, in a sentence, and writes nothing."""
+    os.environ["MCVRP_STORE"] = store.uri
+    (tmp_path / "x").mkdir()
+    assert cli.run(arguments.split()) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "unexpected" not in said.err
+    assert store.list("") == []
+    assert list((tmp_path / "x").iterdir()) == []
 
 
 LEADING_OUT = ["../outside.json", "a/../../outside.json", "/etc/passwd", "a//b", "a/./b", "a\0b", "a\\..\\b"]
@@ -272,6 +319,24 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(
     said = capsys.readouterr()
     assert CANARY not in said.out + said.err
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/a@b", "s3://bucket@", "s3://@bucket", "s3://bu@cket/a"])
+def test_an_at_sign_is_no_part_of_an_object_stores_address(address: str) -> None:
+    """What stands before it may be a secret, wherever it stands: refused, and none of it is repeated."""
+    with pytest.raises(
+        StoreError, match=r"has an @, as after a key: leave that out .* the environment"
+    ) as caught:
+        Store.open(address)
+    assert "bu" not in str(caught.value).split("@")[0]
+
+
+def test_an_at_sign_in_a_folder_is_one(tmp_path: Path) -> None:
+    """Local paths may have it, and so may names in a store."""
+    for address in (tmp_path / "a@b", f"file://{tmp_path}/c@d"):
+        store = Store.open(address)
+        store.put("uploads/day@noon.csv", b"x")
+        assert store.list("") == ["uploads/day@noon.csv"]
 
 
 def test_an_endpoint_with_a_secret_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch) -> None:
