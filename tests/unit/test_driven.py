@@ -97,6 +97,19 @@ def test_a_file_that_cannot_be_read_is_refused_once(store: Store) -> None:
     assert take(store).known == 2
 
 
+def test_half_a_file_is_not_taken(store: Store) -> None:
+    """It would make half a day, and the rest would come too late: it is named, and taken once whole."""
+    half = GOOD[:-20]
+    store.put("incoming/friday.csv", half.encode())
+    before = everything(store)
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    assert (taken.receipts, [file.path for file in taken.waiting]) == ((), ["incoming/friday.csv"])
+    assert everything(store) == before
+    store.put("incoming/friday.csv", GOOD.encode())
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    assert (taken.days, taken.waiting) == (["2026-02-27"], ())
+
+
 @pytest.mark.parametrize("writes", range(4))
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
