@@ -9,7 +9,7 @@ import numpy as np
 
 from model.instances import InstanceStream
 from model.network import FmMcvrp, NetworkConfig
-from model.problem import City, Instance, Solution, cost
+from model.problem import City, Instance, Solution, canonical, cost
 from storage.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from storage.labels import write_labels
 from storage.layout import label_shard
@@ -19,6 +19,11 @@ from tasks.progress import Progress
 from tasks.train_job import RankJob
 from tasks.train_spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.sweep import sweep
+
+
+def alone(city: City, instance: Instance) -> Solution:
+    """Return the dearest routes: one a customer."""
+    return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
 
 
 def nudge(job: RankJob, progress: Progress) -> None:

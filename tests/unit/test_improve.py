@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from model.problem import City, Instance, Solution, canonical, cost
+from model.problem import City, Instance, canonical, cost
 from storage.labels import read_rows
 from storage.layout import ROUND
 from storage.models import versions
@@ -29,15 +29,10 @@ from tasks.trial_labels import best_known, key_of
 from tasks.trial_words import round_table
 from tests.datasets import everything
 from tests.sweep import sweep
-from tests.training import nudge, small_spec, write_dataset
+from tests.training import alone, nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
 SPEC = ImproveSpec(model="small", rounds=2, count=24, tries=2, instances=2, samples=2, batch=12, sizes=(20,))
-
-
-def alone(city: City, instance: Instance) -> Solution:
-    """Return the dearest routes: one a customer."""
-    return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
 
 
 def even(instance: Instance) -> bool:
