@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tasks.benchmark_summary import BenchmarkSummary
-from tasks.label_card import table
+from tasks.markdown import table
 from tasks.report_page import Figure, KeyFigure
 
 _FILES = {

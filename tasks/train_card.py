@@ -10,7 +10,7 @@ from model.problem import City
 from storage import layout
 from storage.checkpoints import latest_checkpoint
 from storage.store import Store
-from tasks.label_card import table
+from tasks.markdown import table
 from tasks.train_figures import write_loss_grid
 from tasks.train_spec import TrainSpec
 
