@@ -21,15 +21,16 @@ FLUSH_SECONDS = 2.0
 
 
 def show_figures(thing: str, title: str, figures: Mapping[str, object], body: str = "") -> None:
-    """Leave a table of ``figures`` with the running flow or task, ``body`` (Markdown) below it.
+    """Leave a list of ``figures`` with the running flow or task, ``body`` (Markdown) below it.
 
     Parameters
     ----------
     thing
         What this is a version of: the stage and the name of what it made, as "label laptop".
     """
-    rows = "\n".join(f"| {name} | {value} |" for name, value in figures.items())
-    markdown = f"# {title}\n\n| | |\n|---|---|\n{rows}\n\n{body}".rstrip() + "\n"
+    # A list wraps on a narrow screen, where Prefect cuts a table off; and a table needs headings.
+    lines = "\n".join(f"- {name}: **{value}**" for name, value in figures.items())
+    markdown = f"# {title}\n\n{lines}\n\n{body}".rstrip() + "\n"
     with contextlib.suppress(Exception):
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
 

@@ -20,6 +20,7 @@ from storage.store_errors import SPOILT
 
 _LISTED = 200  # files; more are counted
 _FIRST = 5  # rows of a table
+_WRITTEN = 3  # JSON documents of a folder without README.md; of more there are the names
 _WIDTH, _CELL = 110, 28  # letters of a line, of a cell
 _README = "README.md"
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
@@ -55,7 +56,7 @@ def describe_file(store: Store, path: str) -> Found:
 
 
 def describe_folder(store: Store, path: str) -> Found:
-    """Describe a folder: its README.md and JSON documents where it has them, else its files.
+    """Describe a folder: its README.md where it has one, else its files; its JSON documents either way.
 
     Raises
     ------
@@ -65,13 +66,16 @@ def describe_folder(store: Store, path: str) -> Found:
     files = store.list(path)
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
-    readme = f"{path}/{_README}"
-    if readme not in files:
-        return _listing(store, files)
     names = [file.removeprefix(f"{path}/") for file in files]
     documents = {name: store.get_json(f"{path}/{name}") for name in names if _is_document(name)}
-    text = f"{markdown(store, readme)}\n\n{store.url(path)}: {len(files):,} files"
-    return Found({"folder": store.url(path), "files": len(files), "documents": documents}, text)
+    readme, sizes = f"{path}/{_README}", {}
+    if readme in files:
+        text = f"{markdown(store, readme)}\n\n{store.url(path)}: {len(files):,} files"
+    else:
+        sizes = {file: store.size(file) for file in files[:_LISTED]}
+        text = "\n".join([*_listing(sizes, len(files)), *_written_out(documents)])
+    document = {"folder": store.url(path), "files": len(files), "bytes": sizes, "documents": documents}
+    return Found(document, text)
 
 
 def markdown(store: Store, path: str) -> str:
@@ -86,12 +90,16 @@ def _is_document(name: str) -> bool:
     return "/" not in name and name.endswith(".json")
 
 
-def _listing(store: Store, files: list[str]) -> Found:
-    sizes = {file: store.size(file) for file in files[:_LISTED]}
+def _listing(sizes: Mapping[str, int], count: int) -> list[str]:
     lines = [f"{size:>13,}  {file}" for file, size in sizes.items()]
-    if len(files) > _LISTED:
-        lines.append(f"... and {len(files) - _LISTED:,} more files")
-    return Found({"store": store.uri, "files": len(files), "bytes": sizes}, "\n".join(lines))
+    return lines + ([f"... and {count - len(sizes):,} more files"] if count > len(sizes) else [])
+
+
+def _written_out(documents: Mapping[str, Any]) -> list[str]:
+    if len(documents) > _WRITTEN:
+        return []
+    written = (json.dumps(document, indent=2, ensure_ascii=False) for document in documents.values())
+    return [f"\n{name}\n{text}" for name, text in zip(documents, written, strict=True)]
 
 
 # By ending -------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def _hint(store: Store, path: str) -> str:
     near = difflib.get_close_matches(name, {thing.split("/")[1] for thing in things}, _CLOSE)
     close += [thing for thing in things if thing.split("/")[1] in near and thing not in close]
     if close:
-        return f"; did you mean {' or '.join(close[: 2 * _CLOSE])}?"
+        return f"; did you mean {', '.join(close[: 2 * _CLOSE])}?"
     if things:
         more = f" and {len(things) - _NAMED:,} more" if len(things) > _NAMED else ""
         return f": there is {', '.join(things[:_NAMED])}{more}"

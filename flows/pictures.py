@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from storage.store import Store
 
-_LARGEST = 300_000  # bytes of a picture that is shown inline
+_LARGEST = 500_000  # bytes of a picture that is shown inline
 _PAGE = 1_000_000  # bytes of all pictures that one artifact shows
 
 

@@ -182,7 +182,8 @@ def aligned_table(markdown: str) -> str:
         )
         return "  ".join(aligned).rstrip()
 
-    table = [line(header), "  ".join("-" * width for width in widths), *map(line, rows)]
+    head = [line(header), "  ".join("-" * width for width in widths)] if any(header) else []
+    table = [*head, *map(line, rows)]
     caption = [above.replace("**", "") for above in lines[: places[0]]]  # a terminal has no bold
     return "\n".join([*caption, *table, *lines[places[-1] + 1 :]])
 

@@ -27,6 +27,7 @@ from storage.driven import (
     write_day,
     write_receipt,
 )
+from storage.driven_readme import write_driven_card
 from storage.store import Store
 from tasks.arrived import OnItsWay, arrived
 from tasks.driven_rules import COLUMNS, check_routes
@@ -107,6 +108,8 @@ def take_routes(
                     date = datetime.date.fromisoformat(text)
                     days.setdefault(date, DrivenDay(date, sha256, city.city_id))
             progress.advance()
+    if made or known:
+        write_driven_card(store, name)
     return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
 
 

@@ -198,7 +198,7 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
     bars = {key for key, kind, _ in found if kind == "progress"}
     for key in keys:
         assert any(bar.startswith(key) for bar in bars), key
-        for part in ("| | |", "data:image/png;base64,", "**In the store**", str(place.store)):
+        for part in ("\n- ", "data:image/png;base64,", "**In the store**", str(place.store)):
             assert part in pages[key], f"{key} has no {part}"
 
 

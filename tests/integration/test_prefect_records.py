@@ -66,8 +66,10 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert place.recorded("flow_run") == Counter({(title, "COMPLETED"): 1})
     assert place.recorded("task_run") == Counter({("make city rivermouth", "COMPLETED"): 1})
     with sqlite3.connect(place.prefect / "prefect.db") as database:
-        ((kind, text),) = database.execute("SELECT type, data FROM artifact").fetchall()
-    assert kind == "markdown"
+        found = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
+    (kind, key, text), bar = found
+    assert (kind, key) == ("markdown", "city-rivermouth")
+    assert bar == ("progress", "city-rivermouth-progress", "100.0")
     assert "city_id" in text
     assert "2 to 12" in text
     assert "![Map of the addresses](data:image/png" in text

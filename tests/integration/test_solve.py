@@ -58,7 +58,7 @@ with prefect_server(print):
     )
     from prefect.client.orchestration import get_client
     with get_client(sync_client=True) as client:
-        (artifact,) = client.read_artifacts()
+        (artifact,) = (found for found in client.read_artifacts() if found.type == "markdown")
 print(found.customers, found.cost > 0)
 print(artifact.data)
 """

@@ -14,6 +14,8 @@ from flows.inspection import dataset_of, draw, inspect
 from flows.verify import verdict_document, verdict_text
 from model.errors import McvrpError
 from storage import layout
+from storage.cities import save_city
+from storage.driven import Receipt
 from storage.labels import write_table
 from storage.schemas import label_table
 from storage.store import Store
@@ -66,6 +68,99 @@ def test_files_and_folders_are_described(carded: Store) -> None:
     assert "pixels" in inspect(carded, figure_path("d", "cost")).text
     with pytest.raises(McvrpError, match="nothing at"):
         inspect(carded, "nowhere")
+
+
+def put_json(store: Store, *paths: str) -> None:
+    for path in paths:
+        store.put_json(path, {"here": path})
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Store:
+    """A store with things of every kind, several of one name."""
+    store = Store.open(tmp_path / "store")
+    save_city(store, "lyon", CITY)
+    put_json(store, "labels/laptop/spec.json", "training/laptop/spec.json", "benchmarks/alps/summary.json")
+    store.put(
+        "training/laptop/README.md", b"# Run\n\n![Losses](losses.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    for number in (2, 1):
+        record = {"number": number, "champion": number, "challenger": number + 1, "applied": number == 1}
+        store.put_json(f"nights/fm/night-{number}/night.json", {**record, "reasons": ["slower"]})
+    store.put("driven/paris/quarantine/ab.csv", "row;reason\n3;no such customer: Zoë\n".encode())
+    store.put_json(
+        "driven/paris/files/ab.json", vars(Receipt("monday.csv", "ab" * 32, 9, 1, ("2026-02-27",)))
+    )
+    store.put("attention/old/n=020/training.safetensors", b"unfinished")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "labels"),
+        ("labels", "labels/laptop"),
+        ("lyon", "60"),
+        ("cities/lyon", "city_id"),
+        ("alps", '"here": "benchmarks/alps/summary.json"'),
+        ("benchmarks/alps/summary.json", '"here": "benchmarks/alps/summary.json"'),
+        ("training/laptop", "losses.png"),
+        ("laptop", "training run  training/laptop"),
+        ("fm", "night-1"),
+        ("night-2", '"number": 2'),
+        ("paris", "monday.csv"),
+        ("driven/paris/quarantine/ab.csv", "no such customer: Zoë"),
+        ("old", "training.safetensors"),
+    ],
+)
+def test_a_name_of_any_kind_is_described(full: Store, path: str, said: str) -> None:
+    """For a person and for a program; the whole address, as artifacts show it, names the same."""
+    found = inspect(full, path)
+    assert said in found.text or said in json.dumps(found.document, indent=2)
+    json.dumps(found.document)
+    assert path in ("", "laptop") or inspect(full, full.url(path)) == found or "/" not in path
+
+
+def test_a_path_may_begin_where_one_is(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell completes it: from beside the store, and from within."""
+    monkeypatch.chdir(Path(full.uri).parent)
+    assert inspect(full, "store/labels/laptop/spec.json") == inspect(full, "labels/laptop/spec.json")
+    monkeypatch.chdir(Path(full.uri, "training"))
+    assert inspect(full, "./laptop/") == inspect(full, "training/laptop")
+
+
+def test_nights_are_in_their_order(full: Store) -> None:
+    """A row each, with what was decided."""
+    text = inspect(full, "nights/fm").text
+    assert text.index("night-1") < text.index("night-2")
+    assert "slower" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("labels/lptop", r"nothing at .*labels/lptop; did you mean labels/laptop"),
+        ("laptp", r"did you mean labels/laptop, training/laptop\?"),
+        ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
+        ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: say which with --store"),
+        ("/etc/passwd", "/etc/passwd is not in the store"),
+        ("../outside", "would lead elsewhere"),
+        ("lyon@champion", "no model 'lyon'"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_may_have_been_meant(full: Store, path: str, said: str) -> None:
+    """One sentence, and names to choose from."""
+    with pytest.raises(McvrpError, match=said):
+        inspect(full, path)
+
+
+@pytest.mark.parametrize("ending", ["json", "parquet", "png", "safetensors"])
+def test_a_damaged_file_is_said_to_be_one(tmp_path: Path, ending: str) -> None:
+    """Whatever it claims to be: a sentence with its place."""
+    store = Store.open(tmp_path)
+    store.put(f"labels/d/x.{ending}", b"\xff{ not what it says")
+    with pytest.raises(McvrpError, match=f"x.{ending} is no"):
+        inspect(store, f"labels/d/x.{ending}")
 
 
 def test_an_instance_is_drawn(carded: Store, tmp_path: Path) -> None:

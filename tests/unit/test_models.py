@@ -176,6 +176,18 @@ def test_inspect_shows_versions_and_aliases(store: Store) -> None:
         inspect(store, "models/other")
 
 
+def test_a_version_is_inspected_by_alias_or_number(store: Store) -> None:
+    """NAME@champion, NAME@latest and NAME@1 are one card here; others are told which there are."""
+    publish(store, checkpoint(store, 1.0))
+    found = inspect(store, "m@1")
+    assert found.text.startswith("# Model m, version 1")
+    assert found.document["documents"]["model.json"]["version"] == 1
+    assert inspect(store, "models/m@champion") == inspect(store, "m@latest") == found
+    for path, said in (("m@7", "no version 7, it has 1"), ("m@best", "'best' is no version: give a number")):
+        with pytest.raises(McvrpError, match=said):
+            inspect(store, path)
+
+
 def test_cards_of_before_are_read(store: Store) -> None:
     """A version without config, README and sizes loads as it did; the next one counts on from it."""
     card = publish(store, checkpoint(store, 1.0))

@@ -14,7 +14,7 @@ def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
     """PNG files of the folder itself are inside the Markdown, one that is large is a link."""
     store = Store.open(tmp_path / "store")
     store.put("f/gaps.png", b"small")
-    store.put("f/large.png", bytes(400_000))
+    store.put("f/large.png", bytes(600_000))
     store.put("f/huge.png", bytes(2_000_000))
     store.put("f/gaps.svg", b"<svg/>")
     store.put("f/deep/other.png", b"small")

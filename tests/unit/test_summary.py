@@ -18,6 +18,11 @@ def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
     assert aligned_table(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
 
 
+def test_a_table_without_headings_has_none() -> None:
+    """Key figures stand below each other, with no line above them."""
+    assert aligned_table("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
+
+
 def test_text_without_a_table_stays_as_it_is() -> None:
     """Nothing to align, nothing changed."""
     assert aligned_table("no table\n\n- a note") == "no table\n\n- a note"
