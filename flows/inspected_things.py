@@ -149,5 +149,13 @@ def describe_driven(store: Store, city: str) -> Found:
     return Found(document, f"{blocks}\n\n{store.url(layout.driven_dir(city))}")
 
 
+def describe_solution(store: Store, name: str) -> Found:
+    """Describe the routes of a day; those that are not all written by their files."""
+    folder = layout.solution_dir(name)
+    found = describe_folder(store, folder)
+    summary = f"{folder}/summary.json"
+    return Found(store.get_json(summary), found.text) if store.exists(summary) else found
+
+
 def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"

@@ -17,6 +17,7 @@ from flows.inspected_things import (
     describe_model,
     describe_nights,
     describe_rounds,
+    describe_solution,
     describe_version,
 )
 from flows.summary import aligned_table, plain
@@ -47,7 +48,7 @@ KINDS = (
     Kind("driven days", "driven", describe_driven),
     Kind("nights", "nights", describe_nights),
     Kind("rounds", "rounds", describe_rounds),
-    Kind("routes", "solutions"),
+    Kind("routes", "solutions", describe_solution),
 )
 
 

@@ -20,6 +20,7 @@ _ARGUMENTS = {
     "alias": "champion",
     "path": _SHARD,
 }
+_THINGS = {"trial": (f"{layout.NIGHT}x", f"{layout.ROUND}x"), "improved": (f"{layout.ROUND}x",)}
 _NO_PATHS = ("checked_name", "size_of", "shard_number", "staged_rows")
 
 
@@ -27,8 +28,10 @@ def paths() -> Iterator[tuple[str, str]]:
     """Yield the name of each function of the layout, and a path that it makes."""
     for name, function in inspect.getmembers(layout, inspect.isfunction):
         if function.__module__ == layout.__name__ and not name.startswith("_") and name not in _NO_PATHS:
-            arguments = {word: _ARGUMENTS.get(word, "x") for word in inspect.signature(function).parameters}
-            yield name, function(**arguments)
+            words = inspect.signature(function).parameters
+            for thing in _THINGS.get(name.split("_")[0], ("x",)):
+                arguments = {"name": thing, **_ARGUMENTS}
+                yield name, function(**{word: arguments.get(word, "x") for word in words})
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:
