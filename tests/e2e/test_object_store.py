@@ -15,6 +15,7 @@ from storage.models import load_model
 from storage.store import Store
 from tests.command import Workplace
 from tests.s3_server import S3Server
+from tests.ui import mcvrp_ui
 
 
 @pytest.mark.slow
@@ -51,3 +52,18 @@ def test_the_smoke_preset_runs_in_a_bucket(s3: S3Server, s3_uri: str, tmp_path: 
     shown = place.mcvrp("inspect", "models/smoke/0001/model.json", "--store", s3_uri, **s3.environment())
     assert shown.returncode == 0, shown.stderr
     assert place.processes() == []
+
+
+@pytest.mark.slow
+def test_runs_of_the_ui_use_the_bucket(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
+    """A run that the UI starts finds the keys in its environment; the server never learns them."""
+    place = Workplace.new(tmp_path)
+    keys = s3.environment()
+    with mcvrp_ui(place, "--store", s3_uri, **keys) as ui:
+        made = ui.ended(ui.start("city"))
+        assert made["state_type"] == "COMPLETED", made["state"]["message"]
+        known = json.dumps([ui.api(f"/{kind}/filter", {}) for kind in ("flow_runs", "artifacts", "logs")])
+        assert f"{s3_uri}/cities/smoke" in known
+        assert keys["AWS_SECRET_ACCESS_KEY"] not in known
+    assert load_city(Store.open(s3_uri), "smoke").customers == 50
+    assert not place.store.exists()
