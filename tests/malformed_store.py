@@ -172,7 +172,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     ),
     Damage(
         "a day that is none",
-        _put(layout.driven_day("town", "monday"), b""),
+        lambda s: s.move(layout.driven_day("town", BEFORE), layout.driven_day("town", "monday")),
         lambda s: list(driven_days(s, "town")),
         ("has no day for a name",),
     ),

@@ -88,7 +88,7 @@ def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
 
 
 def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
-    """All stages, a night and a day's routes: local store, Prefect's database, logs, what is said, `ps`."""
+    """All stages, a night, a round, a day's routes: store, Prefect's database, logs, what is said, `ps`."""
     place = Workplace.new(tmp_path)
     few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
     run = ("run", "--preset", "smoke", "--verbose", *few)
@@ -96,13 +96,13 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
     assert done.returncode == 0, done.stderr[-3000:]
     said = done.stdout + done.stderr
     orders = bring_work(place)
-    for command in ("nightly", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
+    for command in ("nightly", "improve", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
         done = place.mcvrp(
             *command.split(), "--preset", "smoke", "--verbose", RAY_TMPDIR=str(scratch), **SECRETS
         )
         assert done.returncode == 0, done.stderr[-3000:]
         said += done.stdout + done.stderr
-    assert Store.open(place.store).list("nights")
+    assert {"nights", "rounds"} <= set(Store.open(place.store).folders(""))
     check(place, scratch, said, watched)
     for name in ("logs", "tmp"):
         assert not (tmp_path / name).exists()

@@ -245,7 +245,7 @@ def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(stor
     """The lease of the night at work keeps them all, whichever it may take up; so do ``keep_days``."""
     nights(store)
     before = everything(store)
-    with holding(store, layout.night_lease("m"), "retraining"):
+    with holding(store, layout.retraining_lease("m"), "retraining"):
         spared = clean(store, POLICY, delete=True, now=NOW).spared
         assert {item.path for item in spared} >= {
             f"labels/{NIGHTS['failed']}",
