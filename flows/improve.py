@@ -22,11 +22,12 @@ from tasks.trial_words import comparison, gained
 @task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())
 def improve_round(store: Store, city: str, spec: ImproveSpec, number: int) -> Round:
     """Do one round, or what is left of it."""
-    with showing_progress("improve"):
+    thing = f"improve {spec.model} round {number}"
+    with showing_progress(thing):
         done = run_round(store, load_city(store, city), spec, number, settings.cache_dir())
     tables = [gained(done.measured), comparison(done.measured)]
     title, body = f"Round {number} of {spec.model}", trial_body(store, spec.model, done.record, tables)
-    show_figures(f"improve-round-{number}", title, improve_figures([done]), body)
+    show_figures(thing, title, improve_figures([done]), body)
     return done
 
 
@@ -54,5 +55,5 @@ def improve(
     for number in range(1, improve.rounds + 1):
         rounds = (*rounds, improve_round(there, city, improve, number))
     body = trial_body(there, improve.model, rounds[-1].record, [loop_table(rounds)])
-    show_figures("improve", f"Improvement of {improve.model}", improve_figures(rounds), body)
+    show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

@@ -10,9 +10,11 @@ from prefect import task
 from flows import settings
 from flows.arguments import CityName, StoreUri, shown
 from flows.artifacts import show_figures, showing_progress
+from flows.links import links
 from flows.night_words import night_figures, night_tables
 from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
 from flows.trial_links import trial_body
+from storage import layout
 from storage.cities import load_addresses, load_city
 from storage.store import Store
 from tasks.nightly import NightSummary, check_night, run_night
@@ -22,7 +24,7 @@ from tasks.nightly_spec import NightlySpec
 @task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())
 def retrain(store: Store, city: str, spec: NightlySpec) -> NightSummary:
     """Do the night's work, or what is left of it."""
-    with showing_progress("nightly"):
+    with showing_progress(f"nightly {spec.model}"):
         return run_night(
             store,
             city,
@@ -55,8 +57,9 @@ def nightly(
     if deployed():
         check_night(there, load_city(there, city), nightly)
     done = retrain(there, city, nightly)
-    body = night_tables(done)
     if done.record and done.new:
-        body = trial_body(there, nightly.model, done.record, [body])
-    show_figures("nightly", f"Night of {nightly.model}", night_figures(done), body)
+        body = trial_body(there, nightly.model, done.record, [night_tables(done)])
+    else:
+        body = links(there, {"what was driven": layout.driven_dir(city)})
+    show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
     return done

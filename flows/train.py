@@ -30,8 +30,12 @@ def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) 
     thing = f"train {spec.run} {phase}"
     with showing_progress(thing):
         summary = train_phase(store, load_city(store, city), spec, phase, settings.cache_dir())
-    curve = training_curve(store, spec.run, [phase])
-    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), curve)
+    places = {
+        "the phase": layout.phase_dir(spec.run, phase),
+        "the run's card": layout.run_card(spec.run),
+    }
+    body = "\n\n".join(filter(None, [training_curve(store, spec.run, [phase]), links(store, places)]))
+    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), body)
     return summary
 
 
