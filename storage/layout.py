@@ -244,6 +244,11 @@ def model_config(name: str, version: int) -> str:
     return f"{model_dir(name, version)}/config.json"
 
 
+def model_losses(name: str, version: int) -> str:
+    """The picture of how one version of the model ``name`` was trained: it outlives the run."""
+    return f"{model_dir(name, version)}/losses.png"
+
+
 def model_removal(name: str, version: int) -> str:
     """The mark of a version of the model ``name`` that is being removed: no alias may point there."""
     return f"{model_dir(name, version)}/removal.json"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from storage.models import ModelCard
 
+_PICTURE = "\n![Losses and held-out gap of the training](losses.png)\n"
 # Of the last row of training metrics: name, factor, format.
 _FIGURES = {
     "problem_loss": ("loss on problem tokens (nats)", 1, ".3f"),
@@ -17,8 +18,11 @@ _FIGURES = {
 }
 
 
-def model_readme(card: ModelCard, steps: int) -> str:
-    """Return the card of a model whose last phase had ``steps`` steps, as Markdown."""
+def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
+    """Return the card of a model whose last phase had ``steps`` steps, as Markdown.
+
+    ``pictured`` says whether `losses.png` lies beside it.
+    """
     network: dict[str, Any] = dict(card.network)
     rows = [
         ("city", f"`{card.city_id}`, {network['classes']:,} output classes: nodes, and spare ones"),
@@ -49,7 +53,7 @@ vehicles, it writes down routes, customer after customer. It was trained on solu
 At the end of training:
 
 {_table(measured or [("measured", "nothing")])}
-
+{_PICTURE if pictured else ""}
 ## Use
 
 ```python

@@ -1,8 +1,8 @@
 """Finished models in the store: numbered versions under a name, each with weights and cards.
 
 A version is a folder: `config.json` (what is needed to load it; written first, and by one
-publisher only, it takes the number), `model.safetensors`, `README.md` (the card for people) and
-`model.json` (where it comes from; written last: without it there is no version).
+publisher only, it takes the number), `model.safetensors`, `losses.png`, `README.md` (the card for
+people) and `model.json` (where it comes from; written last: without it there is no version).
 """
 
 from __future__ import annotations
@@ -135,7 +135,11 @@ def export_model(
         largest=origin.recipe.get("last"),
     )
     store.put(f"{card.folder}/{_WEIGHTS}", data)
-    store.put(f"{card.folder}/{_README}", model_readme(card, checkpoint.steps).encode())
+    losses = layout.run_losses(checkpoint.run)
+    if pictured := store.exists(losses):
+        store.put(layout.model_losses(name, card.version), store.get(losses))
+    text = model_readme(card, checkpoint.steps, pictured=pictured)
+    store.put(f"{card.folder}/{_README}", text.encode())
     store.put_json(layout.model_card(name, card.version), asdict(card))
     enrol(store, name, card.version)
     return card

@@ -168,7 +168,7 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
         "labels/smoke": ("spec.json", "manifest.json", "figures/cost.png"),
         "labels/smoke-held-out": ("spec.json", "manifest.json", "figures/cost.png"),
         "training/smoke": ("spec.json", "metrics.json", "losses.png"),
-        "models/smoke/0001": ("config.json", "model.json"),
+        "models/smoke/0001": ("config.json", "model.json", "losses.png"),
         "attention/smoke/n=020": ("model.json", "costs.png"),
         "benchmarks/smoke": ("configuration.json", "summary.json", "figures/gaps.png"),
     }.items():

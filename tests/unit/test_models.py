@@ -96,6 +96,17 @@ def test_a_version_says_what_it_is(store: Store) -> None:
     for said in ("# Model m, version 1", CITY.city_id, "dataset `d`", "20 to 24 customers", "7.25", "87.5"):
         assert said in readme
     assert "## Limits" in readme
+    assert "losses.png" not in readme
+
+
+def test_a_version_keeps_the_picture_of_its_training(store: Store) -> None:
+    """Where the run has one: the run may go, the model shows it still."""
+    state = checkpoint(store, 1.0)
+    store.put(layout.run_losses(state.run), b"picture")
+    card = publish(store, state)
+    store.delete(layout.run_dir(state.run))
+    assert store.get(layout.model_losses("m", 1)) == b"picture"
+    assert "(losses.png)" in store.get(f"{card.folder}/README.md").decode()
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
