@@ -75,6 +75,10 @@ class Ui:
         found: dict[str, Any] = self.api(f"/flow_runs/{run}")
         return found
 
+    def cancel(self, run: str) -> None:
+        """Do what the button of the UI does."""
+        self.api(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+
     def ended(self, run: str, seconds: float = 180.0) -> dict[str, Any]:
         """Return the flow run as soon as it has ended."""
         final = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from model.instances import InstanceStream
 from model.problem import City
 from storage.registry import pointer
 from storage.store import Store
@@ -15,7 +14,7 @@ from tasks.nightly import run_night
 from tasks.nightly_spec import NightlySpec
 from tasks.train import train
 from tasks.train_spec import NetworkSpec, PhaseSpec
-from tests.sweep import sweep
+from tests.driving import drive
 from tests.training import small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -32,24 +31,9 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def drive(store: Store, days: int) -> None:
-    """Put the sweep's routes of so many days of March into the incoming folder."""
-    stream = InstanceStream(CITY, 7, "train")
-    lines = ["date,route,stop,customer,demand,capacity"]
-    for day in range(1, days + 1):
-        instance = stream(20 + day % 3, day)
-        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-        for k, route in enumerate(sweep(CITY, instance).routes):
-            lines += [
-                f"2026-03-{day:02},{k},{stop},{node},{demand[node]},{instance.capacity}"
-                for stop, node in enumerate(route, start=1)
-            ]
-    store.put("incoming/march.csv", "\n".join(lines).encode())
-
-
 def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
     """Tuned on fresh days and old labels, the challenger is better beyond chance and takes over."""
-    drive(store, 30)
+    drive(store, CITY, 30)
     spec = NightlySpec(
         model="small", replay=600, passes=8, batch=16, lr=0.003, instances=20, samples=4, ranks=1, settle=0
     )
