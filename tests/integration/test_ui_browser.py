@@ -147,7 +147,7 @@ def test_a_cancelled_pipeline_ends_and_goes_on(
 ) -> None:
     """Nothing of it stays at work; started again it keeps what was done, and each stage leaves a page."""
     spec = ui.deployment("pipeline")["parameters"]["spec"]
-    spec["label"] |= {"dataset": "slow", "iterations": 1000, "shard_rows": 5, "held_out": 2}
+    spec["label"] |= {"dataset": "slow", "count": 20, "iterations": 500, "shard_rows": 5, "held_out": 2}
     spec["train"] |= {"dataset": "slow", "held_out": "slow-held-out", "phases": spec["train"]["phases"][:2]}
     spec["benchmark"] |= {"methods": ["hgs", "fm-gs"], "heuristic_samples": [1]}
     idle = set(workplace.processes())
