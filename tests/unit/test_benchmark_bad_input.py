@@ -63,7 +63,7 @@ def put_models(store: Store, city_id: str) -> None:
         ("methods=[hgs,'simulated-annealing']", ["benchmark.methods", "simulated-annealing"]),
         ("methods=['hgs','simulated-annealing']", ["benchmark.methods.1", "'fm-ns'", "simulated-annealing"]),
         ("methods=[]", ["benchmark.methods", "at least 1"]),
-        ("instances=0", ["instances = 0", "n=20 has none"]),
+        ("instances=0", ["benchmark.instances", "at least 1", "not 0"]),
         ("instances=[]", ["instances = ()", "n=20 has none"]),
         ("instances=[3,4]", ["instances = (3, 4)", "one for each size"]),
         ("sizes=[]", ["benchmark.sizes", "at least 1"]),
