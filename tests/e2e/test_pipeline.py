@@ -184,7 +184,7 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
     """No two things of one run share a key; bars, figures, tables, pictures and links of every stage."""
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         found = database.execute("SELECT key, type, data FROM artifact").fetchall()
-    pages = {key: text for key, kind, text in found if kind == "markdown"}
+    pages = {key: json.loads(text) for key, kind, text in found if kind == "markdown"}
     keys = {
         "city-smoke",
         "label-smoke",
