@@ -21,7 +21,7 @@ from tasks.drift import drift
 from tasks.driven import Taken, take_routes
 from tasks.nightly_spec import NightlySpec
 from tasks.train import Launcher
-from tasks.trial import Trial, background, check_trial, retraining, run_trial, settled
+from tasks.trial import Trial, background, check_trial, retraining, run_trial
 from tasks.trial_labels import drawn, repeats, write_mix
 from tasks.trial_measured import Measured
 
@@ -88,14 +88,13 @@ def run_night(
     """
     with retraining(store, spec.model):
         began = time.monotonic()
+        begun = background(store, city, spec)
+        last = begun.nights[-1] if begun.nights else None
         taken = take_routes(store, name, city, nodes, today=today, incoming=spec.incoming, settle=spec.settle)
         learn, compare = _apart(taken.stored, spec.held_out_every)
         sums = tuple(day.name for day in learn)
-        nights = settled(store, spec.model, NIGHT)
-        last = nights[-1] if nights else None
         if not learn or (last and set(sums) <= set(last.days)):
             return NightSummary(taken, last)
-        begun = background(store, city, spec)
         night = begun.name(
             store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "settle", "ranks"})]
         )
