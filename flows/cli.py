@@ -76,7 +76,10 @@ def parser() -> argparse.ArgumentParser:
     _add_city(commands, common)
     inspect = commands.add_parser("inspect", help="describe what is in the store", parents=[common])
     inspect.add_argument(
-        "path", nargs="?", default="", help="a dataset, or a file or folder of the store (default: all)"
+        "path",
+        nargs="?",
+        default="",
+        help="the name of anything, MODEL@VERSION, or a file or folder (default: all)",
     )
     inspect.add_argument(
         "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
