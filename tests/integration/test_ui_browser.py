@@ -174,7 +174,7 @@ def test_a_cancelled_pipeline_ends_and_goes_on(
 def test_a_night_from_its_routes_to_its_page(
     browser: Browser, ui: Ui, workplace: Workplace, tmp_path: Path
 ) -> None:
-    """Routes are taken, the model tuned and compared; no two nights at once; run again it changes nothing."""
+    """The pipeline's model is tuned on routes, and compared; none joins it; run again it changes nothing."""
     store = Store.open(workplace.store)
     drive(store, load_city(store, "smoke"), days=12)
     spec = ui.deployment("nightly")["parameters"]["nightly"] | {"settle": 0}  # nobody writes to the file
