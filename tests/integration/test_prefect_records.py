@@ -69,7 +69,7 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
         found = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
     (kind, key, text), bar = found
     assert (kind, key) == ("markdown", "city-rivermouth")
-    assert bar == ("progress", "city-rivermouth-progress", "100.0")
+    assert bar == ("progress", "city-rivermouth-progress", 100)
     assert "city_id" in text
     assert "2 to 12" in text
     assert "![Map of the addresses](data:image/png" in text
