@@ -92,6 +92,8 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     assert run["name"] == "label, refused"
     run = ui.ended(ui.start("train"))
     assert run["state"]["message"].startswith("dataset 'smoke' has no labels of 20-22 customers")
+    run = ui.ended(ui.start("solve", orders="/etc/passwd"))
+    assert run["state"]["message"].startswith("orders = '/etc/passwd' is no path in the store: put the file")
 
 
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:
