@@ -222,7 +222,7 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
     assert summary.baseline == "PyVRP"
     assert summary.gs_mean_gap is not None
     assert "gaps to a single run of PyVRP" in summary.markdown
-    assert "asymmetric" in summary.failures["HGS"][1]
+    assert "not symmetric" in summary.failures["HGS"][1]
     results = results_frame(store, "own")
     assert set(results.loc[results["cost"].notna(), "method"]) == {"PyVRP", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
     report = store.get("benchmarks/own/report.html").decode()
