@@ -69,6 +69,7 @@ def training_curves(phases: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
                 "color": GREY,
             }
             loss.annotate(name, ((start + stop) / 2, 1.01), fontsize=FONT, **place)
+    loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # else a phase with one row has no place for its name
     loss.set_yscale("log")
     loss.set_ylabel("Loss per token (nats)")
     accuracy.set_ylabel("Accuracy (%)")

@@ -162,3 +162,11 @@ def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
     curves = training_curves([("I", first), ("II-A", second), ("II-B", second.iloc[:0])])
     assert drawn(curves) > 0.01
     assert png(curves) != png(training_curves([("I", first), ("II-A", first), ("II-B", second.iloc[:0])]))
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+def test_training_curves_of_a_single_row_are_a_picture() -> None:
+    """A phase of three steps that logged its last has room for its curves, and its name above them."""
+    row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
+    figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
+    assert png(figure)
