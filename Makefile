@@ -31,7 +31,7 @@ define pytest-twice
 endef
 
 test: $(STAMP)
-	$(call pytest-twice,-m "not slow" tests/unit,-m "not slow" --ignore=tests/unit)
+	$(call pytest-twice,-m "not slow" tests/unit tests/e2e,-m "not slow" tests/integration)
 
 test-full: $(STAMP)
 	$(BIN)/python -m pytest
