@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from model.errors import McvrpError
 from model.problem import City, Instance, Solution, cost
 from storage import layout
-from storage.labels import label_file, parse_footer, parse_table, read_files, read_footer
+from storage.labels import MEND, DamagedFile, label_file, parse_footer, parse_table, read_files, read_footer
 from storage.schemas import DRIVEN, Label, label_table, table_labels
 from storage.store import Store
 
@@ -120,20 +121,35 @@ def write_day(
 
 def driven_days(store: Store, name: str) -> Iterator[DrivenDay]:
     """Yield the days of the city ``name``, by date; of each file only the footer is read."""
-    for file in read_files(store, store.list(layout.driven_days_dir(name))):
-        date = file.path.rsplit("/", 1)[-1].removesuffix(".parquet")
-        try:
-            day = datetime.date.fromisoformat(date)
-        except ValueError:
-            raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
-        yield DrivenDay(day, file.footer.spec_hash, file.footer.city_id)
+    with _damage_mended(store, name):
+        for file in read_files(store, store.list(layout.driven_days_dir(name))):
+            date = file.path.rsplit("/", 1)[-1].removesuffix(".parquet")
+            try:
+                day = datetime.date.fromisoformat(date)
+            except ValueError:
+                raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
+            yield DrivenDay(day, file.footer.spec_hash, file.footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return what was driven on one day; McvrpError if its file is damaged or not there."""
     path = layout.driven_day(name, date.isoformat())
     data, where = store.get(path), store.url(path)
-    return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
+    with _damage_mended(store, name):
+        return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
+
+
+@contextmanager
+def _damage_mended(store: Store, name: str) -> Iterator[None]:
+    """Say what mends a damaged day: no solver makes it, its file of routes does, taken once more."""
+    try:
+        yield
+    except DamagedFile as error:
+        receipts_of = store.url(f"{layout.driven_dir(name)}/files")
+        raise DamagedFile(
+            f"{str(error).removesuffix(MEND)}remove it and the receipt in {receipts_of} that names its day, "
+            "and its file of routes is taken again"
+        ) from error
 
 
 def sources(store: Store, name: str) -> Mapping[str, str]:

@@ -29,6 +29,9 @@ _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
 
 
+MEND = "remove it and label again"  # ends what is said of a damaged file
+
+
 class DamagedFile(McvrpError):
     """A file of labels is truncated or spoilt; the message names it."""
 
@@ -159,9 +162,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
     except SPOILT as error:
-        raise DamagedFile(
-            f"{where} is no whole Parquet file ({reason(error)}): remove it and label again"
-        ) from error
+        raise DamagedFile(f"{where} is no whole Parquet file ({reason(error)}): {MEND}") from error
     try:
         footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
@@ -169,7 +170,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
             f"{where} is a Parquet file but not one of labels ({reason(error)}): move it away"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
-        raise DamagedFile(f"{where} has a spoilt footer: remove it and label again")
+        raise DamagedFile(f"{where} has a spoilt footer: {MEND}")
     return footer
 
 
@@ -185,11 +186,9 @@ def parse_table(data: bytes, where: str) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
     except SPOILT as error:
-        raise DamagedFile(f"{where} is damaged ({reason(error)}): remove it and label again") from error
+        raise DamagedFile(f"{where} is damaged ({reason(error)}): {MEND}") from error
     if table.num_rows != footer.rows:
-        raise DamagedFile(
-            f"{where} has {table.num_rows} rows, its footer says {footer.rows}: remove it and label again"
-        )
+        raise DamagedFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {MEND}")
     return table
 
 

@@ -110,6 +110,23 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
     assert (taken.days, taken.waiting) == (["2026-02-27"], ())
 
 
+def test_a_damaged_day_is_made_again_from_its_file(store: Store) -> None:
+    """The sentence says how, and what it says mends it."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    key = take(store).receipts[0].key
+    day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)
+    whole = everything(store)
+    store.put(day, whole[day][:-9])
+    told = r"2026-02-27.parquet.*: remove it and the receipt in .*driven/lyon/files that names its day"
+    for read in (take, lambda there: read_day(there, "lyon", FRIDAY)):
+        with pytest.raises(McvrpError, match=told):
+            read(store)
+    store.delete(day)
+    store.delete(receipt)
+    take(store)
+    assert everything(store) == whole
+
+
 @pytest.mark.parametrize("writes", range(4))
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
