@@ -111,12 +111,12 @@ def describe_city(store: Store, name: str) -> Found:
 
 def describe_nights(store: Store, model: str) -> Found:
     """Describe the nights of ``model``, a row a night in their order."""
-    return _trials(store, f"nights/{model}", "night")
+    return _trials(store, layout.nights_dir(model), "night")
 
 
 def describe_rounds(store: Store, model: str) -> Found:
     """Describe the rounds of improving ``model``, a row a round in their order."""
-    return _trials(store, f"rounds/{model}", "round")
+    return _trials(store, layout.rounds_dir(model), "round")
 
 
 def _trials(store: Store, folder: str, kind: str) -> Found:

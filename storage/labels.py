@@ -27,8 +27,6 @@ _READERS = 8  # threads that read footers: each waits for the store, not for the
 _BATCH = 8  # footers that a thread reads in a row
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
-
-
 MEND = "remove it and label again"  # ends what is said of a damaged file
 
 

@@ -26,6 +26,7 @@ from tasks.gc_spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
 _STEP = re.compile(r"step-\d+")
+TRIALS = {"nights": "night.json", "rounds": "round.json"}  # folders by model, and what ends a trial
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,21 @@ class View:
     def staying(self) -> list[ModelCard]:
         """The versions of models that stay."""
         return [card for card, stays in self._cards if stays]
+
+    @cached_property
+    def last_trials(self) -> frozenset[str]:
+        """Names of the last night and round of each model, and of the datasets of their old labels."""
+        names: set[str] = set()
+        for folder, record in TRIALS.items():
+            for model in self.store.folders(folder):
+                files = self.store.files(f"{folder}/{model}")
+                decided = [file for file in files if file.path.endswith(f"/{record}")]
+                if decided:
+                    last = max(decided, key=lambda file: file.modified)
+                    document = self.store.get_json(last.path)
+                    old = document.get("old") if isinstance(document, dict) else None
+                    names |= {last.path.split("/")[-2], str(old)}
+        return frozenset(names)
 
     def published(self, run: str) -> tuple[int, int]:
         """Return how many versions of models that ``run`` has made stay, and how many may go."""

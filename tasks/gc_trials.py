@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 from storage import layout
 from storage.lease import active_holder
-from storage.store import Store, StoredFile
+from storage.store import Store
 from tasks import gc_find
-from tasks.gc_find import Find, Found, Spared, View
+from tasks.gc_find import TRIALS, Find, Found, Spared, View
 
 _TRIAL = re.compile(r"(night|improve)-[0-9a-f]{12}")
-_FOLDERS, _RECORDS = ("nights", "rounds"), ("night.json", "round.json")  # by model
 _LEASE = "lease.json"
 
 
@@ -53,26 +52,14 @@ def _whole(view: View, kind: str, path: str, otherwise: Callable[[View, str], Fo
         yield Find(kind, path, len(files), sum(file.size for file in files), why)
 
 
-def _needed(view: View) -> set[str]:
+def _needed(view: View) -> frozenset[str]:
     """Return the datasets and runs of versions of models that stay, and of the last night and round."""
-    names = {name for card in view.staying for name in (card.run, card.dataset)}
-    for folder in _FOLDERS:
-        for model in view.store.folders(folder):
-            if records := _records(view.store, f"{folder}/{model}"):
-                last = max(records, key=lambda file: file.modified)
-                document = view.store.get_json(last.path)
-                old = document.get("old") if isinstance(document, dict) else None
-                names |= {last.path.split("/")[-2], str(old)}
-    return names
-
-
-def _records(store: Store, folder: str) -> list[StoredFile]:
-    return [file for file in store.files(folder) if file.path.rsplit("/", 1)[-1] in _RECORDS]
+    return view.last_trials | {name for card in view.staying for name in (card.run, card.dataset)}
 
 
 def _retrained(view: View, path: str) -> Spared | None:
     """Return that a model is being retrained just now, whichever: its night may be about to take this up."""
-    for folder in _FOLDERS:
+    for folder in TRIALS:
         for model in view.store.folders(folder):
             if holder := active_holder(view.store, f"{folder}/{model}/{_LEASE}", view.now):
                 return Spared(path, f"model {model!r} is being retrained by {holder}")

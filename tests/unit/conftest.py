@@ -1,4 +1,4 @@
-"""Small instances with random feasible solutions, for the tests of the mathematics."""
+"""Small instances with random feasible solutions for the tests of the mathematics, and set decisions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from model.features import Batch
 from model.instances import InstanceStream
 from model.problem import City, Instance, Solution
+from tasks import trial
+from tasks.trial_decision import Decision
 
 
 def random_solution(instance: Instance, rng: np.random.Generator) -> Solution:
@@ -59,3 +61,15 @@ def pairs(city: City) -> list[tuple[Instance, Solution]]:
     stream = InstanceStream(city, 1, "train")
     instances = [stream(n, i) for n in (20, 23, 30) for i in range(2)]
     return [(instance, random_solution(instance, rng)) for instance in instances]
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Decisions to come, in place of those that the costs would give; True where the list is empty."""
+    coming: list[bool] = []
+
+    def decide(pairs: object, **bounds: float) -> Decision:
+        return Decision(coming.pop(0) if coming else True, ("so it was said",), (), {})
+
+    monkeypatch.setattr(trial, "decide", decide)
+    return coming

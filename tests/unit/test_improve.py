@@ -24,7 +24,7 @@ from tasks.improve_labels import beats, gains, improved
 from tasks.improve_spec import ImproveSpec
 from tasks.solvers import Answer, local_search
 from tasks.train import train
-from tasks.trial_decision import COLUMNS, FROZEN, Decision
+from tasks.trial_decision import COLUMNS, FROZEN
 from tasks.trial_labels import best_known, key_of
 from tasks.trial_words import round_table
 from tests.datasets import everything
@@ -122,18 +122,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(trial, "compared", lambda *_: pairs)
     monkeypatch.setattr(local_search, "Polished", Half)
     return store
-
-
-@pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Decisions to come, in place of those that the costs would give; True where the list is empty."""
-    coming: list[bool] = []
-
-    def decide(pairs: object, **bounds: float) -> Decision:
-        return Decision(coming.pop(0) if coming else True, ("so it was said",), (), {})
-
-    monkeypatch.setattr(trial, "decide", decide)
-    return coming
 
 
 def loop(store: Store, spec: ImproveSpec = SPEC) -> list[Round]:

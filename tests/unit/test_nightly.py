@@ -21,7 +21,6 @@ from tasks import trial
 from tasks.nightly import NightSummary, run_night
 from tasks.nightly_spec import NightlySpec
 from tasks.train import train
-from tasks.trial_decision import Decision
 from tasks.trial_measured import read_measured
 from tests.datasets import everything
 from tests.training import nudge, small_spec, write_dataset
@@ -55,18 +54,6 @@ def drive(store: Store, first: int, last: int, name: str = "routes.csv") -> None
 
 def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
     return run_night(store, "small-city", CITY, NODES, spec, Path("/nowhere"), today=TODAY, launch=nudge)
-
-
-@pytest.fixture
-def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Decisions to come, in place of those that the costs would give; True where the list is empty."""
-    coming: list[bool] = []
-
-    def decide(pairs: object, **bounds: float) -> Decision:
-        return Decision(coming.pop(0) if coming else True, ("so it was said",), (), {})
-
-    monkeypatch.setattr(trial, "decide", decide)
-    return coming
 
 
 def test_without_routes_there_is_no_night(store: Store) -> None:
