@@ -1,1 +1,1 @@
-"""What a user presses: Prefect flows, presets and the `mcvrp` command."""
+"""Flows: what a user presses, one a file; the command line; Prefect."""

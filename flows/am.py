@@ -8,19 +8,16 @@ from typing import Annotated
 
 from prefect import task
 
-from flows.arguments import CityName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.links import links
-from flows.pictures import album
-from flows.stages import DAY, open_store, resuming_task_options, stage
-from flows.summary import am_figures
-from storage import layout
-from storage.attention_models import AttentionCard
-from storage.attention_readme import attention_table
-from storage.cities import load_city
-from storage.store import Store
-from tasks.am_spec import AmSpec
-from tasks.train_am import AmSummary, check_am, train_size
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.figures import am_figures
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
+from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.models.attention import AttentionCard, attention_table
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.attention.train import AmSummary, check_am, train_size
 
 
 @task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())

@@ -6,20 +6,18 @@ from typing import Annotated
 
 from prefect import task
 
-from flows.arguments import CityName, ModelName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.checks import check_benchmark
-from flows.links import links
-from flows.pictures import gallery
-from flows.stages import DAY, clock, deployed, open_store, resuming_task_options, stage
-from flows.summary import BenchmarkResult, benchmark_figures
-from storage import layout
-from storage.cities import load_city
-from storage.store import Store
-from tasks.benchmark import run_benchmark
-from tasks.benchmark_spec import BenchmarkSpec
-from tasks.benchmark_summary import BenchmarkSummary
-from tasks.report import write_report
+from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
+from mcvrp.flows.config.preflight import check_benchmark
+from mcvrp.flows.figures import BenchmarkResult, benchmark_figures
+from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
+from mcvrp.flows.server.stage import DAY, clock, deployed, open_store, resuming_task_options, stage
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.summary import BenchmarkSummary
+from mcvrp.tasks.report.write import write_report
 
 
 @task(name="compare", task_run_name="compare {spec.run}", **resuming_task_options())

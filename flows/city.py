@@ -6,16 +6,14 @@ from typing import Annotated
 
 from prefect import task
 
-from flows.arguments import StoreUri, shown
-from flows.artifacts import show_figures, showing_steps
-from flows.card import city_markdown
-from flows.links import links
-from flows.stages import HOUR, clock, open_store, resuming_task_options, stage
-from flows.summary import CitySummary, city_figures
-from storage import layout
-from storage.store import Store
-from tasks.city import CitySpec, make_city
-from tasks.city_card import city_facts
+from mcvrp.flows.config.parameters import StoreUri, shown
+from mcvrp.flows.figures import CitySummary, city_figures
+from mcvrp.flows.server.artifacts import city_markdown, links, show_figures, showing_steps
+from mcvrp.flows.server.stage import HOUR, clock, open_store, resuming_task_options, stage
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.card import city_facts
+from mcvrp.tasks.city.make import CitySpec, make_city
 
 
 @task(name="make city", task_run_name="make city {spec.name}", **resuming_task_options())

@@ -6,17 +6,16 @@ from typing import Annotated
 
 from prefect import task
 
-from flows import settings
-from flows.arguments import CityName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.improve_words import improve_figures, loop_table
-from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
-from flows.trial_links import trial_body
-from storage.cities import load_city
-from storage.store import Store
-from tasks.improve import Round, check_improve, run_round
-from tasks.improve_spec import ImproveSpec
-from tasks.trial_words import comparison, gained
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.figures import improve_figures, loop_table
+from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
+from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.retrain.card import comparison, gained
+from mcvrp.tasks.retrain.improve import Round, check_improve, run_round
+from mcvrp.tasks.retrain.spec import ImproveSpec
 
 
 @task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())

@@ -7,17 +7,15 @@ from typing import Annotated
 
 from prefect import task
 
-from flows.arguments import CityName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.card import card_markdown
-from flows.checks import check_labels
-from flows.links import links
-from flows.stages import DAY, deployed, open_store, stage, task_options
-from flows.summary import label_figures
-from storage import layout
-from storage.cities import load_city
-from storage.store import Store
-from tasks.labels import LabelSpec, LabelSummary, label_missing
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.config.preflight import check_labels
+from mcvrp.flows.figures import label_figures
+from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
+from mcvrp.flows.server.stage import DAY, deployed, open_store, stage, task_options
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
 
 # The timeline of Prefect's UI has no dash but the hyphen.
 _HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"

@@ -7,18 +7,16 @@ from typing import Annotated
 
 from prefect import task
 
-from flows import settings
-from flows.arguments import CityName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.links import links
-from flows.night_words import night_figures, night_tables
-from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
-from flows.trial_links import trial_body
-from storage import layout
-from storage.cities import load_addresses, load_city
-from storage.store import Store
-from tasks.nightly import NightSummary, check_night, run_night
-from tasks.nightly_spec import NightlySpec
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.figures import night_figures, night_tables
+from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
+from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_addresses, load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.retrain.nightly import NightSummary, check_night, run_night
+from mcvrp.tasks.retrain.spec import NightlySpec
 
 
 @task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())

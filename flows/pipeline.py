@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from flows.am import am
-from flows.arguments import StoreUri, shown
-from flows.artifacts import show_figures, showing_steps
-from flows.benchmark import benchmark
-from flows.checks import check_pipeline
-from flows.city import city
-from flows.label import label
-from flows.links import links
-from flows.pictures import album
-from flows.spec import PipelineSpec
-from flows.stages import DAY, deployed, open_store, stage
-from flows.summary import PipelineSummary, benchmark_figures, times
-from flows.train import train
-from storage import layout
-from storage.store import Store
+from mcvrp.flows.am import am
+from mcvrp.flows.benchmark import benchmark
+from mcvrp.flows.city import city
+from mcvrp.flows.config.parameters import StoreUri, shown
+from mcvrp.flows.config.preflight import check_pipeline
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.figures import PipelineSummary, benchmark_figures, times
+from mcvrp.flows.label import label
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.stage import DAY, deployed, open_store, stage
+from mcvrp.flows.train import train
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
 
 
 @stage("pipeline", "pipeline {spec.city.name}", timeout=120 * DAY)

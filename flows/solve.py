@@ -8,17 +8,14 @@ from typing import Annotated
 from prefect import task
 from pydantic import Field
 
-from flows.arguments import CityName, StoreUri, in_store, shown
-from flows.artifacts import show_figures, showing_steps
-from flows.links import links
-from flows.pictures import album
-from flows.stages import HOUR, deployed, open_store, stage, task_options
-from storage import layout
-from storage.store import Store
-from tasks.solve_day import Planned, Solved, SolveSummary, plan_day, solve_day
-from tasks.solve_outputs import Place, day_name, require_free, write_day
-from tasks.solve_spec import Order, SolveSpec
-from tasks.solve_words import route_table, solve_figures
+from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, shown
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.stage import HOUR, deployed, open_store, stage, task_options
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 
 @task(name="route", task_run_name="route {planned.day.instance.n} customers", **task_options())

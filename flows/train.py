@@ -7,19 +7,24 @@ from typing import Annotated
 
 from prefect import task
 
-from flows import settings
-from flows.arguments import CityName, StoreUri, shown
-from flows.artifacts import show_figures, showing_progress
-from flows.checks import check_training
-from flows.curves import training_curve
-from flows.links import links
-from flows.stages import DAY, deployed, open_store, resuming_task_options, stage
-from flows.summary import phase_figures, train_figures
-from storage import layout
-from storage.cities import load_city
-from storage.models import ModelCard
-from storage.store import Store
-from tasks.train import PhaseSummary, TrainSpec, TrainSummary, publish, train_phase, until_complete
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.config.preflight import check_training
+from mcvrp.flows.figures import phase_figures, train_figures
+from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
+from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.train.phases import (
+    PhaseSummary,
+    TrainSpec,
+    TrainSummary,
+    publish,
+    train_phase,
+    until_complete,
+)
 
 Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batches, how work is spread")]
 

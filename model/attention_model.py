@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.features import CityTable, feasible, feasible_along, loads
-from model.instance_rows import InstanceRows
+from mcvrp.model.features import CityTable, feasible, feasible_along, loads
+from mcvrp.model.instance_rows import InstanceRows
 
 
 @dataclass(frozen=True)

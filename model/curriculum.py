@@ -16,8 +16,8 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import McvrpError
-from model.problem import philox_key, philox_order, philox_uniforms
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
 _Made = TypeVar("_Made")

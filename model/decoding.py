@@ -20,12 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.errors import McvrpError
-from model.features import CityTable
-from model.network import FmMcvrp
-from model.paths import Group, Paths
-from model.problem import DEPOT, City, Instance, Solution, philox_key, philox_uniforms, require_instances
-from model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.paths import Group, Paths
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, require_instances
+from mcvrp.model.random import philox_key, philox_uniforms
+from mcvrp.model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
 __all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.problem import DEPOT, City
+from mcvrp.model.problem import DEPOT, City
 
 FEATURES = 9
 _C, _A = 7, 8  # where load and served demand stand among the features

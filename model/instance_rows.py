@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.instances import InstanceStream
-from model.problem import DEPOT, philox_key
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import DEPOT
+from mcvrp.model.random import philox_key
 
 _MULTIPLIERS = 0xD2E7470EE14C6C93, 0xCA5A826395121157  # of Philox 4x64 (Salmon et al. 2011)
 _BUMPS = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
@@ -59,7 +60,7 @@ def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> Inst
 def philox_rows(key: int, streams: Words, count: int) -> NDArray[np.float64]:
     """Return ``count`` doubles in [0, 1) of each of ``streams`` ``(K, 2)``, ``(K, count)``.
 
-    Row k holds what `model.problem.philox_uniforms` gives for stream k.
+    Row k holds what `model.random.philox_uniforms` gives for stream k.
     """
     blocks = -(-count // 4)
     shape = (len(streams), blocks)

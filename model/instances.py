@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import McvrpError
-from model.problem import PAPERS_DEMAND, City, Instance, capacity_range, philox_key, philox_uniforms
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import PAPERS_DEMAND, City, Instance, capacity_range
+from mcvrp.model.random import philox_key, philox_uniforms
 
 Range = tuple[int, int]  # smallest and largest, both included
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.features import (
+from mcvrp.model.features import (
     Batch,
     CityTable,
     feasible_along,
@@ -20,8 +20,8 @@ from model.features import (
     rolled_path,
     solution_features,
 )
-from model.linear_cross_entropy import linear_cross_entropy
-from model.network import FmMcvrp
+from mcvrp.model.linear_cross_entropy import linear_cross_entropy
+from mcvrp.model.network import FmMcvrp
 
 _IGNORED = -100  # the target of padding
 

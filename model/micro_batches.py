@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from model.curriculum import Order
-from model.errors import McvrpError
+from mcvrp.model.curriculum import Order
+from mcvrp.model.errors import McvrpError
 
 _Positions = NDArray[np.int64]
 

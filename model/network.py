@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.errors import McvrpError
-from model.features import FEATURES
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import FEATURES
 
 
 @dataclass(frozen=True)

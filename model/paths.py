@@ -17,9 +17,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.features import CityTable, feasible, problem_features, with_loads
-from model.network import Cache, FmMcvrp, Memory
-from model.problem import DEPOT, Instance
+from mcvrp.model.features import CityTable, feasible, problem_features, with_loads
+from mcvrp.model.network import Cache, FmMcvrp, Memory
+from mcvrp.model.problem import DEPOT, Instance
 
 _RETIRE = 0.75  # drop ended paths once fewer than this share of the batch would be left
 _SPARE_ROUTES = 1.25  # routes over the fewest possible that the cache has room for at first

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import McvrpError
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0
 COST_TOLERANCE = 1e-9  # two float64 sums of the same legs in another order agree to this
@@ -354,65 +355,9 @@ def infeasibility(instance: Instance, solution: Solution) -> str | None:
     return None
 
 
-def canonical(city: City, solution: Solution) -> Solution:
-    """Return ``solution`` with one orientation and one order for all routes.
-
-    Every route runs counter-clockwise: the area that it encloses with the depot is positive
-    (when it is zero, the end with the smaller number comes first). Routes of a city with
-    asymmetric costs keep their direction. Routes are sorted by the polar angle of their
-    centroid about the depot, in [0, 2 pi) from +x, ties by smallest node. (Appendix on
-    route-level permutation invariance: in random order the paper's models were poor.)
-    """
-    if not solution.routes:
-        return solution
-    routes = solution.routes
-    if city.symmetric:
-        routes = tuple(_counter_clockwise(city, route) for route in routes)
-    angle = route_angles(city, routes)
-    order = sorted(range(len(routes)), key=lambda k: (angle[k], min(routes[k])))
-    return Solution(tuple(routes[k] for k in order))
-
-
-def route_angles(city: City, routes: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """Return the angle in [0, 2 pi) of each route's centroid (depot excluded) about the depot."""
-    lengths = np.array([len(route) for route in routes])
-    delta = city.xy[np.concatenate([np.asarray(r, dtype=np.int64) for r in routes])] - city.xy[DEPOT]
-    sums = np.add.reduceat(delta, np.concatenate([[0], np.cumsum(lengths)[:-1]]), axis=0)
-    return np.mod(np.arctan2(sums[:, 1], sums[:, 0]), 2 * np.pi)
-
-
-def _counter_clockwise(city: City, route: tuple[int, ...]) -> tuple[int, ...]:
-    delta = city.xy[list(route)] - city.xy[DEPOT]  # the depot is the origin: its terms vanish
-    doubled_area = float((delta[:-1, 0] * delta[1:, 1] - delta[1:, 0] * delta[:-1, 1]).sum())
-    if doubled_area < 0 or (doubled_area == 0 and route[-1] < route[0]):
-        return route[::-1]
-    return route
-
-
 # Random numbers ------------------------------------------------------------------------------
 # The raw words of Philox 4x64 are the same everywhere and for ever; the methods of NumPy's
 # Generator are not, so everything random that must be reproducible starts from these two.
-
-
-def philox_key(*parts: str) -> int:
-    """Return a 128-bit key for the random stream named by ``parts``."""
-    return int.from_bytes(hashlib.sha256("\0".join(("mcvrp", *parts)).encode()).digest()[:16], "little")
-
-
-def philox_uniforms(key: int, stream: tuple[int, int], count: int) -> NDArray[np.float64]:
-    """Return ``count`` doubles in [0, 1) of the Philox stream ``stream`` under ``key``, ``(count,)``."""
-    counter = np.array([0, *stream, 0], dtype=np.uint64)
-    words = np.random.Philox(key=_two_words(key), counter=counter).random_raw(count)
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def philox_order(key: int, stream: tuple[int, int], count: int) -> NDArray[np.int64]:
-    """Return a uniformly random permutation of ``0..count-1``, ``(count,)``."""
-    return np.argsort(philox_uniforms(key, stream, count), kind="stable")
-
-
-def _two_words(key: int) -> NDArray[np.uint64]:
-    return np.array([key & (2**64 - 1), key >> 64], dtype=np.uint64)
 
 
 def _whole(values: Any, dtype: type, what: str) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 The baseline of an instance is the cost of the greedy route of a frozen copy of the network, which a
 one-sided paired t-test replaces at the end of an epoch; in the first epochs, the exponential mean of
-the costs. Knows one step and one comparison; who counts epochs is in `tasks.train_am`.
+the costs. Knows one step and one comparison; who counts epochs is in `tasks.attention.train`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 from torch import Tensor
 
-from model.attention_model import AttentionModel, Orders, rollout
-from model.problem import City
+from mcvrp.model.attention_model import AttentionModel, Orders, rollout
+from mcvrp.model.problem import City
 
 ALPHA = 0.05  # of the t-test
 DECAY = 0.8  # of the exponential baseline

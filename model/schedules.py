@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from model.errors import McvrpError
+from mcvrp.model.errors import McvrpError
 
 Kind = Literal["t5", "constant", "cosine", "knee"]
 

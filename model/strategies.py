@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.errors import McvrpError
+from mcvrp.model.errors import McvrpError
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.errors import McvrpError, reason
-from storage import layout
-from storage.schema_versions import BENCHMARK, require_readable_table, stamped
-from storage.store import Store
-from storage.store_errors import SPOILT
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.storage import layout
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import BENCHMARK, require_readable_table, stamped
 
 _ROWS = re.compile(r"([^/]+)/n=(\d{3,})/rows-(\d{5,})-(\d{5,})\.parquet$")
 _ROUTES = pa.list_(pa.list_(pa.uint32()))

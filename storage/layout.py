@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 
-from model.errors import McvrpError
+from mcvrp.model.errors import McvrpError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # with the endings that it gets, a name on any disk
 NAME_PATTERN = rf"^{_NAME.pattern}$"

@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.errors import McvrpError, reason
-from storage import layout
-from storage.store import Store
-from storage.store_errors import SPOILT
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.storage import layout
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)

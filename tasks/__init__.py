@@ -1,1 +1,1 @@
-"""One stage of the work a file, with the pydantic spec of that stage beside it."""
+"""Stages of the work, a package each, and the solvers. Ray inside, no Prefect."""

@@ -6,10 +6,10 @@ import signal
 
 from hypothesis import settings
 
-from tests.browser import browser
-from tests.postgres_server import postgres
-from tests.s3_proxy import proxy
-from tests.s3_server import s3, s3_bucket, s3_uri
+from tests.support.browser import browser
+from tests.support.postgres_server import postgres
+from tests.support.s3_proxy import proxy
+from tests.support.s3_server import s3, s3_bucket, s3_uri
 
 __all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri"]
 

@@ -13,21 +13,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.attention_model import AttentionModel, Orders, rollout
-from model.errors import McvrpError
-from model.features import CityTable
-from model.instance_rows import InstanceRows, philox_rows
-from model.problem import (
-    DEPOT,
-    City,
-    Instance,
-    Solution,
-    canonical,
-    infeasibility,
-    philox_key,
-    require_instances,
-)
-from tasks.solvers import Answer
+from mcvrp.model.attention_model import AttentionModel, Orders, rollout
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable
+from mcvrp.model.instance_rows import InstanceRows, philox_rows
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, infeasibility, require_instances
+from mcvrp.model.random import philox_key
+from mcvrp.tasks.solvers.solver import Answer
 
 _CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
 

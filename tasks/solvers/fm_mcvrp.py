@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from model.decoding import Beam, Decoded, Greedy, Strategy, decode
-from model.features import CityTable, problem_features
-from model.network import FmMcvrp
-from model.problem import City, Instance, canonical, infeasibility
-from tasks.solvers import Answer
-from tasks.solvers.warm_start import Start
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Beam, Decoded, Greedy, Strategy, decode
+from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City, Instance, infeasibility
+from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.warm_start import Start
 
 _SCORES = 1 << 25  # scores of all classes held at once
 

@@ -11,9 +11,17 @@ from typing import Literal
 import hybgensea
 import numpy as np
 
-from model.errors import McvrpError
-from model.problem import City, Instance, Solution
-from tasks.solvers import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs, scaled_xy
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.solver import (
+    SCALED,
+    Answer,
+    SolverFailed,
+    best_of,
+    checked_budget,
+    scaled_costs,
+    scaled_xy,
+)
 
 _NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
 

@@ -16,9 +16,16 @@ from pathlib import Path
 import lkh
 import numpy as np
 
-from model.errors import McvrpError
-from model.problem import City, Instance, Solution
-from tasks.solvers import COORDINATE_SCALE, Answer, SolverFailed, SolverMissing, best_of, scaled_xy
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.solver import (
+    COORDINATE_SCALE,
+    Answer,
+    SolverFailed,
+    SolverMissing,
+    best_of,
+    scaled_xy,
+)
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
 _FINER = 100  # LKH rounds distances to integers: on a square of side 1e6 nobody notices

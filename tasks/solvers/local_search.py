@@ -12,10 +12,11 @@ import pyvrp
 from pyvrp.search import OPERATORS, compute_neighbours
 from pyvrp.search._search import LocalSearch
 
-from model.problem import City, Instance, Solution, canonical, cost, infeasibility
-from tasks.solvers import Answer
-from tasks.solvers.fm_mcvrp import FmMcvrpSolver
-from tasks.solvers.pyvrp import problem_data, solution_of, visits
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
+from mcvrp.tasks.solvers.solver import Answer
 
 _ONE_CORE = "1 CPU core"
 

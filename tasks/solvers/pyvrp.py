@@ -11,8 +11,8 @@ import numpy as np
 import pyvrp
 from pyvrp.stop import NoImprovement
 
-from model.problem import City, Instance, Solution
-from tasks.solvers import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.solver import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs
 
 
 @dataclass(frozen=True)

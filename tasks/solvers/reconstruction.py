@@ -13,20 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.errors import McvrpError
-from model.features import CityTable
-from model.problem import (
-    City,
-    Instance,
-    Solution,
-    canonical,
-    cost,
-    infeasibility,
-    philox_key,
-    philox_order,
-)
-from tasks.solvers import Answer
-from tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.random import philox_key, philox_order
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.solver import Answer
 
 _LEAST_GAIN = 1e-9  # share of a part's cost: less is rounding
 

@@ -16,11 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from model.errors import McvrpError
-from model.problem import City, Instance, Solution, canonical, cost, infeasibility, require_instances
-from tasks.solvers import Answer, SolverFailed
-from tasks.solvers.hgs import HGS, require_symmetric
-from tasks.solvers.pyvrp import PyVRP
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
+from mcvrp.tasks.solvers.hgs import HGS, require_symmetric
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.solver import Answer, SolverFailed
 
 Routes = tuple[tuple[int, ...], ...]  # of a solution, the depot left out
 Finisher = Literal["hgs", "pyvrp"]

@@ -16,17 +16,17 @@ import time
 
 import numpy as np
 
-from model.instances import InstanceStream
-from model.problem import City, Instance
-from storage.attention_models import load_attention_model
-from storage.store import Store
-from tasks.am_spec import AmSpec
-from tasks.hardware import busy_seconds
-from tasks.progress import duration
-from tasks.solvers import Solver
-from tasks.solvers.attention import AttentionSolver
-from tasks.solvers.hgs import HGS
-from tasks.train_am import train_am
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage.models.attention import load_attention_model
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.attention.train import train_am
+from mcvrp.tasks.solvers.attention import AttentionSolver
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.support.machine import busy_seconds
+from mcvrp.tasks.support.progress import duration
 
 N, MINUTES = 20, 19.0
 PUBLISHED = {1: 5.17, 100: 5.09, 1000: 5.08}  # Table 6 of the paper

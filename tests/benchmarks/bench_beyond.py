@@ -18,20 +18,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.decoding import Nucleus
-from model.instances import InstanceStream
-from model.problem import City, Instance, cost, infeasibility
-from storage.cities import find_city
-from storage.models import load_model
-from storage.store import Store
-from tasks.solvers import Solver
-from tasks.solvers.budgets import budget_for
-from tasks.solvers.fm_mcvrp import FmMcvrpSolver
-from tasks.solvers.hgs import HGS
-from tasks.solvers.local_search import Polished
-from tasks.solvers.pyvrp import PyVRP
-from tasks.solvers.reconstruction import Reconstructed
-from tasks.solvers.warm_start import Start, WarmStarted
+from mcvrp.model.decoding import Nucleus
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.storage.cities import find_city
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers.budgets import budget_for
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.local_search import Polished
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.reconstruction import Reconstructed
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 
 TOTALS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
 SAMPLES = (1, 4, 16, 64, 256, 1000)

@@ -23,11 +23,11 @@ from typing import TypeVar
 
 import torch
 
-from model.decoding import Decoded, Nucleus, decode
-from model.features import CityTable, problem_features
-from model.instances import InstanceStream
-from model.network import FmMcvrp, Memory, NetworkConfig
-from model.problem import City, Instance
+from mcvrp.model.decoding import Decoded, Nucleus, decode
+from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.network import FmMcvrp, Memory, NetworkConfig
+from mcvrp.model.problem import City, Instance
 from tests.benchmarks.t5 import t5_like
 
 SIZES = (20, 100, 400)

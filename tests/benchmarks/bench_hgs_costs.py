@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from model.instances import InstanceStream
-from model.problem import City
-from tasks.solvers.hgs import HGS
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from mcvrp.tasks.solvers.hgs import HGS
 
 CASES = ((20, 1000, 50, 5.00), (50, 200, 500, 8.25), (100, 200, 1000, 12.30))
 CITY = City.uniform(10_000, seed=1)

@@ -18,13 +18,13 @@ import hybgensea
 import numpy as np
 from numpy.typing import NDArray
 
-from model.instances import InstanceStream
-from model.problem import City, Instance, Solution, cost, infeasibility
-from tasks.label_chunk import solver_seed
-from tasks.solvers import Solver
-from tasks.solvers.budgets import budget_for
-from tasks.solvers.hgs import HGS
-from tasks.solvers.pyvrp import PyVRP
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.solvers.budgets import budget_for
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.solver import Solver
 
 CITY = City.uniform(10_000, seed=1)
 STREAM = InstanceStream(CITY, 1, "train")

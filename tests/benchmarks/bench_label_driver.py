@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from model.problem import City
-from storage.store import Store
-from tasks.labels import LabelSpec, label_missing
-from tasks.progress import Report, listening
-from tasks.ray_cluster import ray_session
+from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSpec, label_missing
+from mcvrp.tasks.support.progress import Report, listening
+from mcvrp.tasks.support.ray_session import ray_session
 
 SMALLEST, SIZES = 3, 50
 MARKS = (100, 1_000, 10_000, 100_000)

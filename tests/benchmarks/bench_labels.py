@@ -14,16 +14,16 @@ from concurrent.futures import ProcessPoolExecutor
 import hybgensea
 import numpy as np
 
-from model.instances import InstanceStream
-from model.problem import City
-from storage.labels import load_table
-from storage.store import Store
-from tasks.hardware import local_cores
-from tasks.label_chunk import solver_seed
-from tasks.labels import LabelSpec, label_missing
-from tasks.ray_cluster import ray_session
-from tasks.solvers.budgets import Budget, budget_for
-from tasks.solvers.hgs import HGS
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.stage import LabelSpec, label_missing
+from mcvrp.tasks.solvers.budgets import Budget, budget_for
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.ray_session import ray_session
 
 CITY = City.uniform(10_000, seed=1)
 CASES = (  # customers, budget as the spec names it, the same for the solver, labels
@@ -68,7 +68,7 @@ def bare(n: int, budget: Budget, rows: range) -> float:
 
 def optimal(store: Store, n: int) -> float:
     """Return the share of the first labels that 1,000 iterations of HGS's own settings do not better."""
-    costs = load_table(store, "d", n, OPTIMA).costs
+    costs = load_labels(store, "d", n, OPTIMA).costs
     instances = [InstanceStream(CITY, 1, "train")(n, i) for i in range(OPTIMA)]
     best = HGS(iterations=1000).solve(CITY, instances, samples=1, seed=1)
     return float(np.mean([c <= answer.costs[0] + 1e-9 for c, answer in zip(costs, best, strict=True)]))

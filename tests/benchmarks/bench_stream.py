@@ -17,18 +17,18 @@ from pathlib import Path
 
 from torch import Tensor
 
-from model.curriculum import Curriculum, Order
-from model.features import CityTable
-from model.network import FmMcvrp, NetworkConfig
-from model.problem import City
-from storage.label_cache import LabelCache
-from storage.manifest import fingerprint
-from storage.store import Store
-from tasks.ports import free_port
-from tasks.train_distributed import distributed
-from tasks.train_engine import Engine, EngineOptions
-from tasks.train_stream import SampleStream
-from tests.training import write_dataset
+from mcvrp.model.curriculum import Curriculum, Order
+from mcvrp.model.features import CityTable
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.engine import Engine, EngineOptions
+from mcvrp.tasks.train.loop import distributed
+from tests.support.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)
 MIXED = range(20, 51)

@@ -18,17 +18,17 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from model.curriculum import Curriculum, Order
-from model.features import Batch, CityTable
-from model.network import FmMcvrp, NetworkConfig
-from model.problem import City
-from storage.store import Store
-from tasks.train_distributed import distributed
-from tasks.train_engine import Engine, EngineOptions
-from tasks.train_stream import GlobalBatch, SampleStream
+from mcvrp.model.curriculum import Curriculum, Order
+from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
+from mcvrp.tasks.train.engine import Engine, EngineOptions
+from mcvrp.tasks.train.loop import distributed
 from tests.benchmarks.bench_stream import join, opened
 from tests.benchmarks.t5 import t5_like
-from tests.training import write_dataset
+from tests.support.training import write_dataset
 
 SIZES = range(20, 401, 38)  # the paper's, every 38th
 BATCH = 8  # rows of each size, and samples of a step: the bucketed order has batches of one size

@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from model.problem import City
-from storage.metrics import read_metrics
-from storage.store import Store
-from tasks.train import NetworkSpec, PhaseSpec, TrainSpec, train_phase
-from tests.training import write_dataset
+from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.tasks.train.phases import NetworkSpec, PhaseSpec, TrainSpec, train_phase
+from tests.support.training import write_dataset
 
 SIZES = range(20, 25)
 CASES: list[dict[str, Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
-from model.network import NetworkConfig
+from mcvrp.model.network import NetworkConfig
 
 DEPOT = 0
 

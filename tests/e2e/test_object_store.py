@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.preset import load_preset
-from storage.benchmarks import read_results
-from storage.cities import load_city
-from storage.labels import load_table
-from storage.models import load_model
-from storage.store import Store
-from tests.command import Workplace
-from tests.s3_server import S3Server
-from tests.ui import mcvrp_ui
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.storage.benchmarks import read_results
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
+from tests.support.command import Workplace
+from tests.support.s3_server import S3Server
+from tests.support.ui import mcvrp_ui
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_the_smoke_preset_runs_in_a_bucket(s3: S3Server, s3_uri: str, tmp_path: 
     assert f"{s3_uri}/benchmarks/smoke/report.html" in done.stdout
     store = Store.open(s3_uri)
     city = load_city(store, "smoke")
-    assert [len(load_table(store, "smoke", n)) for n in spec.label.sizes] == [spec.label.count] * 3
+    assert [len(load_labels(store, "smoke", n)) for n in spec.label.sizes] == [spec.label.count] * 3
     assert load_model(store, "smoke")[1].city_id == city.city_id
     assert len(read_results(store, "smoke")) > 0
     assert not place.store.exists()

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import pytest
 
-from flows.inspection import inspect
-from flows.preset import load_preset
-from model.problem import infeasibility
-from storage.checkpoints import latest_checkpoint, load_weights
-from storage.cities import load_city
-from storage.labels import load_table, read_table, shards
-from storage.layout import phase_dir, run_losses
-from storage.metrics import read_metrics
-from storage.models import load_model
-from storage.registry import pointer
-from storage.schemas import table_labels
-from storage.store import Store
-from tasks.benchmark_spec import LABELS
-from tests.command import Workplace
-from tests.store_page import unknown
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.model.problem import infeasibility
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.labels.files import load_labels, read_table, shards
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.layout import phase_dir, run_losses
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
+from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.tasks.benchmark.spec import LABELS
+from tests.support.command import Workplace
+from tests.support.store_page import unknown
 
 SPEC = load_preset("smoke")
 STAGES = ("cities", "labels", "training", "models")
@@ -62,7 +62,7 @@ def test_every_label_serves_its_instance(store: Store) -> None:
     """The dataset has the rows that the preset asks for, each a feasible answer to its own instance."""
     city = load_city(store, "smoke")
     for n in SPEC.label.sizes:
-        assert len(load_table(store, "smoke", n)) == SPEC.label.count
+        assert len(load_labels(store, "smoke", n)) == SPEC.label.count
         for shard in shards(store, "smoke", n):
             for label in table_labels(read_table(store, shard.path), city.city_id):
                 assert label.instance.n == n
@@ -95,7 +95,7 @@ def test_the_model_is_of_the_city_and_of_the_presets_size(store: Store) -> None:
 def test_training_can_be_watched(store: Store) -> None:
     """Held-out labels of every size, their gap where the decoder learns, the losses in three forms."""
     for n in SPEC.label.sizes:
-        assert len(load_table(store, "smoke-held-out", n)) == SPEC.label.held_out
+        assert len(load_labels(store, "smoke-held-out", n)) == SPEC.label.held_out
     for phase in SPEC.train.phases:
         rows = read_metrics(store, "smoke", phase.name)
         assert [row.step for row in rows] == list(range(1, SPEC.curriculum(phase.name).steps + 1))
@@ -247,7 +247,7 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
     changes = ("label.count=250", "label.iterations=100", "label.shard_rows=250")
     more = ("--preset", "smoke", *(word for change in changes for word in ("--set", change)))
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "run", *more],
+        [sys.executable, "-m", "mcvrp.flows.cli.main", "run", *more],
         env=place.environment(),
         stderr=subprocess.PIPE,
         text=True,

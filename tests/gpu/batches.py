@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model.features import Batch
-from model.instances import InstanceStream
-from model.problem import City
-from tests.sweep import sweep
+from mcvrp.model.features import Batch
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from tests.support.sweep import sweep
 
 
 def sweep_batch(city: City, sizes: list[int], rotated: bool = False) -> Batch:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from model.decoding import Beam, Greedy, Nucleus, Strategy, decode
-from model.features import Batch, CityTable
-from model.instances import InstanceStream
-from model.loss import losses
-from model.network import FmMcvrp, NetworkConfig
-from model.problem import City
+from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy, decode
+from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.loss import losses
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
 from tests.gpu.batches import sweep_batch
 from tests.gpu.flops import H200_BF16, training_flops
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.network import NetworkConfig
+from mcvrp.model.network import NetworkConfig
 
 H200_BF16 = 989e12  # dense, a second: NVIDIA's data sheet
 

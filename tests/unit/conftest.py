@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.features import Batch
-from model.instances import InstanceStream
-from model.problem import City, Instance, Solution
-from tasks import trial
-from tasks.trial_decision import Decision
+from mcvrp.model.features import Batch
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.decide import Decision
 
 
 def random_solution(instance: Instance, rng: np.random.Generator) -> Solution:

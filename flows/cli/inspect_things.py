@@ -1,0 +1,159 @@
+"""What there is to say about a dataset, a model, a city, nights, driven days: each kind in its own words."""
+
+from __future__ import annotations
+
+from mcvrp.flows.cli.inspect_files import Found, describe_folder, markdown
+from mcvrp.flows.cli.output import aligned, aligned_table, plain
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.models.attention import attention_models, attention_table
+from mcvrp.storage.store.store import Store
+
+_MOVES = 10  # of an alias that are shown
+_TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
+
+
+def describe_dataset(store: Store, dataset: str) -> Found:
+    """Describe the labels ``dataset``: card, manifest, statistics by size, what verifying found."""
+    from mcvrp.storage.labels.manifest import read_manifest
+    from mcvrp.storage.labels.statistics import read_statistics
+    from mcvrp.storage.labels.verification import read_verdict
+
+    document = {
+        "manifest": read_manifest(store, dataset),
+        "sizes": plain(read_statistics(store, dataset)),
+        "verdict": plain(read_verdict(store, dataset)),
+    }
+    card = layout.card(dataset)
+    if not store.exists(card):
+        size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in _TOTALS}
+        text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
+        return Found(document, f"{text}\n{aligned(size)}".strip())
+    return Found(document, f"{markdown(store, card)}\n\n{store.url(card)}, with its pictures beside it")
+
+
+def model_versions(store: Store, name: str) -> Found:
+    """Describe the versions of the model ``name``: aliases, figures, and how the champion came to be."""
+    from mcvrp.storage.models.models import model_card, versions
+    from mcvrp.storage.models.registry import ALIASES, pointer
+
+    cards = [model_card(store, name, version) for version in versions(store, name)]
+    pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
+    aliases = {alias: there.version for alias, there in pointers.items()}
+    titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
+    lines = [f"| {' | '.join(titles)} |", "|--:|---|---|---|---|--:|--:|---|"]
+    for card in cards:
+        cells = (
+            str(card.version),
+            ", ".join(alias for alias, version in aliases.items() if version == card.version),
+            card.run,
+            card.dataset,
+            "" if card.smallest is None else f"{card.smallest}–{card.largest}",
+            *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
+            card.city_id,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
+    moves = pointers["champion"].history
+    history = "\n".join(f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:])
+    text = "\n\n".join(part for part in (table, history, f"{latest}/README.md describes the latest") if part)
+    return Found({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
+
+
+def describe_model(store: Store, name: str) -> Found:
+    """Describe the model ``name``; one of which no version is finished by its files."""
+    from mcvrp.storage.models.models import versions
+
+    if versions(store, name):
+        return model_versions(store, name)
+    return describe_folder(store, layout.models_dir(name))
+
+
+def describe_version(store: Store, name: str, version: str) -> Found:
+    """Describe one version of the model ``name``: a number, an alias, or "latest".
+
+    Raises
+    ------
+    McvrpError
+        If there is no such model or version.
+    """
+    from mcvrp.storage.models.models import model_card
+    from mcvrp.storage.models.registry import ALIASES
+
+    if version == "latest":
+        card = model_card(store, name)
+    elif version in ALIASES:
+        card = model_card(store, name, version)
+    elif version.isascii() and version.isdigit():
+        card = model_card(store, name, int(version))
+    else:
+        raise McvrpError(f"{version!r} is no version: give a number, {', '.join(ALIASES)} or latest")
+    return describe_folder(store, card.folder)
+
+
+def describe_attention(store: Store, name: str) -> Found:
+    """Describe the attention models ``name``: a row a size that is finished, else their files."""
+    cards = attention_models(store, name)
+    if not cards:
+        return describe_folder(store, layout.attention_dir(name))
+    text = f"{aligned_table(attention_table(cards))}\n\n{store.url(layout.attention_dir(name))}"
+    return Found({"models": plain(cards)}, text)
+
+
+def describe_city(store: Store, name: str) -> Found:
+    """Describe the city ``name``."""
+    document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
+    if not store.exists(readme):  # of an older version
+        return Found(document, aligned({key: str(value) for key, value in document.items()}))
+    return Found(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")
+
+
+def describe_nights(store: Store, model: str) -> Found:
+    """Describe the nights of ``model``, a row a night in their order."""
+    return _trials(store, layout.nights_dir(model), "night")
+
+
+def describe_rounds(store: Store, model: str) -> Found:
+    """Describe the rounds of improving ``model``, a row a round in their order."""
+    return _trials(store, layout.rounds_dir(model), "round")
+
+
+def _trials(store: Store, folder: str, kind: str) -> Found:
+    paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
+    found = sorted(
+        ((store.get_json(path), path) for path in paths), key=lambda pair: pair[0].get("number", 0)
+    )
+    if not found:
+        return describe_folder(store, folder)
+    lines = [f"| # | {kind} | champion | challenger | promoted | why |", "|--:|---|--:|--:|---|---|"]
+    for record, path in found:
+        name, promoted = path.split("/")[-2], "yes" if record.get("applied") else "no"
+        cells = [record.get("number", ""), name, record.get("champion", ""), record.get("challenger", "")]
+        cells += [promoted, "; ".join(record.get("reasons", ()))]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return Found(
+        {f"{kind}s": [record for record, _ in found]},
+        f"{aligned_table(chr(10).join(lines))}\n\n{store.url(folder)}",
+    )
+
+
+def describe_driven(store: Store, city: str) -> Found:
+    """Describe what was driven in the city ``city``: days, and what became of each file of routes."""
+    from mcvrp.storage.driven import driven_readme, receipts
+
+    text = driven_readme(store, city)
+    blocks = "\n\n".join(aligned_table(block) for block in text.strip().split("\n\n"))
+    document = {"files": plain(receipts(store, city))}
+    return Found(document, f"{blocks}\n\n{store.url(layout.driven_dir(city))}")
+
+
+def describe_solution(store: Store, name: str) -> Found:
+    """Describe the routes of a day; those that are not all written by their files."""
+    folder = layout.solution_dir(name)
+    found = describe_folder(store, folder)
+    summary = f"{folder}/summary.json"
+    return Found(store.get_json(summary), found.text) if store.exists(summary) else found
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

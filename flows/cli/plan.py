@@ -1,0 +1,370 @@
+"""What a run would cost, before it starts: arithmetic on the spec, times from measured rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from mcvrp.flows.cli.output import aligned
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.network import NetworkConfig
+from mcvrp.model.problem import CAPACITY_TABLE, City
+from mcvrp.storage.labels.flat import expected_bytes
+from mcvrp.tasks.attention.spec import AmNetworkSpec
+from mcvrp.tasks.benchmark.spec import FINISHERS, HEURISTICS, NEURAL, MethodName
+from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.solvers.budgets import BudgetName
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.progress import duration
+
+CLUSTER_CORES = 384  # the processes that the paper labelled with
+HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
+GPUS_OF_THE_PAPER = 16
+
+# Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.
+FLOPS_A_CORE = 2.3e10  # of training, small networks
+START_SECONDS = 10.0  # of the Ray session and of every phase
+# Bytes of a label row in a large file: 25 + n (0.41 log2(customers of the city) - 0.2).
+ROW_BYTES, NODE_BYTES_A_BIT, NODE_BYTES = 25.0, 0.41, -0.2
+BYTES_A_PARAMETER = 12  # fp32 weights and two moments
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes.
+
+    ``held_out`` instances are labelled beside the ``instances`` to train on, all else is of both.
+    ``cache_bytes`` are those of the copy that each machine makes that trains.
+    ``by_budget`` has the core-hours of HGS's named budgets, where the spec has a time limit.
+    """
+
+    instances: int
+    held_out: int
+    core_hours: float
+    cores: int
+    seconds: float
+    cluster_cores: int
+    cluster_seconds: float
+    bytes: float
+    cache_bytes: int
+    by_budget: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """A phase of training; ``seconds`` on the ``cores`` at hand, ``paper_hours`` on the paper's 16 GPUs."""
+
+    phase: str
+    trains: str
+    samples: int
+    steps: int
+    tokens: int
+    seconds: float
+    paper_hours: float | None
+
+
+@dataclass(frozen=True)
+class BenchmarkPlan:
+    """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
+
+    Searches that go on from a network's samples count as heuristics; local search of samples is left out.
+    """
+
+    instances: int
+    core_hours: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run of ``preset`` would cost on ``cores`` processor cores."""
+
+    preset: str
+    cores: int
+    customers: int
+    parameters: int
+    label: LabelPlan
+    phases: tuple[PhasePlan, ...]
+    attention: AttentionPlan | None
+    benchmark: BenchmarkPlan
+    bytes: float
+    seconds: float
+
+
+def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: City | None = None) -> Plan:
+    """Return what a run of ``spec`` costs from nothing, on ``cores`` (all of this machine by default).
+
+    Parameters
+    ----------
+    city
+        The city, where it is not the synthetic one of ``spec``.
+    """
+    cores = cores or local_cores()
+    customers = city.customers if city else spec.city.customers
+    classes = city.classes if city else customers + 1
+    network = NetworkConfig(classes=classes, **spec.train.network.model_dump())
+    label = _label(spec, customers, cores)
+    phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
+    attention = plan_attention(spec, _routes, FLOPS_A_CORE * cores)
+    benchmark = _benchmark(spec, network, cores)
+    kept = spec.train.keep + (spec.train.held_out is not None)  # the last, and the best where it is measured
+    a_parameter = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
+    return Plan(
+        preset=preset,
+        cores=cores,
+        customers=customers,
+        parameters=network.parameters(),
+        label=label,
+        phases=phases,
+        attention=attention,
+        benchmark=benchmark,
+        bytes=label.bytes + a_parameter * network.parameters(),
+        seconds=label.seconds
+        + sum(phase.seconds for phase in phases)
+        + (attention.seconds if attention else 0.0)
+        + benchmark.seconds,
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """Return ``plan`` as a person reads it."""
+    label, benchmark = plan.label, plan.benchmark
+    cores = f"on {plan.cores} core{'s' if plan.cores > 1 else ''}"
+    held_out = f" and {label.held_out:,} held out" if label.held_out else ""
+    head = {
+        "preset": plan.preset,
+        "city": f"{plan.customers:,} customers",
+        "labels": f"{label.instances:,} instances{held_out}, {_hours(label.core_hours)} core-hours",
+        "": f"{duration(label.seconds)} on {label.cores} cores, "
+        f"{duration(label.cluster_seconds)} on {label.cluster_cores} cores",
+        **{
+            f"  {name}": f"{_hours(hours)} core-hours (--set label.budget={name})"
+            for name, hours in label.by_budget.items()
+        },
+        "network": f"{plan.parameters:,} parameters",
+        **_attention_text(plan, cores),
+        "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
+        f"heuristics, about {duration(benchmark.seconds)} {cores}",
+        "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all; each machine that trains "
+        f"keeps {_bytes(label.cache_bytes)} of its own",
+        "in all": f"about {duration(plan.seconds)} {cores}",
+    }
+    titles = ("phase", "trains", "samples", "steps", "tokens", f"about, {cores}")
+    rows = [
+        (p.phase, p.trains, f"{p.samples:,}", f"{p.steps:,}", f"{p.tokens:,}", duration(p.seconds))
+        for p in plan.phases
+    ]
+    parts = [aligned(head), _table(titles, rows)]
+    if all(phase.paper_hours is not None for phase in plan.phases):
+        hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
+        parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
+    return "\n\n".join(parts)
+
+
+def _attention_text(plan: Plan, cores: str) -> dict[str, str]:
+    """Return the line of the attention models, where there are any."""
+    if plan.attention is None:
+        return {}
+    models, instances = plan.attention.models, plan.attention.instances
+    text = f"{models} of {instances:,} instances each, about {duration(plan.attention.seconds)} {cores}"
+    return {"attention models": text}
+
+
+def _label(spec: PipelineSpec, customers: int, cores: int) -> LabelPlan:
+    label = spec.label
+    core_hours = _core_hours(label)
+    used = min(cores, label.workers or cores)
+    named = get_args(BudgetName) if label.solver == "hgs" and label.time_limit else ()
+    return LabelPlan(
+        instances=label.count * len(label.sizes),
+        held_out=label.held_out * len(label.sizes),
+        core_hours=core_hours,
+        cores=used,
+        seconds=START_SECONDS + 3600 * core_hours / used,
+        cluster_cores=CLUSTER_CORES,
+        cluster_seconds=3600 * core_hours / CLUSTER_CORES,
+        bytes=sum(part.count * row_bytes(customers, n) for part in label.datasets for n in part.sizes),
+        cache_bytes=sum(expected_bytes(n, label.count) for n in label.sizes),
+        by_budget={name: _core_hours(label.model_copy(update={"budget": name})) for name in named},
+    )
+
+
+def _core_hours(label: LabelSpec) -> float:
+    parts = label.datasets
+    return sum(part.count * seconds_an_instance(part, n) for part in parts for n in part.sizes) / 3600
+
+
+def row_bytes(customers: int, n: int) -> float:
+    """Return about how many bytes a label of size ``n`` takes in a large file of a city's dataset."""
+    return ROW_BYTES + n * (NODE_BYTES_A_BIT * math.log2(customers + 1) + NODE_BYTES)
+
+
+def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:
+    phase, curriculum = spec.train.phase(name), spec.curriculum(name)
+    problem, solution = _tokens(curriculum)
+    encoder, decoder = _stack_parameters(network)
+    both = phase.trains == "both"
+    flops = 6 * (encoder * problem + (decoder * solution if both else 0))  # 2 forward, 4 backward
+    same_as_the_paper = curriculum.samples == _SAMPLES_OF_THE_PAPER.get(name)
+    return PhasePlan(
+        phase=name,
+        trains=phase.trains,
+        samples=curriculum.samples,
+        steps=curriculum.steps,
+        tokens=problem + (solution if both else 0),
+        seconds=START_SECONDS + flops / (FLOPS_A_CORE * cores),
+        paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
+    )
+
+
+_SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
+
+
+def _tokens(curriculum: Curriculum) -> tuple[int, int]:
+    """Return the problem and the solution tokens of all samples of a phase."""
+    rows = np.diff(curriculum.size_starts)
+    sets = np.arange(curriculum.first, curriculum.last + 1)
+    problem = solution = 0
+    for place, count in enumerate(rows.tolist()):
+        n = curriculum.smallest + place
+        shown = count * int((sets >= n).sum()) * curriculum.passes
+        problem += shown * (n + 1)
+        solution += shown * round(n + _routes(n))
+    return problem, solution
+
+
+def _routes(n: int) -> float:
+    """Return about how many routes serve ``n`` customers of mean demand 5 (Table 1, a tenth spare)."""
+    mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
+    return 1.1 * 5 * n / mean
+
+
+def _stack_parameters(network: NetworkConfig) -> tuple[int, int]:
+    """Return how many parameters a problem token and a solution token meet, the output layer included."""
+    output = network.classes * network.dim
+    attention, mlp = 4 * network.dim**2, 2 * network.dim * network.ff
+    encoder = network.encoder_layers * (attention + mlp)
+    decoder = network.decoder_layers * (2 * attention + mlp)
+    return encoder + output, decoder + output
+
+
+def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
+    benchmark = spec.benchmark
+    heuristics = decoding = 0.0
+    for n, count in benchmark.counts.items():
+        for method in benchmark.methods:
+            heuristics += count * _program_seconds(spec, method, n)
+            decoding += count * _paths(spec, method, n) * _path_flops(network, n)
+    seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
+    return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
+
+
+def _program_seconds(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    """Return the processor seconds of a program for an instance, all runs together; 0 where there is none."""
+    if method in FINISHERS:
+        return spec.benchmark.equal_time  # decoding before it included
+    if method not in HEURISTICS:
+        return 0.0
+    return spec.benchmark.samples_of(method)[-1] * _seconds_a_run(spec, method, n)
+
+
+def _paths(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
+    benchmark = spec.benchmark
+    if method not in NEURAL or method in FINISHERS:
+        return 0.0  # equal time has a limit; the attention model is small
+    if method == "fm-rrc":
+        # a round's parts are the whole at most
+        return benchmark.samples[-1] + benchmark.rounds * benchmark.part_samples
+    return sum(benchmark.samples_of(method))  # each number is timed by itself
+
+
+def _path_flops(network: NetworkConfig, n: int) -> float:
+    encoder, decoder = _stack_parameters(network)
+    return 2 * (decoder * (n + _routes(n)) + encoder * n)
+
+
+def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
+    benchmark = spec.benchmark
+    limit = benchmark.time_limit(method)
+    if method == "lkh3":
+        as_label: dict[str, object] = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
+    elif limit is not None:
+        as_label = {"solver": method, "time_limit": limit}
+    else:
+        as_label = {"solver": method, "iterations": getattr(benchmark, f"{method}_iterations")}
+    runs = benchmark.lkh_runs if method == "lkh3" else 1
+    size = {"dataset": "plan", "smallest": n, "largest": n, "count": 1}
+    return runs * seconds_an_instance(LabelSpec.model_validate({**size, **as_label}), n)
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[k]) for row in [titles, *rows]) for k in range(len(titles))]
+    lines = []
+    for row in [titles, *rows]:
+        words = row[0].ljust(widths[0]), row[1].ljust(widths[1])
+        numbers = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        lines.append("  ".join([*words, *numbers]))
+    return "\n".join(lines)
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
+# What training the attention models would cost
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """Attention models: how many, instances that each is trained on, wall-clock seconds of all."""
+
+    models: int
+    instances: int
+    seconds: float
+
+
+def plan_attention(
+    spec: PipelineSpec, routes: Callable[[int], float], flops_a_second: float
+) -> AttentionPlan | None:
+    """Return the cost of the attention models that the benchmark compares with, None where it has none.
+
+    Parameters
+    ----------
+    routes
+        About how many routes serve so many customers.
+    """
+    if not spec.compares_am:
+        return None
+    am = spec.attention
+    sizes = am.sizes or ()
+    flops = 0.0
+    for n in sizes:
+        encoder, path = _encoder_flops(am.network, n), _attention_path_flops(am.network, n, n + routes(n))
+        # Three times forward for the network and its gradient, a rollout, and the baseline's.
+        step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
+        compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
+        flops += am.steps(n) * step + compared
+    return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / flops_a_second)
+
+
+def _encoder_flops(network: AmNetworkSpec, n: int) -> float:
+    products = 4 * network.dim**2 + 2 * network.dim * network.ff
+    return 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
+
+
+def _attention_path_flops(network: AmNetworkSpec, n: int, steps: float) -> float:
+    return 2 * steps * 3 * (n + 1) * network.dim  # two products of the glimpse, one of the scores

@@ -1,0 +1,71 @@
+"""`mcvrp solve`: a day's orders to routes in this process, without a Prefect server or Ray."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcvrp.flows.cli.output import aligned, plain
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.errors import field_errors
+from mcvrp.flows.config.preset import Override, load_preset
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import plan_day, solve_day
+from mcvrp.tasks.solve.orders import FLEET, TIME, refusal
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
+from mcvrp.tasks.solve.spec import SolveSpec
+
+ROUTES = "routes"  # the folder for folders of routes
+_SECTION = "solve"  # of --set: how a day is solved; all else is the preset's
+_OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed")
+
+
+def solve(options: argparse.Namespace) -> tuple[Any, str]:
+    """Route a day's orders; return what came of it, as a document and as text.
+
+    Raises
+    ------
+    McvrpError
+        If the orders, an option or the store are wrong; no file has been written then.
+    """
+    for given, what in ((options.fleet_limit, FLEET), (options.time_window, TIME)):
+        if given:
+            raise McvrpError(refusal(f"option {given}", what, "leave it out"))
+    preset, spec = _specs(options)
+    store = Store.open(settings.store_uri(options.store), writable=False)
+    city, model = options.city or preset.city.name, options.model or preset.train.model
+    planned = plan_day(store, city, model, options.orders, options.capacity, spec)
+    place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
+    replaced = require_free(place, planned, options.overwrite)
+    solved = solve_day(store, planned, options.began)
+    files = write_day(place, solved)
+    notes = [*solved.summary.notes, *([replaced] if replaced else [])]
+    text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
+    document = plain(solved.summary) | {"notes": notes, "files": files}
+    return document, "\n".join([*text, f"routes, map and README.md: {place.url}"])
+
+
+def _specs(options: argparse.Namespace) -> tuple[Any, SolveSpec]:
+    """Return the preset, and how the day is solved: what --set says of it, then the options."""
+    ours = [text for text in options.overrides if text.startswith(f"{_SECTION}.")]
+    preset = load_preset(options.preset, [text for text in options.overrides if text not in ours])
+    changes = [Override.parse(text) for text in ours]
+    data: dict[str, Any] = {
+        ".".join(map(str, change.path[1:])): change.value for change in changes if not change.remove
+    }
+    names = {name: f"--set {_SECTION}.{name}" for name in data}
+    for name in _OPTIONS:
+        value = getattr(options, name)
+        if value is not None:
+            data[name] = int(value) if name == "version" and value.isdecimal() else value
+            names[name] = f"--{name.replace('_', '-')}"
+    try:
+        return preset, SolveSpec.model_validate(data)
+    except ValidationError as error:
+        first = field_errors(error, SolveSpec, data)[0]
+        name = str(first.path[0])
+        raise McvrpError(f"{names.get(name, name)}: {first.text}") from None

@@ -1,0 +1,1 @@
+"""Configuration: specs, presets, parameters of forms, settings of the environment, preflight checks."""

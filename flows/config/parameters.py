@@ -1,0 +1,79 @@
+"""What a flow is called with, checked: the same sentences for a form, for the API and for `--set`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from mcvrp.flows.config.errors import field_errors
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.tabular import IN_STORE
+
+
+def shown(title: str, description: str) -> Any:
+    """Return what a form shows of a parameter; Prefect takes over only what is written this way."""
+    return Field(json_schema_extra={"title": title, "description": description})
+
+
+CityName = Annotated[
+    str, Field(pattern=NAME_PATTERN), shown("City", "Name of the city in the store: flow `city` makes one")
+]
+ModelName = Annotated[
+    str | None, shown("Model", "Name of the model in the store; empty where no method needs one")
+]
+StoreUri = Annotated[
+    str | None,
+    shown("Store", "A folder or s3://bucket/prefix; empty: the store that `mcvrp ui` was started with"),
+]
+
+
+def in_store(name: str, place: str) -> str:
+    """Return ``place`` as the address of an object of the store, which is all that a form may name.
+
+    Whoever can open the Prefect UI would else read whatever its workers can.
+
+    Raises
+    ------
+    McvrpError
+        If the parameter ``name`` is no path within the store.
+    """
+    path = place.removeprefix(IN_STORE)
+    if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
+        raise McvrpError(
+            f"{name} = {place!r} is no path in the store: put the file there, as {name}/monday.csv, say, "
+            "and give that path"
+        )
+    return IN_STORE + path
+
+
+def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
+    """Return the model of what ``body`` takes: a field a parameter."""
+    hints = get_type_hints(body, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(body).parameters.items():
+        required = parameter.default is inspect.Parameter.empty
+        fields[name] = (hints[name], ... if required else parameter.default)
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    return create_model(body.__name__, __config__=config, **fields)
+
+
+def parsed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``given`` as the specs that ``model`` asks for.
+
+    Raises
+    ------
+    McvrpError
+        In one sentence: the field, what was found, what was expected.
+    """
+    try:
+        checked = model.model_validate(dict(given))
+    except ValidationError as error:
+        errors = field_errors(error, model, given)
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise McvrpError(f"{errors[0].text}{more}") from None
+    return {name: getattr(checked, name) for name in model.model_fields}

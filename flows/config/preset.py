@@ -1,0 +1,138 @@
+"""Presets: from a name or a TOML file, and what `--set` changes, to a checked `PipelineSpec`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcvrp.flows.config.errors import FieldError, dotted, field_errors, nearest
+from mcvrp.flows.config.spec import PipelineSpec, contradictions
+from mcvrp.model.errors import McvrpError
+
+FOLDER = Path(__file__).parents[1] / "presets"
+
+
+@dataclass(frozen=True)
+class Override:
+    """One ``--set key=value``: where the value goes, and the value as TOML reads it.
+
+    Without a value (``--set label.iterations=``) the field goes back to its default.
+    """
+
+    path: tuple[str | int, ...]
+    value: Any
+    remove: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Read "label.count=500"; a value that is not TOML is taken as text."""
+        key, equals, value = text.partition("=")
+        parts = [part.strip() for part in key.split(".")]
+        if not equals or not all(parts):
+            raise McvrpError(f"--set {text}: write it as key=value, such as label.count=500")
+        path = tuple(int(part) if part.isdecimal() else part for part in parts)
+        return cls(path, _toml_value(value.strip()), remove=not value.strip())
+
+
+def preset_names() -> list[str]:
+    """Return the presets that come with the application."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
+    """Return the pipeline that ``name`` describes, a preset or the path of a TOML file.
+
+    Parameters
+    ----------
+    name
+        "smoke", "laptop", "gpu", "paper", or a path that ends in ".toml".
+    overrides
+        Changes to single fields: "label.count=500", "train.phases.0.lr=1e-3".
+
+    Raises
+    ------
+    McvrpError
+        In one sentence: the file, the field, what was found, what was expected.
+    """
+    path = _locate(name)
+    data = _read(path)
+    changes = [Override.parse(text) for text in overrides]
+    for change in changes:
+        _apply(data, change, path.name)
+    try:
+        spec = PipelineSpec.model_validate(data)
+        errors = contradictions(spec)
+    except ValidationError as error:
+        errors = field_errors(error, PipelineSpec, data)
+    if errors:
+        raise McvrpError(_one_sentence(errors, changes, path.name))
+    return spec
+
+
+def _locate(name: str) -> Path:
+    path = Path(name)
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        if not path.is_file():
+            raise McvrpError(f"there is no preset file {name}")
+        return path
+    if name not in preset_names():
+        raise McvrpError(
+            f"there is no preset '{name}'; {nearest(name, preset_names(), 'there are')} "
+            "(a preset of your own is the path of a .toml file)"
+        )
+    return FOLDER / f"{name}.toml"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise McvrpError(f"{path.name} is not valid TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise McvrpError(f"{path.name} cannot be read: {error}") from None
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _apply(data: dict[str, Any], change: Override, file: str) -> None:
+    here: Any = data
+    *folders, last = change.path
+    for depth, part in enumerate(folders):
+        if isinstance(here, dict):
+            here = here.setdefault(str(part), {})
+        else:
+            here = here[_index(here, part, change, depth, file)]
+    if isinstance(here, dict) and change.remove:
+        here.pop(str(last), None)
+    elif isinstance(here, dict):
+        here[str(last)] = change.value
+    else:
+        here[_index(here, last, change, len(folders), file)] = change.value
+
+
+def _index(here: Any, part: str | int, change: Override, depth: int, file: str) -> int:
+    key = dotted(change.path)
+    above = dotted(change.path[:depth])
+    if not isinstance(here, list):
+        raise McvrpError(f"--set {key}: {above} of {file} is a single value, it has no field {part}")
+    if not isinstance(part, int) or part >= len(here):
+        raise McvrpError(f"--set {key}: {above} of {file} is a list, its entries are 0 to {len(here) - 1}")
+    return part
+
+
+def _one_sentence(errors: Sequence[FieldError], changes: Sequence[Override], file: str) -> str:
+    first = errors[0]
+    given = any(first.path[: len(change.path)] == change.path for change in changes if first.path)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{'--set' if given else file}: {first.text}{more}"

@@ -1,0 +1,105 @@
+"""What the environment says, and what we say to it: the only module here that touches it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+DEFAULT_STORE = "./store"
+
+# Nobody phones home from here, and nothing is pickled, whatever the libraries' defaults are.
+_PRIVATE = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    # Results are in our store; Prefect would keep them as pickles.
+    "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+    "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+# Library chatter stays out of the terminal; Prefect's logs still go to its server.
+_QUIET = {
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
+    "PYTHONWARNINGS": "ignore",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
+
+
+def store_uri(option: str | None) -> str:
+    """Return where the store is: ``option`` (--store), else $MCVRP_STORE, else ./store."""
+    return option or os.environ.get("MCVRP_STORE") or DEFAULT_STORE
+
+
+def cache_dir() -> Path:
+    """Return the folder of this machine for what can be made again: $MCVRP_CACHE, else the user's own."""
+    if folder := os.environ.get("MCVRP_CACHE"):
+        return Path(folder).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "mcvrp"
+
+
+def prepare(*, verbose: bool) -> None:
+    """Set what the libraries, here and in every child process, read when they are imported.
+
+    What the user has set stays.
+    """
+    for name, value in (_PRIVATE if verbose else _PRIVATE | _QUIET).items():
+        os.environ.setdefault(name, value)
+
+
+_SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECTION_URL|CREDENTIALS")
+_SHORTEST_SECRET = 6  # characters; what is shorter is in every text
+
+
+def secrets() -> list[str]:
+    """Return the values in the environment that nobody may read, the longest first."""
+    values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
+    # of user:password, the password may turn up alone
+    logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
+    values |= {login.partition(":")[2] for login in logins}
+    return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def folder() -> Path:
+    """Return where relative paths begin: $MCVRP_FOLDER, which `mcvrp ui` gives to its runs, else here."""
+    return Path(os.environ.get("MCVRP_FOLDER") or ".").absolute()
+
+
+def run_environment(api_url: str, store: str) -> dict[str, str]:
+    """Return the environment of what `mcvrp ui` starts: runs find this Python and ``store``."""
+    python = Path(sys.executable).parent
+    return child_environment(
+        PREFECT_API_URL=api_url,
+        MCVRP_STORE=store,
+        MCVRP_FOLDER=str(folder()),
+        PYTHONSAFEPATH="1",  # a model.py or json.py in the folder of the user is not ours to import
+        PATH=os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
+    )
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """Return the environment for a child process: ours with ``changes``."""
+    return os.environ | changes
+
+
+def log_file() -> Path:
+    """Return a new path for the log of a run that failed: in ./logs, else where temporary files go."""
+    name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for folder in (Path("logs"), Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return (folder / name).resolve()
+    return Path(os.devnull)
+
+
+def ray_address() -> str | None:
+    """Return the address of the Ray cluster to work on; None starts one on this machine."""
+    return os.environ.get("RAY_ADDRESS") or None

@@ -1,0 +1,166 @@
+"""What a run of the whole pipeline is asked to do: the specs of its stages, and how they must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcvrp.flows.config.errors import FieldError
+from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.city.make import CitySpec
+from mcvrp.tasks.gc.spec import RetentionSpec
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
+from mcvrp.tasks.train.spec import TrainSpec
+
+_Trial = TypeVar("_Trial", bound=TrialSpec)
+
+
+class PipelineSpec(BaseModel):
+    """A city, its labels, a model trained on them, and how it is measured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    city: CitySpec = Field(title="City", description="The addresses to serve")
+    label: LabelSpec = Field(title="Labels", description="The dataset to learn from")
+    train: TrainSpec = Field(title="Training", description="Network and curriculum")
+    benchmark: BenchmarkSpec = Field(
+        title="Benchmark", description="What the model is compared with, and on what"
+    )
+    am: AmSpec = Field(
+        AmSpec(),
+        title="Attention models",
+        description="Training of the attention models that it is compared with",
+    )
+    nightly: NightlySpec = Field(
+        NightlySpec(), title="Night", description="What happens with fresh routes every night"
+    )
+    improve: ImproveSpec = Field(
+        ImproveSpec(), title="Improvement", description="Rounds in which the model beats its own labels"
+    )
+    gc: RetentionSpec = Field(
+        RetentionSpec(), title="Retention", description="How long what nobody needs is kept"
+    )
+
+    @property
+    def attention(self) -> AmSpec:
+        """The training of the attention models: what it leaves open is the city's and the benchmark's."""
+        benchmark = self.benchmark
+        return self.am.filled(
+            benchmark.am or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
+        )
+
+    @property
+    def night(self) -> NightlySpec:
+        """What happens every night, to the trained model where no other is named."""
+        return self._of_trained(self.nightly)
+
+    @property
+    def improvement(self) -> ImproveSpec:
+        """The rounds of improving, of the trained model where no other is named."""
+        return self._of_trained(self.improve)
+
+    @property
+    def compares_am(self) -> bool:
+        """Whether the benchmark has a row for them."""
+        return "am" in self.benchmark.methods
+
+    def _of_trained(self, spec: _Trial) -> _Trial:
+        named = "model" in spec.model_fields_set
+        return spec if named else spec.model_copy(update={"model": self.train.model})
+
+    def curriculum(self, phase: str) -> Curriculum:
+        """Return what the phase would train on with all labels there; its order is not the real one.
+
+        Raises
+        ------
+        McvrpError
+            If the labels are less than one batch.
+        """
+        counts = [self.label.count] * (self.label.largest - self.train.smallest + 1)
+        return self.train.curriculum(phase, counts)
+
+
+def contradictions(spec: PipelineSpec) -> list[FieldError]:
+    """Return what does not fit together between the stages of ``spec``, one sentence each.
+
+    What an imported city can take is known to who has it: `require_sizes`.
+    """
+    sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
+    return [*sizes, *_names(spec), *_phases(spec)]
+
+
+def require_sizes(spec: PipelineSpec, city: City) -> None:
+    """Raise McvrpError unless ``city`` has the customers, and ranges for them, that all stages ask for."""
+    stages = {stage: getattr(spec, stage).in_city(city) for stage in ("label", "benchmark", "am")}
+    there = spec.model_copy(update=stages)
+    for error in _sizes(there, city.customers):
+        raise McvrpError(error.text)
+
+
+def _sizes(spec: PipelineSpec, customers: int) -> Iterator[FieldError]:
+    label, benchmark = spec.label, spec.benchmark
+    asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
+    asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
+    asked += [(f"am.sizes.{k}", n, spec.attention.rules) for k, n in enumerate(spec.am.sizes or ())]
+    for field, n, rules in asked:
+        if n > customers:
+            yield _error(field, f"= {n} is more than the city has customers ({customers})")
+            continue
+        try:
+            rules.capacity_range(n)
+        except McvrpError as error:
+            yield _error(field, f"= {n}: {error}")
+
+
+def _names(spec: PipelineSpec) -> Iterator[FieldError]:
+    if spec.train.dataset != spec.label.dataset:
+        yield _error(
+            "train.dataset", f"= {spec.train.dataset!r} is not the labelled one ({spec.label.dataset!r})"
+        )
+    if spec.label.split != "train":
+        yield _error(
+            "label.split", f"= {spec.label.split!r}: a model must not learn from what it is measured on"
+        )
+    yield from _held_out(spec.label, spec.train.held_out)
+    wanted = spec.benchmark.am or spec.city.name
+    if spec.am.model not in (None, wanted):
+        yield _error(
+            "am.model",
+            f"= {spec.am.model!r}, the benchmark takes {wanted!r}: give benchmark.am the same name",
+        )
+
+
+def _held_out(label: LabelSpec, wanted: str | None) -> Iterator[FieldError]:
+    named = f"= {wanted!r}"
+    if label.held_out and wanted not in (None, label.held_out_dataset):
+        yield _error("train.held_out", f"{named} is not the labelled one ({label.held_out_dataset!r})")
+    if not label.held_out and wanted == label.held_out_dataset:
+        yield _error("train.held_out", f"{named} is labelled only where label.held_out is at least 1")
+
+
+def _phases(spec: PipelineSpec) -> Iterator[FieldError]:
+    labelled = f"labels are made for {spec.label.smallest} to {spec.label.largest} customers"
+    if spec.train.smallest < spec.label.smallest:
+        yield _error("train.smallest", f"= {spec.train.smallest}, but {labelled}")
+        return
+    for k, phase in enumerate(spec.train.phases):
+        if phase.last > spec.label.largest:
+            yield _error(f"train.phases.{k}.last", f"= {phase.last}, but {labelled}")
+            continue
+        try:
+            spec.curriculum(phase.name)
+        except McvrpError as error:
+            yield _error(f"train.phases.{k}:", f"{error}; lower train.batch or raise label.count")
+
+
+def _error(field: str, text: str) -> FieldError:
+    parts = field.rstrip(":").split(".")
+    path = tuple(int(part) if part.isdecimal() else part for part in parts)
+    return FieldError(path, f"{field} {text}")

@@ -1,0 +1,220 @@
+"""What a stage has to say when it is done: its figures, in words, the same in Prefect and on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mcvrp.tasks.retrain.card import comparison, drifts, learned, round_table
+from mcvrp.tasks.retrain.improve import Round
+from mcvrp.tasks.retrain.nightly import NightSummary
+from mcvrp.tasks.support.progress import duration
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.attention.train import AmSummary
+    from mcvrp.tasks.label.stage import LabelSummary
+    from mcvrp.tasks.report.summary import BenchmarkSummary
+    from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
+
+Figures = Mapping[str, str]
+_KNOWN = ("customers", "id")  # facts of a city that its summary has of its own
+
+
+@dataclass(frozen=True)
+class CitySummary:
+    """A city in the store."""
+
+    name: str
+    city_id: str
+    customers: int
+    seconds: float
+    facts: Figures = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """A finished benchmark: its key figures, where the report lies, how long it took."""
+
+    summary: BenchmarkSummary
+    report: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PipelineSummary:
+    """A finished run of the whole pipeline."""
+
+    city: CitySummary
+    label: LabelSummary
+    train: TrainSummary
+    benchmark: BenchmarkResult
+    am: AmSummary | None = None
+
+
+def city_figures(city: CitySummary) -> Figures:
+    """Return what there is to say about a city."""
+    shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
+    more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
+    return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
+
+
+def label_figures(label: LabelSummary) -> Figures:
+    """Return what there is to say about a labelled dataset."""
+    figures = {
+        "dataset": label.dataset,
+        "labels": f"{label.rows:,}",
+        "new": f"{label.new:,}",
+        "time": duration(label.seconds),
+    }
+    if label.new and label.solving > 0:
+        figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, solver time"
+        figures["workers"] = str(label.workers)
+    if label.retried:
+        figures["done again"] = f"{label.retried:,} units of work, {label.failures:,} for a lost worker"
+    if label.quarantined:
+        figures["quarantined"] = f"{label.quarantined:,} instances of the dataset"
+    if label.held_out:
+        figures["held out"] = f"{label.held_out.rows:,} labels, dataset {label.held_out.dataset}"
+    return figures
+
+
+def phase_figures(phase: PhaseSummary) -> Figures:
+    """Return what there is to say about a phase of training, or about what a job made of it."""
+    figures = {
+        "phase": phase.phase,
+        "steps": f"{phase.steps:,}" if phase.complete else f"{phase.step:,} of {phase.steps:,}",
+        "samples": f"{phase.samples:,}",
+        "went on from step": f"{phase.began_at:,}",
+        "time": duration(phase.seconds),
+    }
+    for name in ("problem_loss", "solution_loss", "tokens_per_second"):
+        value = phase.metrics.get(name)
+        if value is not None:
+            figures[name.replace("_", " ")] = f"{value:,.3f}" if "loss" in name else f"{value:,.0f}"
+    return {**figures, **_held_out_gap(phase)}
+
+
+def train_figures(train: TrainSummary) -> Figures:
+    """Return what there is to say about a training run."""
+    return {
+        "run": train.run,
+        "phases": ", ".join(f"{phase.phase} ({phase.steps:,} steps)" for phase in train.phases),
+        "time": duration(sum(phase.seconds for phase in train.phases)),
+        **_held_out_gap(train.phases[-1]),
+        "model": f"{train.model.name}, version {train.model.version}",
+    }
+
+
+def _held_out_gap(phase: PhaseSummary) -> Figures:
+    gap = phase.metrics.get("greedy_gap")
+    return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
+
+
+def am_figures(am: AmSummary) -> Figures:
+    """Return what there is to say about attention models: how good each is, or that it diverged."""
+    figures = {"attention models": am.model, "time": duration(am.seconds)}
+    for card in am.cards:
+        if card.diverged is None:
+            found = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
+        else:
+            found = f"diverged at {card.diverged}"
+        figures[f"n={card.n}"] = found
+    return figures
+
+
+def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
+    """Return what there is to say about a benchmark."""
+    summary = benchmark.summary
+    figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)}
+    if summary.model is not None:
+        figures["model"] = f"{summary.model}, version {summary.model_version}"
+    if summary.encoder_accuracy is not None:
+        figures["encoder accuracy"] = f"{100 * summary.encoder_accuracy:.2f} %"
+    if summary.gs_mean_gap is not None:
+        figures[f"mean gap to {summary.baseline}, greedy"] = f"{summary.gs_mean_gap:.2f} %"
+    if summary.ns_mean_gap is not None:
+        best = f"best of {summary.ns_samples} samples (p = {summary.p:g})"
+        figures[f"mean gap to {summary.baseline}, {best}"] = f"{summary.ns_mean_gap:.2f} %"
+    for method, (count, reason) in summary.failures.items():
+        figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+    return figures | {"report": benchmark.report}
+
+
+def times(pipeline: PipelineSummary) -> Figures:
+    """Return how long each stage took."""
+    held_out = pipeline.label.held_out
+    phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
+    stages = {
+        "city": pipeline.city.seconds,
+        "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
+        **phases,
+        **({"am": pipeline.am.seconds} if pipeline.am else {}),
+        "benchmark": pipeline.benchmark.seconds,
+    }
+    stages["in all"] = sum(stages.values())
+    return {name: duration(seconds) for name, seconds in stages.items()}
+
+
+# What an improvement loop has to say
+
+
+def improve_figures(rounds: Sequence[Round]) -> dict[str, str]:
+    """Return the key figures of the rounds of a loop, one or more."""
+    gains = [each.measured.gains for each in rounds if each.measured.gains]
+    last, new = rounds[-1].record, sum(each.new for each in rounds)
+    promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]
+    reasons = "; ".join(last.reasons)
+    return {
+        "rounds": f"{len(rounds)}, {new} of them new" if new else f"{len(rounds)}, all done before",
+        "labels": f"{sum(each.looked for each in gains):,} looked at, "
+        f"{sum(each.improved for each in gains):,} improved",
+        "promoted": ", ".join(promoted) or "none",
+        "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
+        "champion": f"version {last.now}",
+        "time": duration(sum(each.measured.seconds for each in rounds)),
+    }
+
+
+def loop_table(rounds: Sequence[Round]) -> str:
+    """Return the table of a loop as Markdown: what each round made of labels and model."""
+    return round_table([(each.record, each.measured) for each in rounds])
+
+
+# What a night has to say
+
+
+def night_figures(night: NightSummary) -> dict[str, str]:
+    """Return the key figures of a night."""
+    taken, measured = night.taken, night.measured
+    figures = {
+        "route files": f"{len(taken.receipts)} new, {taken.known} known",
+        "new days": str(len(taken.days)),
+        "rows in quarantine": f"{sum(receipt.rejected for receipt in taken.receipts):,}",
+    }
+    if taken.waiting:
+        figures["not taken yet"] = "; ".join(map(str, taken.waiting))
+    if refused := [receipt for receipt in taken.receipts if receipt.refused]:
+        figures["refused files"] = "; ".join(str(receipt.refused) for receipt in refused)
+    if measured:
+        figures["learned from"] = learned(measured)
+    if measured and measured.drift:
+        moved = [each.name for each in measured.drift if each.alarm]
+        figures["drift"] = ", ".join(moved) if moved else "none worth a look"
+    record = night.record
+    if not night.new:
+        figures["decision"] = "no new days to learn from: nothing to do"
+    elif record:
+        verb = "promoted" if record.applied else "not promoted"
+        figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
+    if record:
+        figures["champion"] = f"version {record.now}"
+    return figures
+
+
+def night_tables(night: NightSummary) -> str:
+    """Return comparison and drift as Markdown, "" where there are none."""
+    if night.measured is None:
+        return ""
+    return "\n\n".join(part for part in (comparison(night.measured), drifts(night.measured)) if part)

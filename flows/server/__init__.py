@@ -1,0 +1,1 @@
+"""Prefect: its server, deployments, records and artifacts."""

@@ -1,0 +1,103 @@
+"""What this process told Prefect about its flows and tasks, and the proof that the server has it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from mcvrp.model.errors import IncompleteError
+
+DRAIN_SECONDS = 30.0
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Record:
+    """One flow run or task run that has ended: its ``state`` is "COMPLETED", "FAILED", ..."""
+
+    kind: str
+    id: UUID
+    name: str
+    state: str
+
+
+class Records:
+    """The runs that ended in this process, by the hooks that its flows and tasks carry."""
+
+    def __init__(self) -> None:
+        self._records: dict[UUID, Record] = {}
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records.values())
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def clear(self) -> None:
+        """Forget all runs."""
+        self._records.clear()
+
+    def flow_ended(self, flow: Any, run: Any, state: Any) -> None:
+        """Take note of a flow run; a state hook of Prefect."""
+        self._records[run.id] = Record("flow", run.id, run.name, state.type.value)
+
+    def task_ended(self, task: Any, run: Any, state: Any) -> None:
+        """Take note of a task run; a state hook of Prefect."""
+        self._records[run.id] = Record("task", run.id, run.name, state.type.value)
+
+    def missing(self) -> list[Record]:
+        """Return the runs that the server does not have in their final state."""
+        from prefect.client.orchestration import get_client
+        from prefect.client.schemas.filters import (
+            FlowRunFilter,
+            FlowRunFilterId,
+            TaskRunFilter,
+            TaskRunFilterId,
+        )
+
+        def ids(kind: str) -> list[UUID]:
+            return [record.id for record in self._records.values() if record.kind == kind]
+
+        with get_client(sync_client=True) as client:
+            flows = client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=ids("flow"))))
+            tasks = client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=ids("task"))))
+        stored = {run.id: run.state.type.value for run in flows if run.state}
+        stored |= {run.id: run.state.type.value for run in tasks if run.state}
+        return [record for record in self._records.values() if stored.get(record.id) != record.state]
+
+    def verify(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Wait until the server has every run in its final state.
+
+        Raises
+        ------
+        IncompleteError
+            If some are not there after ``seconds``.
+        """
+        deadline = time.monotonic() + seconds
+        while missing := self.missing():
+            if time.monotonic() > deadline:
+                names = ", ".join(f"{record.kind} '{record.name}'" for record in missing)
+                raise IncompleteError(
+                    f"the work is done, but {len(missing)} of {len(self)} stages are not on record with "
+                    f"Prefect ({names}): look at the server's log; run the command again to record them"
+                )
+            time.sleep(POLL_SECONDS)
+
+
+RECORDS = Records()
+
+Hook = Callable[[Any, Any, Any], None]
+
+
+def flow_hooks() -> dict[str, list[Hook]]:
+    """Return the hooks of a flow that is to be on record."""
+    events = ("on_completion", "on_failure", "on_crashed", "on_cancellation")
+    return {event: [RECORDS.flow_ended] for event in events}
+
+
+def task_hooks() -> dict[str, list[Hook]]:
+    """Return the hooks of a task that is to be on record."""
+    return {event: [RECORDS.task_ended] for event in ("on_completion", "on_failure")}

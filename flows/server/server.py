@@ -1,0 +1,204 @@
+"""A Prefect server for one command: the one that is configured, else one of our own that leaves with us.
+
+Prefect's own way without a server (the "ephemeral" one) loses most of the task runs of a busy
+process. A real server keeps them; ours writes to the same database as `prefect server start`
+would, so the history stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+from urllib.parse import urlsplit
+
+from mcvrp.flows.config import settings
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+
+START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
+ANSWER_SECONDS = 10.0
+STOP_SECONDS = 1.0
+DRAIN_SECONDS = 2.0
+
+# What one run never needs: schedules, automations, workers. The recorder of task runs stays on.
+_SERVICES_OFF = (
+    "CANCELLATION_CLEANUP",
+    "FOREMAN",
+    "LATE_RUNS",
+    "PAUSE_EXPIRATIONS",
+    "SCHEDULER",
+    "TRIGGERS",
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the records of a run go: ``url`` of the API, and whether the server is our own."""
+
+    url: str
+    ours: bool
+
+    @property
+    def page(self) -> str:
+        """The address to open in a browser."""
+        return self.url.removesuffix("/api")
+
+
+@contextmanager
+def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
+    """Give Prefect a server for as long as the context lasts.
+
+    Parameters
+    ----------
+    say
+        Is told, in a sentence, what takes a while.
+
+    Raises
+    ------
+    McvrpError
+        If the configured server does not answer, or our own does not start.
+    """
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if there := configured_server():
+        yield there
+        return
+    with tempfile.TemporaryFile("w+") as log:
+        server = server_at(free_port())
+        say("starting a Prefect server (4 s, the first time 15 s)")
+        off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
+        process = start_server(server, log, off)
+        try:
+            wait_for_server(process, server, log)
+            with temporary_settings({PREFECT_API_URL: server.url}):
+                try:
+                    yield server
+                finally:
+                    _drain()
+        finally:
+            stop_group(process, grace=STOP_SECONDS)
+
+
+def configured_server() -> Server | None:
+    """Return the server that PREFECT_API_URL names, None where it names none.
+
+    Raises
+    ------
+    McvrpError
+        If it does not answer.
+    """
+    from prefect.settings import PREFECT_API_URL
+
+    configured = PREFECT_API_URL.value()
+    if not configured:
+        return None
+    url = str(configured).rstrip("/")
+    if not answers(url, ANSWER_SECONDS):
+        raise McvrpError(
+            f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
+            "(also in the Prefect profile) to have one started for the run"
+        )
+    return Server(url, ours=False)
+
+
+def server_at(port: int) -> Server:
+    """Return our own server on ``port`` of this machine; it need not run."""
+    return Server(f"http://127.0.0.1:{port}/api", ours=True)
+
+
+def answers(url: str, seconds: float) -> bool:
+    """Whether the API at ``url`` says within ``seconds`` that it is well."""
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=seconds) as response:  # noqa: S310
+            return bool(response.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+def _drain() -> None:
+    # Prefect sends events and logs from threads that, at exit, would look for our server for a minute.
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for worker in (EventsWorker, APILogWorker):
+        worker.drain_all(timeout=DRAIN_SECONDS)
+
+
+def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start ``server`` with ``changes`` to its environment; what it says goes to ``log``."""
+    # The program that `prefect server start` runs, without the launcher in between: a child of
+    # ours dies with us even when we are killed, a grandchild does not.
+    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    port = server.page.rpartition(":")[2]
+    command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
+    environment = settings.child_environment(
+        PREFECT_SERVER_API_HOST="127.0.0.1",
+        PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
+        **changes,
+    )
+    return start_group(command, env=environment, stdout=log, stderr=log)
+
+
+def wait_for_server(process: subprocess.Popen[str], server: Server, log: IO[str]) -> None:
+    """Return when ``server`` answers; McvrpError with the last line of ``log`` when it does not start."""
+    deadline = time.monotonic() + START_SECONDS
+    while not answers(server.url, seconds=2.0):
+        if process.poll() is not None or time.monotonic() > deadline:
+            log.seek(0)
+            lines = log.read().strip().splitlines()
+            raise McvrpError(
+                "the Prefect server did not start"
+                + (f" ({lines[-1].strip()})" if lines else "")
+                + ": start one with `prefect server start` and set PREFECT_API_URL to its address"
+            )
+        time.sleep(0.1)
+
+
+# Where our Prefect server keeps its records
+
+_ANSWER_SECONDS = 5.0
+_DRIVER = "postgresql+asyncpg"
+
+
+def database_environment(url: str | None) -> dict[str, str]:
+    """Return what tells a server to use the database at ``url``; nothing for None.
+
+    Parameters
+    ----------
+    url
+        "postgresql://user:password@host:5432/name", with or without "+asyncpg".
+
+    Raises
+    ------
+    McvrpError
+        If it is no such address, or the database does not let us in.
+    """
+    if url is None:
+        return {}
+    kind, _, place = url.partition("://")
+    if kind not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
+        raise McvrpError("--database takes an address such as postgresql://user:password@host:5432/name")
+    asyncio.run(_try(f"postgresql://{place}"))
+    whole = f"{_DRIVER}://{place}"
+    names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+    return dict.fromkeys(names, whole)
+
+
+async def _try(url: str) -> None:
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(url, timeout=_ANSWER_SECONDS)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
+        host = urlsplit(url).hostname or "here"  # never the address: it holds the password
+        raise McvrpError(f"the database on {host} does not let the server in: {reason(error)}") from None
+    await connection.close()

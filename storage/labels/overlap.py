@@ -1,0 +1,124 @@
+"""Which instances two sets of labels share: the check that nothing is tested on what it was trained on.
+
+Instances are compared by a 64-bit key of their customers, demands and capacity; of the label
+files only these columns are read, some thousand rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import Instance
+from mcvrp.model.random import philox_key
+from mcvrp.storage import layout
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+
+_COLUMNS = ["index", "ids", "demands", "capacity"]
+_BATCH = 4096  # rows in memory at a time
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The instances of one size: their numbers i and their keys, both ``(N,)``, sorted by key."""
+
+    index: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, instances: Iterable[tuple[int, Instance]]) -> Keys:
+        """Return the keys of ``instances``, pairs of i and instance of one size."""
+        pairs = list(instances)
+        return _sorted(
+            [np.array([i for i, _ in pairs], dtype=np.int64)],
+            [
+                _keys(
+                    np.stack([instance.ids for _, instance in pairs]),
+                    np.stack([instance.demands for _, instance in pairs]),
+                    np.array([instance.capacity for _, instance in pairs]),
+                )
+            ],
+        )
+
+    def shared(self, other: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers, here and in ``other``, of the instances that both have."""
+        _, here, there = np.intersect1d(self.keys, other.keys, return_indices=True)
+        return self.index[here], other.index[there]
+
+
+def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
+    """Return the keys of all instances of size ``n`` in ``dataset``, none where it has none.
+
+    Raises
+    ------
+    McvrpError
+        If a file cannot be read.
+    """
+    index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+    for path in store.list(layout.size_dir(dataset, n)):
+        if layout.shard_number(path) is not None:
+            for numbers, values in _file_keys(store, path, n):
+                index.append(numbers)
+                keys.append(values)
+    return _sorted(index, keys)
+
+
+def datasets(store: Store) -> list[str]:
+    """Return the names of the datasets of labels in ``store``."""
+    names = (folder.rsplit("/", 1)[-1] for folder in store.folders("labels"))
+    return [name for name in names if store.exists(layout.label_spec(name))]
+
+
+def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
+    """Return the datasets of the city ``city_id`` whose split is another than ``split``."""
+    found = []
+    for name in datasets(store):
+        try:
+            spec = store.get_json(layout.label_spec(name))
+        except McvrpError:
+            continue  # `mcvrp verify` of that dataset says so
+        if isinstance(spec, dict) and spec.get("city_id") == city_id and spec.get("split") != split:
+            found.append(name)
+    return found
+
+
+def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    try:
+        with store.open_input(path) as stream:
+            for batch in pq.ParquetFile(stream).iter_batches(_BATCH, columns=_COLUMNS):
+                ids, demands = (
+                    batch[name].flatten().to_numpy().reshape(len(batch), n) for name in ("ids", "demands")
+                )
+                yield (
+                    batch["index"].to_numpy().astype(np.int64),
+                    _keys(ids, demands, batch["capacity"].to_numpy()),
+                )
+    except (*SPOILT, KeyError) as error:
+        raise McvrpError(
+            f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
+        ) from error
+
+
+def _keys(
+    ids: NDArray[np.integer], demands: NDArray[np.integer], capacities: NDArray[np.integer]
+) -> NDArray[np.uint64]:
+    """Return a key of each row: a sum, modulo 2^64, in which every place has its own random factor."""
+    n = ids.shape[1]
+    key = philox_key("instance-key", str(n))
+    words = np.random.Philox(key=[key & (2**64 - 1), key >> 64]).random_raw(2 * n + 1) | np.uint64(1)
+    keys: NDArray[np.uint64] = capacities.astype(np.uint64) * words[2 * n]
+    keys += (ids.astype(np.uint64) * words[:n]).sum(axis=1, dtype=np.uint64)
+    keys += (demands.astype(np.uint64) * words[n : 2 * n]).sum(axis=1, dtype=np.uint64)
+    return keys
+
+
+def _sorted(index: list[NDArray[np.int64]], keys: list[NDArray[np.uint64]]) -> Keys:
+    numbers, values = np.concatenate(index), np.concatenate(keys)
+    order = np.argsort(values, kind="stable")
+    return Keys(numbers[order], values[order])

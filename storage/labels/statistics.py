@@ -1,0 +1,163 @@
+"""Statistics of a dataset in the store: a row a size, with what its labels cost and who made them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mcvrp.storage import layout
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+
+QUANTITIES = ("cost", "routes", "runtime")
+WIDE = 10.0  # largest by smallest value, beyond which a histogram wants a logarithmic axis
+_FEWEST_BINS, _MOST_BINS = 8, 40
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a quantity is spread over the labels of a size: moments, percentiles, histogram."""
+
+    mean: float
+    std: float
+    min: float
+    p10: float
+    p50: float
+    p90: float
+    max: float
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, values: NDArray[np.number]) -> Spread:
+        """Return the spread of ``values``, at least one.
+
+        Whole numbers get bins of their own, times that span more than a factor of ten get bins of
+        equal ratio.
+        """
+        x = values.astype(np.float64)
+        count = min(_MOST_BINS, max(_FEWEST_BINS, round(len(x) ** 0.5)))
+        bins: int | NDArray[np.float64] = count
+        if np.issubdtype(values.dtype, np.integer):
+            step = int(np.ptp(x)) // _MOST_BINS + 1
+            bins = np.arange(x.min() - 0.5, x.max() + step + 0.5, step)
+        elif x.max() > WIDE * x.min() > 0:
+            bins = np.geomspace(x.min(), x.max(), count + 1)
+            x = x.clip(bins[0], bins[-1])  # which rounding may have left outside
+        counts, edges = np.histogram(x, bins)
+        p10, p50, p90 = np.percentile(x, [10, 50, 90]).tolist()
+        return cls(
+            float(x.mean()),
+            float(x.std(ddof=1)) if len(x) > 1 else 0.0,
+            float(x.min()),
+            p10,
+            p50,
+            p90,
+            float(x.max()),
+            tuple(edges.tolist()),
+            tuple(counts.tolist()),
+        )
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who made some of the labels: solver, budget and processor, and how many labels those are."""
+
+    source: str
+    solver: str
+    version: str
+    budget: str
+    cpu: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class SizeStatistics:
+    """The labels of one size.
+
+    Parameters
+    ----------
+    n, rows, absent, files, bytes
+        Customers an instance; labels, instances without one, shards and their bytes.
+    content
+        A hash of the shards' checksums: as long as it stays, so does all else here.
+    cost, routes, runtime
+        Total cost in the city's unit, number of routes, seconds of the solver.
+    makers
+        Who made them.
+    """
+
+    n: int
+    rows: int
+    absent: int
+    files: int
+    bytes: int
+    content: str
+    cost: Spread
+    routes: Spread
+    runtime: Spread
+    makers: tuple[Maker, ...]
+
+
+def write_statistics(store: Store, dataset: str, statistics: Sequence[SizeStatistics]) -> None:
+    """Keep ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
+    buffer = io.BytesIO()
+    table = pa.Table.from_pylist([_row(size) for size in statistics], schema=_SCHEMA)
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    store.put(layout.label_statistics(dataset), buffer.getvalue())
+
+
+def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
+    """Return the statistics kept with the dataset, by size; [] where there are none to be read."""
+    path = layout.label_statistics(dataset)
+    if not store.exists(path):
+        return []
+    try:
+        rows = (
+            pq.read_table(pa.BufferReader(store.get(path)), page_checksum_verification=True)
+            .cast(_SCHEMA)
+            .to_pylist()
+        )
+        return [_statistics(row) for row in rows]
+    except (*SPOILT, KeyError, TypeError):
+        return []  # derived data: whatever is wrong with it, it is made anew
+
+
+def _row(size: SizeStatistics) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(size, name) for name in _PLAIN}
+    for quantity in QUANTITIES:
+        spread = asdict(getattr(size, quantity))
+        row |= {f"{quantity}_{name}": value for name, value in spread.items()}
+    return row | {"makers": [asdict(maker) for maker in size.makers]}
+
+
+def _statistics(row: Mapping[str, Any]) -> SizeStatistics:
+    spreads: dict[str, Any] = {}
+    for quantity in QUANTITIES:
+        values = {field.name: row[f"{quantity}_{field.name}"] for field in fields(Spread)}
+        values |= {name: tuple(values[name]) for name in _TYPES}
+        spreads[quantity] = Spread(**values)
+    makers = tuple(Maker(**maker) for maker in row["makers"])
+    return SizeStatistics(**{name: row[name] for name in _PLAIN}, **spreads, makers=makers)
+
+
+_PLAIN = ("n", "rows", "absent", "files", "bytes", "content")
+_COUNT = pa.uint64()
+_TYPES = {"edges": pa.list_(pa.float64()), "counts": pa.list_(_COUNT)}
+_MAKER = pa.struct([(f.name, _COUNT if f.name == "rows" else pa.string()) for f in fields(Maker)])
+_SCHEMA = pa.schema(
+    [(name, pa.string() if name == "content" else _COUNT) for name in _PLAIN]
+    + [
+        (f"{quantity}_{field.name}", _TYPES.get(field.name, pa.float64()))
+        for quantity in QUANTITIES
+        for field in fields(Spread)
+    ]
+    + [("makers", pa.list_(_MAKER))]
+)

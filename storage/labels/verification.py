@@ -1,0 +1,117 @@
+"""The verdict on a dataset, as the store keeps it: what proving its bytes found wrong, file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+
+
+@dataclass(frozen=True)
+class FileFault:
+    """Something wrong with a file, or with one row of it.
+
+    Parameters
+    ----------
+    path, sha256
+        The file and its checksum when it was read; "" where there was nothing to read.
+    what
+        What is wrong, as a sentence without its subject.
+    n, row, i
+        The size, the row within the file counted from 0, and the instance (n, i), where it is a row.
+    """
+
+    path: str
+    sha256: str
+    what: str
+    n: int | None = None
+    row: int | None = None
+    i: int | None = None
+
+    def __str__(self) -> str:
+        where = self.path if self.row is None else f"{self.path}, row {self.row}"
+        instance = "" if self.i is None else f" (instance n={self.n}, i={self.i})"
+        return f"{where}{instance}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What proving a dataset found.
+
+    Parameters
+    ----------
+    dataset, verified_at
+        Which dataset, and when (UTC, ISO 8601).
+    fingerprint
+        Hash of the city, instances and routes that its footers declare.
+    rows, files
+        Labels and files that were proved right.
+    faults
+        Everything that is wrong.
+    missing
+        Rows that the spec asks for and no file has: size, first row, last row (excluded).
+    quarantined
+        How many of those no solver has solved so far.
+    unchecked
+        What could not be checked, a sentence each.
+    """
+
+    dataset: str
+    verified_at: str
+    fingerprint: str
+    rows: int
+    files: int
+    faults: tuple[FileFault, ...]
+    missing: tuple[tuple[int, int, int], ...]
+    quarantined: int = 0
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong and nothing is missing."""
+        return not self.faults and not self.missing
+
+    @property
+    def missing_rows(self) -> int:
+        """The number of missing rows."""
+        return sum(stop - start for _, start, stop in self.missing)
+
+
+def write_verdict(store: Store, verdict: Verdict) -> None:
+    """Keep ``verdict`` with its dataset, in place of the last one."""
+    store.put_json(layout.verdict(verdict.dataset), asdict(verdict))
+
+
+def read_verdict(store: Store, dataset: str) -> Verdict | None:
+    """Return the last verdict on ``dataset``, None when there is none that can be read."""
+    path = layout.verdict(dataset)
+    if not store.exists(path):
+        return None
+    try:
+        there = store.get_json(path)
+        faults = tuple(FileFault(**fault) for fault in there.pop("faults"))
+        missing = tuple((int(n), int(start), int(stop)) for n, start, stop in there.pop("missing"))
+        unchecked = tuple(map(str, there.pop("unchecked")))
+        return Verdict(faults=faults, missing=missing, unchecked=unchecked, **there)
+    except (McvrpError, KeyError, TypeError, ValueError, AttributeError):
+        return None  # `mcvrp verify` makes it anew
+
+
+def condemned(store: Store, dataset: str) -> dict[str, str]:
+    """Return path and checksum of every file in which the last verdict found a fault."""
+    verdict = read_verdict(store, dataset)
+    if verdict is None:
+        return {}
+    return {fault.path: fault.sha256 for fault in verdict.faults if fault.sha256}
+
+
+def acquit(store: Store, dataset: str, paths: Collection[str]) -> None:
+    """Take the faults of the files at ``paths`` out of the last verdict: they are no longer there."""
+    verdict = read_verdict(store, dataset)
+    if verdict is not None:
+        kept = tuple(fault for fault in verdict.faults if fault.path not in paths)
+        if kept != verdict.faults:
+            write_verdict(store, replace(verdict, faults=kept))

@@ -1,0 +1,12 @@
+"""Models: published versions, their registry of aliases, attention models."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.storage.models.models import ModelCard as ModelCard
+    from mcvrp.storage.models.models import load_model as load_model
+    from mcvrp.storage.models.models import model_card as model_card
+else:
+    __getattr__, __dir__ = lazy(__name__, models="ModelCard load_model model_card")

@@ -1,0 +1,214 @@
+"""Which version of a model is champion and which challenger: pointers that one person at a time moves.
+
+An alias is a small JSON document beside the versions, changed only by compare-and-swap: who
+changes it says what it was when they looked. It remembers who moved it when and why, so that
+the champion can go back to the one before. Knows nothing of what a version holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import socket
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import ALIAS, require_readable
+
+Alias = Literal["champion", "challenger"]
+ALIASES: tuple[Alias, ...] = get_args(Alias)
+_REMEMBERED = 500  # moves; older ones are forgotten
+
+
+@dataclass(frozen=True)
+class Move:
+    """One move of an alias: to which version, when (UTC, ISO 8601), by whom, why; ``back`` is a rollback."""
+
+    version: int | None
+    when: str
+    by: str
+    why: str
+    back: bool = False
+
+    def __str__(self) -> str:
+        return f"{_words(self.version)} since {self.when} by {self.by}" + (
+            f": {self.why}" if self.why else ""
+        )
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Where an alias points, None to no version, the tag of the document that said so, and its moves."""
+
+    version: int | None
+    tag: str | None = None  # None: there was no document
+    history: tuple[Move, ...] = ()
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """The versions that it stood for before and that no rollback has left, the last one first."""
+        stack: list[int] = []
+        for move in self.history:
+            if move.back and move.version in stack:
+                while stack[-1] != move.version:
+                    stack.pop()
+            elif move.version is not None and (not stack or stack[-1] != move.version):
+                stack.append(move.version)
+        return tuple(dict.fromkeys(v for v in reversed(stack) if v != self.version))
+
+
+def pointer(store: Store, name: str, alias: str) -> Pointer:
+    """Return where ``alias`` of the model ``name`` points; McvrpError if its document is none."""
+    path = layout.model_alias(name, alias)
+    if not store.exists(path):
+        return Pointer(None)
+    data, tag = store.get_tagged(path)
+    try:
+        document = json.loads(data)
+        require_readable(ALIAS, document, store.url(path))
+        version = document["version"]
+        if version is not None and not isinstance(version, int):
+            raise TypeError(f"version {version!r}")
+        history = tuple(Move(**move) for move in document.get("history", ()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise McvrpError(f"{store.url(path)} is no alias of a model ({error}): remove it") from error
+    if not history and version is not None:  # written before moves were remembered
+        history = (Move(version, "an unknown time", "an earlier version of mcvrp", ""),)
+    return Pointer(version, tag, history)
+
+
+def point(
+    store: Store,
+    name: str,
+    alias: Alias,
+    version: int | None,
+    seen: Pointer,
+    why: str = "",
+    *,
+    back: bool = False,
+) -> None:
+    """Let ``alias`` point to ``version``, to none if None, where it still is as it was ``seen``.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such version, it is being removed, or somebody else has changed the alias since.
+    """
+    if version is not None and not store.exists(layout.model_card(name, version)):
+        raise McvrpError(f"model {name!r} has no version {version} that could be its {alias}")
+    if not _swap(store, name, alias, version, seen, why, back=back):
+        now = pointer(store, name, alias).version
+        raise McvrpError(
+            f"the {alias} of model {name!r} is {_words(now)} now, it was {_words(seen.version)} when you "
+            "looked: somebody else has changed it, look again"
+        )
+    # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
+    if version is not None and store.exists(layout.model_removal(name, version)):
+        here = pointer(store, name, alias)
+        if here.version == version:
+            _swap(store, name, alias, seen.version, here, f"version {version} is being removed", back=True)
+        raise McvrpError(
+            f"version {version} of model {name!r} is being removed by mcvrp gc: choose another, or run "
+            "mcvrp gc --delete, which ends what was begun, and train it again"
+        )
+
+
+def promote(store: Store, name: str, champion: Pointer, challenger: Pointer, why: str = "") -> None:
+    """Make the version of ``challenger`` the champion, where both still are as they were seen.
+
+    There is no challenger afterwards, unless a newer one came meanwhile.
+
+    Raises
+    ------
+    McvrpError
+        If there was no challenger, or somebody else has changed an alias since.
+    """
+    if challenger.version is None:
+        raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
+    now = pointer(store, name, "challenger").version
+    if now != challenger.version:
+        raise McvrpError(
+            f"the challenger of model {name!r} is {_words(now)} now, it was {_words(challenger.version)} "
+            "when you looked: compare again"
+        )
+    point(store, name, "champion", challenger.version, champion, why)
+    _swap(store, name, "challenger", None, challenger, "it became champion")
+
+
+def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
+    """Give the alias champion back to the champion before; return the version that was and that is.
+
+    Rolled back again, it goes one further back; a version that has been removed is passed over.
+
+    Raises
+    ------
+    McvrpError
+        If there was no champion before that is still there, or somebody else has moved it just now.
+    """
+    seen = pointer(store, name, "champion")
+    if seen.version is None:
+        raise McvrpError(f"model {name!r} has no champion, so that there is nothing to go back to")
+    there = [version for version in seen.before if store.exists(layout.model_card(name, version))]
+    if not there:
+        gone = f": version {', '.join(map(str, seen.before))} is not there any more" if seen.before else ""
+        raise McvrpError(
+            f"model {name!r} has had no champion before {_words(seen.version)} to go back to{gone}"
+        )
+    point(store, name, "champion", there[0], seen, why, back=True)
+    return seen.version, there[0]
+
+
+def enrol(store: Store, name: str, version: int) -> Alias | None:
+    """Give a new version its alias: champion where there is none, else challenger in place of older ones.
+
+    Returns the alias that the version has in the end, None where a newer one has it, or it has
+    been champion before.
+    """
+    while True:
+        champion = pointer(store, name, "champion")
+        if champion.version == version:
+            return "champion"
+        if champion.version is None:
+            if _swap(store, name, "champion", version, champion, "the first that was published"):
+                return "champion"
+            continue
+        if any(move.version == version for move in champion.history):
+            return None
+        challenger = pointer(store, name, "challenger")
+        if challenger.version is not None and challenger.version >= version:
+            return "challenger" if challenger.version == version else None
+        if _swap(store, name, "challenger", version, challenger, "published"):
+            return "challenger"
+
+
+def _swap(
+    store: Store, name: str, alias: Alias, version: int | None, seen: Pointer, why: str, *, back: bool = False
+) -> bool:
+    path = layout.model_alias(name, alias)
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    history = [*seen.history, Move(version, when, _somebody(), why, back)][-_REMEMBERED:]
+    document: dict[str, Any] = {
+        "schema_version": ALIAS.version,
+        "version": version,
+        "history": [asdict(move) for move in history],
+    }
+    data = (json.dumps(document, indent=2) + "\n").encode()
+    return store.put_new(path, data) if seen.tag is None else store.swap(path, data, seen.tag)
+
+
+def _somebody() -> str:
+    """Return who runs this, as far as the machine knows."""
+    user = str(os.getuid())
+    with contextlib.suppress(KeyError):  # in a container, often
+        user = pwd.getpwuid(os.getuid()).pw_name
+    return f"{user}@{socket.gethostname()}"
+
+
+def _words(version: int | None) -> str:
+    return "no version" if version is None else f"version {version}"

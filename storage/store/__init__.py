@@ -1,0 +1,10 @@
+"""Store: a folder or a bucket, in which things appear whole or not at all."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.storage.store.store import Store as Store
+else:
+    __getattr__, __dir__ = lazy(__name__, store="Store")

@@ -1,0 +1,18 @@
+"""What a store answers instead of doing its work: refused for good, or not to be had just now, or spoilt."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from mcvrp.model.errors import McvrpError
+
+# What pyarrow raises on bytes that are no Parquet; ValueError where a column's name is no UTF-8.
+SPOILT = (pa.ArrowException, OSError, ValueError)
+
+
+class StoreError(McvrpError):
+    """The store refuses (credentials, bucket, permission, no space): trying again is no use."""
+
+
+class StoreUnavailable(StoreError):
+    """The store gives no answer, after all tries of the client: later may work."""

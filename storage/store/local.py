@@ -1,0 +1,189 @@
+"""Files in a folder of this machine, or of a file system that several machines mount."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from mcvrp.model.errors import reason
+from mcvrp.storage.store.errors import StoreError, StoreUnavailable
+
+_SCRAP_SECONDS = 3600.0  # what has been written aside for so long has no writer any more
+_MENDS = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there, or ask for more",
+    errno.EROFS: "give a place that can be written",
+    errno.EACCES: "ask for permission, or give another place",
+    errno.EPERM: "ask for permission, or give another place",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+_PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """The files below the folder ``root``; a file appears whole, under its name, or not at all."""
+
+    root: str
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (OSError,)
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        """For listing."""
+        return fs.LocalFileSystem()
+
+    def probe(self, *, writable: bool) -> None:
+        """Raise OSError or StoreError if nothing can be read, or written, here."""
+        folder = Path(self.root)
+        if folder.exists() and not folder.is_dir():
+            raise StoreError(f"the store {folder} is a file: give a folder or an s3:// address")
+        if writable:
+            name = f".probe-{secrets.token_hex(4)}"
+            self.write(name, b"")
+            self.delete(name)
+        elif not folder.exists():
+            raise StoreError(f"there is no store {folder}: check --store, or make one with mcvrp city create")
+        else:
+            os.listdir(folder)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Open the file at ``path`` for reading at any position; FileNotFoundError if there is none."""
+        if Path(self.root, path).is_dir():
+            raise FileNotFoundError(path)
+        return self.filesystem.open_input_file(f"{self.root}/{path}")
+
+    def read(self, path: str) -> bytes:
+        """Return what the file at ``path`` holds; FileNotFoundError if there is none."""
+        try:
+            return Path(self.root, path).read_bytes()
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise FileNotFoundError(path) from error
+
+    def read_tagged(self, path: str) -> tuple[bytes, str]:
+        """Return what `read` returns, and a tag of this very content."""
+        data = self.read(path)
+        return data, _tag(data)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put ``data`` at ``path``, over what was there."""
+        target = Path(self.root, path)
+        with _aside(target, data) as aside:
+            os.replace(aside, target)
+
+    def write_new(self, path: str, data: bytes) -> bool:
+        """Put ``data`` at ``path`` and return True, or False when something is there."""
+        target = Path(self.root, path)
+        if target.exists():
+            return False
+        with _aside(target, data) as aside:
+            try:
+                os.link(aside, target)
+            except FileExistsError:
+                return False
+        return True
+
+    def swap(self, path: str, data: bytes, tag: str) -> bool:
+        """Put ``data`` at ``path`` and return True, or False when what is there has not ``tag``."""
+        target = Path(self.root, path)
+        with _aside(target, data) as aside, self._lock():
+            try:
+                if _tag(self.read(path)) != tag:
+                    return False
+            except FileNotFoundError:
+                return False
+            os.replace(aside, target)
+        return True
+
+    def move(self, path: str, to: str) -> None:
+        """Give the file at ``path`` the name ``to``, over what was there."""
+        target = Path(self.root, to)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(Path(self.root, path), target)
+        _sync(target.parent)
+
+    def delete(self, path: str) -> None:
+        """Remove the file or the whole folder at ``path``, if there is one."""
+        target = Path(self.root, path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # somebody else was faster
+            if target.is_dir():
+                shutil.rmtree(target)
+            else:
+                target.unlink()
+
+    def now(self) -> float:
+        """Return the time of this machine in seconds since 1970."""
+        return time.time()
+
+    def refusal(self, action: str, error: BaseException) -> StoreError:
+        """Return the sentence for ``error``, which stopped ``action``."""
+        number = getattr(error, "errno", None)
+        if number in _PASSING:
+            return StoreUnavailable(f"{action} ({reason(error)}): check the disk or the mount")
+        mend = _MENDS.get(number, "give a place that can be written") if number else "check the disk"
+        return StoreError(f"{action} ({reason(error)}): {mend}")
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        # one file for the whole store, never removed: who waits for it waits for the right one
+        descriptor = os.open(Path(self.root, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _aside(target: Path, data: bytes) -> Iterator[Path]:
+    """Yield a file beside ``target`` with ``data``, safe on the disk; what happens to it is made safe too."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(str(target.parent), os.getpid())
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with aside.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield aside
+    finally:
+        aside.unlink(missing_ok=True)
+    _sync(target.parent)  # the new name must survive a power cut too
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@lru_cache(maxsize=1024)  # each process looks into each folder once, before it first writes there
+def _sweep(folder: str, process: int) -> None:
+    """Remove what writers that were killed have left in ``folder``."""
+    old = time.time() - _SCRAP_SECONDS
+    with os.scandir(folder) as entries:
+        scraps = [entry for entry in entries if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+    for entry in scraps:
+        with contextlib.suppress(FileNotFoundError):
+            if entry.stat().st_mtime < old:
+                os.unlink(entry.path)
+
+
+def _tag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,11 @@
+"""Benchmark: every method on the same held-out instances, what is missing only."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.benchmark.run import run_benchmark as run_benchmark
+    from mcvrp.tasks.benchmark.spec import BenchmarkSpec as BenchmarkSpec
+else:
+    __getattr__, __dir__ = lazy(__name__, spec="BenchmarkSpec", run="run_benchmark")

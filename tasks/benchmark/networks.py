@@ -1,0 +1,158 @@
+"""The networks of a benchmark, decoded in this process on its best device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from mcvrp.storage.models.attention import load_attention_model
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.blocks import Block
+from mcvrp.tasks.benchmark.methods import rotations
+from mcvrp.tasks.benchmark.on_ray import solve_on_ray
+from mcvrp.tasks.benchmark.part import Part, Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.spec import FINISHERS, BenchmarkSpec, MethodName
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.solvers.warm_start import WarmStarted
+from mcvrp.tasks.support.progress import Progress
+
+if TYPE_CHECKING:
+    from mcvrp.model.network import FmMcvrp
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+_WAVE = 2  # parts a worker that are decoded before they are searched
+
+
+def on_best_device(model: FmMcvrp) -> FmMcvrp:
+    """Return ``model`` on the GPU, if there is one."""
+    import torch
+
+    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard) -> FmMcvrpSolver:
+    """Return the model as it samples."""
+    from mcvrp.model.decoding import Nucleus
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+    strategy = Nucleus(p=spec.p, k=spec.top_k, temperature=spec.temperature)
+    return FmMcvrpSolver(model, strategy, rotations(spec, card), f"{card.name} version {card.version}")
+
+
+def network(spec: BenchmarkSpec, method: MethodName, model: FmMcvrp, card: ModelCard) -> Solver:
+    """Return the solver of a method that decodes ``model`` and needs no other program."""
+    from mcvrp.model.decoding import Beam, Greedy
+
+    samples = sampler(spec, model, card)
+    if method == "fm-gs":
+        return replace(samples, strategy=Greedy())
+    if method == "fm-bs":
+        return replace(samples, strategy=Beam(spec.beam_width), rotations=1)
+    if method == "fm-ls":
+        from mcvrp.tasks.solvers.local_search import Polished
+
+        return Polished(samples)
+    if method == "fm-rrc":
+        from mcvrp.tasks.solvers.reconstruction import Reconstructed
+
+        return Reconstructed(samples, spec.rounds, spec.part_customers, spec.part_samples)
+    return samples
+
+
+def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver:
+    """Return the attention models of ``sizes`` as one solver.
+
+    Raises
+    ------
+    McvrpError
+        If one is missing or damaged.
+    """
+    import torch
+
+    from mcvrp.tasks.solvers.attention import AttentionSolver
+
+    name = spec.am or ""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
+    return AttentionSolver(models, name)
+
+
+def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: float) -> None:
+    """Let a search go on from decoded samples where ``block`` has no answers, in ``total`` seconds each.
+
+    Decoding is here, one instance at a time; searching on Ray. The two take turns, so that neither
+    takes processors from the other while its time counts.
+
+    Raises
+    ------
+    IncompleteError
+        As `solve_on_ray` does.
+    """
+    parts = list(block.missing())
+    if not parts:
+        return
+    done = block.instances - sum(part.rows for part in parts)
+    with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
+        for start in range(0, len(parts), _WAVE * shop.workers):
+            tasks = []
+            for part in parts[start : start + _WAVE * shop.workers]:
+                if part.n in block.failures:
+                    continue
+                try:
+                    tasks.append(_finishing(shop, block, part, samples, total))
+                except McvrpError as error:
+                    block.failures[part.n] = str(error)
+            solve_on_ray(shop, [block], tasks, progress)
+
+
+def _finishing(shop: Workshop, block: Block, part: Part, samples: FmMcvrpSolver, total: float) -> Task:
+    """Decode the samples of ``part`` and return the search that goes on from them."""
+    stream = InstanceStream(shop.city, part.seed, "test", part.rules)
+    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    starts = samples.starts(shop.city, instances, samples=part.samples[-1], seed=part.seed)
+    on_gpu = samples.device.startswith("GPU")
+    solver = WarmStarted(
+        finisher=FINISHERS[block.method],
+        total=total,
+        starts=tuple(starts),
+        version=samples.version,
+        device=f"{samples.device} + 1 CPU core" if on_gpu else "1 CPU core",
+    )
+    return Task(part, solver)
+
+
+def decode_missing(shop: Workshop, block: Block, solver: Solver) -> None:
+    """Solve what is missing of ``block`` here; a size that the solver refuses keeps the reason."""
+    total = block.instances
+    missing = sum(part.rows for part in block.missing())
+    if not missing:
+        return
+    first = next(block.missing())
+    warm_up = [InstanceStream(shop.city, first.seed, "test", first.rules)(first.n, first.start)]
+    with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
+        for part in block.missing():
+            try:
+                if part == first:  # what only the first call pays
+                    list(solver.solve(shop.city, warm_up, samples=first.samples[0], seed=first.seed))
+                progress.advance(solve_part(Task(part, solver), shop))
+            except StoreError:
+                raise
+            except McvrpError as error:
+                block.failures[part.n] = str(error)
+            else:
+                block.take(part)
+
+
+def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec) -> float:
+    """Return the share of the problem tokens of all held-out instances that the encoder names."""
+    from mcvrp.tasks.solvers import fm_mcvrp
+
+    stream = InstanceStream(city, spec.seed, "test", spec.rules)
+    held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
+    return fm_mcvrp.problem_accuracy(model, city, held_out)

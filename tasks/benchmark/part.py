@@ -1,0 +1,183 @@
+"""What one worker does for the benchmark: solve some held-out instances and store the answers.
+
+No Ray, no Prefect, no torch here: a worker imports this and starts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Instance, infeasibility
+from mcvrp.storage.benchmarks import PartRow, part_path, write_part
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
+from mcvrp.tasks.support.machine import busy_seconds, hardware
+
+_LEAST_SECONDS = 0.5  # below, the system's clock ticks of 10 ms blur how many cores worked
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instances ``start`` to ``stop`` (excluded) of size ``n`` for one method.
+
+    ``block`` names the method with its settings, ``label`` the method in tables, ``samples`` the
+    numbers of samples to report, ascending. With ``together``, the solver takes all instances at
+    once, for each number of samples again; otherwise one by one, and the time after so many of the
+    samples counts. Then the samples may go on ``after`` those of another part.
+    """
+
+    run: str
+    block: str
+    label: str
+    n: int
+    start: int
+    stop: int
+    samples: tuple[int, ...]
+    seed: int
+    rules: Rules
+    after: int = 0
+    together: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where the part lies in the store."""
+        return part_path(self.run, self.block, self.n, self.start, self.stop)
+
+    @property
+    def rows(self) -> int:
+        """The number of instances."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part, and who solves it."""
+
+    part: Part
+    solver: Solver
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What all workers share: where answers go, the city, and how many parts are solved at once."""
+
+    store: Store
+    city: City
+    workers: int
+
+
+def solve_part(task: Task, shop: Workshop) -> int:
+    """Solve the instances of the part and store the answers; return how many instances those are.
+
+    An instance on which the solver fails is stored with the reason.
+
+    Raises
+    ------
+    McvrpError
+        If the solver cannot take such instances at all.
+    """
+    part, solver, city = task.part, task.solver, shop.city
+    stream = InstanceStream(city, part.seed, "test", part.rules)
+    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    timed = _together if part.together else _one_by_one
+    began = _Clock.read()
+    answers = list(timed(city, instances, part, solver))
+    others = _Clock.read().others_since(began, shop.workers)
+    rows = [
+        _row(part, part.start + k, instance, answer, seconds, solver, shop.workers, others)
+        for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
+    ]
+    write_part(shop.store, part.path, rows)
+    return part.rows
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Seconds since some start: of wall-clock, of processors for us, and of processors for anyone."""
+
+    wall: float
+    ours: float
+    anyone: float | None
+
+    @classmethod
+    def read(cls) -> _Clock:
+        return cls(time.perf_counter(), sum(os.times()[:4]), busy_seconds())
+
+    def others_since(self, start: _Clock, workers: int) -> float | None:
+        """Return how many cores worked for others on average, None where that cannot be told.
+
+        The other workers are taken to need as much as this one.
+        """
+        seconds = self.wall - start.wall
+        if self.anyone is None or start.anyone is None or seconds < _LEAST_SECONDS:
+            return None
+        busy = self.anyone - start.anyone - workers * (self.ours - start.ours)
+        return max(0.0, busy / seconds)
+
+
+Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each number of samples
+
+
+def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
+    runs = [samples - part.after for samples in part.samples]
+    for instance in instances:
+        try:
+            (answer,) = solver.solve(city, [instance], samples=runs[-1], seed=part.seed + part.after)
+        except Exception as error:  # one instance that breaks a solver must not take the others along
+            if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield Answer(None, np.full(runs[-1], np.inf), 0.0, reason), (0.0,) * len(runs)
+            continue
+        elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[1:]  # its share, where a solver does not tell
+        elapsed = elapsed if answer.elapsed is None else answer.elapsed
+        yield answer, tuple(elapsed[count - 1] for count in runs)
+
+
+def _together(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
+    answers: list[Answer] = []
+    seconds: list[list[float]] = []
+    for samples in part.samples:  # the last and largest has the answers, of which the others are prefixes
+        answers = list(solver.solve(city, instances, samples=samples, seed=part.seed))
+        seconds.append([answer.seconds for answer in answers])
+    return zip(answers, zip(*seconds, strict=True), strict=True)
+
+
+def _row(
+    part: Part,
+    index: int,
+    instance: Instance,
+    answer: Answer,
+    seconds: tuple[float, ...],
+    solver: Solver,
+    workers: int,
+    other_cores: float | None,
+) -> PartRow:
+    reason = answer.failure
+    if answer.solution is not None:
+        reason = infeasibility(instance, answer.solution)  # whatever the solver has checked
+    solved = answer.solution is not None and reason is None
+    return PartRow(
+        method=part.label,
+        n=part.n,
+        index=index,
+        samples=part.samples,
+        seconds=seconds,
+        costs=tuple(answer.costs.tolist()) if solved else (),
+        routes=answer.solution.routes if solved and answer.solution else None,
+        seed=part.seed,
+        device=solver.device,
+        workers=workers,
+        machine=hardware(),
+        version=solver.version,
+        configuration=solver.configuration,
+        failure=None if solved else reason or "no answer",
+        other_cores=other_cores,
+    )

@@ -1,0 +1,130 @@
+"""The card of a city: README.md and a map, for whoever opens its folder."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mcvrp.model.problem import DEPOT, City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, show_lengths, style
+from mcvrp.tasks.support.text import length_text, unit_words
+
+_FILES = {
+    "city.parquet": "x and y of each node, the depot first; of your addresses also id, lon and lat",
+    "matrix.parquet": "the travel costs from each node (row) to each, where the city has them",
+    "city.json": "frame, unit, ranges, parent, and the hash of it all: written last",
+    "map.png": "the picture above",
+}
+
+
+def write_city_card(store: Store, name: str, city: City, addresses: Addresses | None) -> None:
+    """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
+    from mcvrp.tasks.support.pictures import png
+
+    on_earth = addresses is not None and addresses.projection is not None
+    picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
+    store.put(layout.city_map(name), png(picture))
+    store.put(layout.city_readme(name), city_text(name, city, addresses).encode())
+
+
+def coordinate_unit(city: City, addresses: Addresses | None) -> str:
+    """Return the unit of the city's coordinates: that of its costs, unless these come from a matrix."""
+    if city.matrix is None:
+        return city.unit
+    return "m" if addresses is not None and addresses.projection else ""
+
+
+def city_text(name: str, city: City, addresses: Addresses | None) -> str:
+    """Return the card as Markdown; pictures are links relative to it."""
+    rows = "\n".join(f"| {what} | {text} |" for what, text in city_facts(city, addresses).items())
+    files = "\n".join(
+        f"| `{file}` | {text} |"
+        for file, text in _FILES.items()
+        if file != "matrix.parquet" or city.matrix is not None
+    )
+    kind = "A synthetic city" if addresses is None else "A city of your addresses"
+    return f"""# City `{name}`
+
+{kind}: {city.customers:,} customers and a depot, which is node 0.
+
+![Map of the addresses](map.png)
+
+| | |
+|---|---|
+{rows}
+
+## Files
+
+| File | Holds |
+|---|---|
+{files}
+"""
+
+
+def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
+    """Return what there is to say about a city, by name."""
+    unit = coordinate_unit(city, addresses)
+    width, height = np.ptp(city.xy, axis=0).tolist()
+    facts = {
+        "customers": f"{city.customers:,}",
+        "id": f"`{city.city_id}`",
+        "extent": f"{length_text(width, unit).strip()} by {length_text(height, unit).strip()}",
+        "costs": _costs(city),
+    }
+    if addresses is not None:
+        facts["depot"] = f"`{addresses.ids[DEPOT]}`"
+        if addresses.lonlat is not None:
+            lon, lat = addresses.lonlat[DEPOT]
+            facts["depot"] += (
+                f" at {abs(lat):.4f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.4f}° {'E' if lon >= 0 else 'W'}"
+            )
+        if addresses.projection:
+            facts["projection"] = f"`{addresses.projection}`"
+    facts["demand"] = "the paper's, 1 to 9" if city.demand is None else "{} to {}".format(*city.demand)
+    facts["capacity"] = (
+        "the paper's table, by size" if city.capacity is None else "{} to {}".format(*city.capacity)
+    )
+    facts["output classes"] = f"{city.classes:,}, of them {city.spare:,} spare for addresses to come"
+    if city.extends:
+        facts["extends"] = (
+            f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels hold here"
+        )
+    return facts
+
+
+def _costs(city: City) -> str:
+    if city.matrix is None:
+        return f"straight lines, in {unit_words(city.unit)}"
+    kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
+    return f"from a matrix, in {city.unit}, {kind}"
+
+
+# The picture of a city
+
+_INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # square points of all addresses together, and of one
+
+
+def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:
+    """Return the addresses of ``city`` on a map whose axes are in ``unit``, that of its coordinates.
+
+    With ``on_earth``, they go to the east and to the north.
+    """
+    figure = Figure(figsize=(7, 7), dpi=DPI, layout="constrained")
+    axis = figure.add_subplot()
+    style(axis)
+    size = min(_LARGEST, max(_SMALLEST, _INK / city.customers))
+    first = city.founders + 1
+    groups = (("Addresses", city.xy[1:first], BLUE), ("Added later", city.xy[first:], ORANGE))
+    for label, xy, colour in groups:
+        if len(xy):
+            axis.scatter(
+                xy[:, 0], xy[:, 1], s=size, color=colour, linewidths=0, label=f"{label} ({len(xy):,})"
+            )
+    axis.plot(*city.xy[DEPOT], "s", color="black", markeredgecolor="white", markersize=11, label="Depot")
+    axis.set_aspect("equal")
+    show_lengths(axis, city.scale, unit, ("East", "North") if on_earth else ("x", "y"))
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure

@@ -1,0 +1,94 @@
+"""A city's travel costs as people bring them: a square .npy, or a table of pairs; checked all at once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.tasks.support.tabular import Faults, read_tabular, shown
+
+_NUMPY = b"\x93NUMPY"
+
+
+def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
+    """Return the travel cost from each of ``ids`` to each, float64 ``(N, N)``, in their order.
+
+    Parameters
+    ----------
+    data
+        The bytes of the file ``name``: NumPy's format with one row and column an address, in the
+        order of ``ids``, or a table with columns from, to and cost, with all pairs of two addresses.
+
+    Raises
+    ------
+    McvrpError
+        Naming every pair that is missing, twice, of an address that is not there, or no cost.
+    """
+    costs = _square(name, data, len(ids)) if data.startswith(_NUMPY) else _pairs(name, data, ids)
+    faults = Faults(name)
+    wrong = ~(np.isfinite(costs) & (costs >= 0))
+    np.fill_diagonal(wrong, np.diag(costs) != 0)
+    expected = {True: "it has to be 0", False: "it has to be a number from 0 up"}
+    places = np.argwhere(wrong)
+    faults.add_all(
+        (
+            f"the cost from {shown(ids[a])} to {shown(ids[b])} is {costs[a, b]:g}: {expected[bool(a == b)]}"
+            for a, b in places
+        ),
+        len(places),
+    )
+    faults.check()
+    return costs
+
+
+def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
+    try:
+        found = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception as error:  # a damaged header is parsed as Python, which may say anything
+        raise McvrpError(
+            f"{name} is no array of numbers ({reason(error)}): write it with numpy.save"
+        ) from error
+    if found.shape != (count, count):
+        shape = " x ".join(map(str, found.shape))
+        raise McvrpError(f"{name} is {shape}, {count} addresses with the depot need {count} x {count}")
+    if found.dtype.kind not in "fiu":
+        raise McvrpError(f"{name} holds {found.dtype}, not numbers")
+    return found.astype(np.float64)
+
+
+def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
+    table = read_tabular(name, data)
+    absent = [column for column in ("from", "to", "cost") if column not in table.frame]
+    if absent:
+        raise McvrpError(f"{name} has no column {absent[0]}: a table of costs has from, to and cost")
+    faults = Faults(name)
+    place = {name: k for k, name in enumerate(ids)}
+    ends = []
+    for column in ("from", "to"):
+        names = table.text(column)
+        at = np.array([place.get(end, -1) for end in names.tolist()], dtype=np.int64)
+        for k in np.flatnonzero(at < 0):
+            row = int(table.rows[k])
+            faults.add(f"row {row}: {column} {shown(names[k])} is no address of the city", row)
+        ends.append(at)
+    values = table.numbers("cost", faults)
+    faults.check()
+    start, end = ends
+    costs = np.full((len(ids), len(ids)), np.nan)
+    np.fill_diagonal(costs, 0.0)
+    key = start * len(ids) + end
+    _, first = np.unique(key, return_index=True)
+    for k in np.setdiff1d(np.arange(len(key)), first):
+        row = int(table.rows[k])
+        faults.add(f"row {row}: {shown(ids[start[k]])} to {shown(ids[end[k]])} is there already", row)
+    costs[start, end] = values
+    missing = np.argwhere(np.isnan(costs))
+    faults.add_all(
+        (f"the cost from {shown(ids[a])} to {shown(ids[b])} is missing" for a, b in missing), len(missing)
+    )
+    faults.check()
+    return costs

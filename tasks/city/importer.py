@@ -1,0 +1,244 @@
+"""From a file of addresses to a city, or to one that extends a city; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import DEPOT, MARGIN, City
+from mcvrp.storage.cities import Addresses, StoredCity, joined
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.addresses import AddressTable, address_table
+from mcvrp.tasks.city.costs import read_costs
+from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
+from mcvrp.tasks.city.ranges import Ranges, fitted
+from mcvrp.tasks.city.spec import AddressFile, misfit
+from mcvrp.tasks.support.tabular import Faults, file_bytes, read_tabular, shown
+
+_METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
+_MOVED = 1.0  # metres, or units of x and y: less is rounding
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A city made of a file, with the names of its addresses, and what there is to say about it."""
+
+    city: City
+    addresses: Addresses
+    notes: tuple[str, ...]
+
+
+def import_city(store: Store, spec: AddressFile) -> Imported:
+    """Return the city of ``spec.file``: its addresses in the file's order, the depot moved to the front.
+
+    Degrees become metres by a projection of the city's own (`tasks.city.projection`); the frame of the
+    model is the smallest square around all addresses. Several addresses may have the same place.
+
+    Raises
+    ------
+    McvrpError
+        Naming all that is wrong with the file, or with the costs.
+    """
+    table = read_tabular(*file_bytes(store, spec.file))
+    read = address_table(table, spec.depot)
+    if len(read.ids) < 2:
+        raise McvrpError(f"{table.name} has a depot and no customers: a city needs at least one")
+    assert read.depot is not None
+    past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
+    demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
+    if wrong := misfit(demand, capacity):
+        raise McvrpError(wrong)
+    order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
+    matrix = _matrix(store, spec, read.ids)
+    if matrix is not None:
+        matrix = matrix[np.ix_(order, order)]
+    ids, places = tuple(read.ids[k] for k in order), read.places[order]
+    projection = centred(places) if read.degrees else None
+    unit = spec.unit or "m"
+    xy = _coordinates(table.name, places, projection, unit, matrix is not None)
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
+    scale = float((high - low).max()) + rounding or 1.0
+    if projection and scale * _metres(unit, matrix is not None) > 1000 * WIDEST:
+        wide = scale * _metres(unit, matrix is not None) / 1000
+        raise McvrpError(
+            f"{table.name}: the addresses stretch over {wide:,.0f} km, a city is at most {WIDEST:g} km wide: "
+            "import each region apart, or give x and y of a projection of yours"
+        )
+    origin = ((low + high) / 2 - scale / 2).tolist()
+    city = City(
+        xy,
+        matrix,
+        (origin[0], origin[1]),
+        scale,
+        unit,
+        spare=spec.spare_of(len(ids) - 1),
+        demand=demand,
+        capacity=capacity,
+    )
+    addresses = Addresses(ids, places if read.degrees else None, projection)
+    notes = (*table.notes, *_notes(city), *([past.note] if past.note else []))
+    return Imported(city, addresses, notes)
+
+
+def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported:
+    """Return the city that has the addresses of ``parent`` and, behind them, the new ones of ``spec.file``.
+
+    Addresses of the file that ``parent`` has already have to be where they were, and stay what they
+    are. Node numbers, frame, ranges and the scale of kappa are the parent's (`model.problem.City`), so
+    that its labels hold, and its models as far as output classes were reserved; ``spec.spare``
+    reserves new ones. A matrix has the parent's nodes in their order, then the new addresses in the
+    file's, or is a table of pairs.
+
+    Raises
+    ------
+    McvrpError
+        Naming all that is wrong with the file or the costs; if there is no new address, one lies too
+        far outside the frame, or too few classes are spare.
+    """
+    table = read_tabular(*file_bytes(store, spec.file))
+    read = address_table(table, needs_depot=False)
+    before, city = parent.addresses, parent.city
+    if read.degrees != (before.lonlat is not None):
+        words = {True: "lat and lon", False: "x and y"}
+        raise McvrpError(
+            f"{table.name} has {words[read.degrees]}, city {parent.name!r} was made of "
+            f"{words[not read.degrees]}"
+        )
+    xy = _coordinates(table.name, read.places, before.projection, city.unit, city.matrix is not None)
+    node = before.nodes(read.ids)
+    _check_known(parent, read, xy, node)
+    new = np.flatnonzero(node < 0)
+    if not len(new):
+        raise McvrpError(f"{table.name} has no address that city {parent.name!r} has not already")
+    _check_frame(parent, read, xy, new)
+    addresses = joined(before, [read.ids[k] for k in new], read.places[new] if read.degrees else None)
+    spare = city.spare - len(new) if spec.spare is None else spec.spare
+    if spare < 0:
+        raise McvrpError(
+            f"{table.name} adds {len(new):,} addresses, city {parent.name!r} has {city.spare:,} spare "
+            "classes: add fewer, or reserve new ones by spare (--spare K), after which models have to be "
+            "trained anew"
+        )
+    matrix = _extended_matrix(store, parent, spec, addresses)
+    child = City(
+        np.vstack([city.xy, xy[new]]),
+        matrix,
+        city.origin,
+        city.scale,
+        city.unit,
+        extends=(*city.extends, city.customers),
+        spare=spare,
+        demand=city.demand,
+        capacity=city.capacity,
+    )
+    notes = [*table.notes, f"{len(new):,} new addresses"]
+    if len(new) < len(read.ids):
+        notes.append(f"{len(read.ids) - len(new):,} rows were in city {parent.name!r} already")
+    if child.classes != city.classes:
+        notes.append("other output classes than before: models have to be trained anew, labels hold")
+    return Imported(child, addresses, tuple(notes))
+
+
+def _coordinates(
+    name: str, places: NDArray[np.float64], projection: str | None, unit: str, has_matrix: bool
+) -> NDArray[np.float64]:
+    """Return coordinates in the city's unit; beside a matrix, whose unit it is then, in metres."""
+    if projection is None:
+        return places
+    metres = _metres(unit, has_matrix)
+    xy = to_metres(projection, places)
+    if not np.isfinite(xy).all():
+        raise McvrpError(f"{name}: these places are too near to a pole to be projected: give x and y")
+    return xy / metres
+
+
+def _metres(unit: str, has_matrix: bool) -> float:
+    if has_matrix:
+        return 1.0
+    if unit not in _METRES:
+        raise McvrpError(
+            f"unit {unit!r}: addresses in degrees have costs in m, km or mi, any other needs x and y or a "
+            "matrix"
+        )
+    return _METRES[unit]
+
+
+def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np.float64] | None:
+    return None if spec.matrix is None else read_costs(*file_bytes(store, spec.matrix), ids)
+
+
+def _check_known(
+    parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], node: NDArray[np.int64]
+) -> None:
+    """Raise McvrpError if an address is elsewhere than it was, or another one is the depot."""
+    faults = Faults(read.name)
+    for k in np.flatnonzero(node >= 0):
+        was, row = parent.city.xy[node[k]], int(read.rows[k])
+        limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
+        if np.abs(xy[k] - was).max() > limit:
+            moved = float(np.hypot(*(xy[k] - was)))
+            faults.add(
+                f"row {row}: {shown(read.ids[k])} was {moved:,.4g} from there: an address keeps its place, "
+                "give the new one a new id",
+                row,
+            )
+    if read.depot is not None and node[read.depot] != DEPOT:
+        row = int(read.rows[read.depot])
+        faults.add(
+            f"row {row}: the depot of city {parent.name!r} is {shown(parent.addresses.ids[DEPOT])}", row
+        )
+    faults.check()
+
+
+def _check_frame(
+    parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], new: NDArray[np.int64]
+) -> None:
+    city, faults = parent.city, Faults(read.name)
+    unit = (xy[new] - np.asarray(city.origin)) / city.scale
+    outside = np.maximum(np.maximum(-unit, unit - 1).max(axis=1), 0)
+    for k, share in zip(new.tolist(), outside.tolist(), strict=True):
+        if share > MARGIN:
+            row = int(read.rows[k])
+            faults.add(
+                f"row {row}: {shown(read.ids[k])} lies {100 * share:,.0f} % of the city's width outside it, "
+                f"{100 * MARGIN:g} % is the most: import all addresses as a new city",
+                row,
+            )
+    faults.check()
+
+
+def _extended_matrix(
+    store: Store, parent: StoredCity, spec: AddressFile, addresses: Addresses
+) -> NDArray[np.float64] | None:
+    city = parent.city
+    if (city.matrix is None) != (spec.matrix is None):
+        had = (
+            "straight lines" if city.matrix is None else "a matrix of costs: give one with the new addresses"
+        )
+        raise McvrpError(f"city {parent.name!r} has {had}, and the one that extends it has to have the same")
+    matrix = _matrix(store, spec, addresses.ids)
+    if city.matrix is None or matrix is None:
+        return None
+    faults, ids = Faults(PurePath(str(spec.matrix)).name), addresses.ids
+    changed = np.argwhere(matrix[: len(city.xy), : len(city.xy)] != city.matrix)
+    faults.add_all(
+        (
+            f"the cost from {shown(ids[a])} to {shown(ids[b])} was {city.matrix[a, b]:g}, is "
+            f"{matrix[a, b]:g}: labels hold the old one, import a new city"
+            for a, b in changed
+        ),
+        len(changed),
+    )
+    faults.check()
+    return matrix
+
+
+def _notes(city: City) -> list[str]:
+    """Return what is worth knowing of a new city."""
+    count = len(city.xy) - len(np.unique(city.xy, axis=0))
+    return [f"{count:,} addresses share their place with another"] if count else []

@@ -1,0 +1,59 @@
+"""Ranges of demand and capacity from past orders, as people keep them: what future orders are drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import Range
+from mcvrp.tasks.support.tabular import Faults, Tabular
+
+_SHARE = (0.005, 0.995)  # of the past that a range holds: a mistyped order does not widen it
+_MOST = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What past orders say; None where they have no such column."""
+
+    demand: Range | None
+    capacity: Range | None
+    note: str
+
+
+def fitted(table: Tabular) -> Ranges:
+    """Return the ranges of the columns demand and capacity of ``table``, a row an order.
+
+    A range holds the middle 99 % of the past.
+
+    Raises
+    ------
+    McvrpError
+        If there is neither column; naming every row without a whole number from 1 up.
+    """
+    faults, found, words = Faults(table.name), {}, []
+    for name in ("demand", "capacity"):
+        if name not in table.frame:
+            continue
+        values = table.numbers(name, faults)
+        wrong = np.isfinite(values) & ((values < 1) | (values > _MOST[name]) | (values % 1 != 0))
+        for k in np.flatnonzero(wrong):
+            row = int(table.rows[k])
+            faults.add(f"row {row}: {name} is {values[k]:g}, no whole number from 1 to {_MOST[name]}", row)
+        found[name] = values
+    if not found:
+        raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from")
+    faults.check()
+    ranges = {name: _range(values) for name, values in found.items()}
+    for name, (low, high) in ranges.items():
+        words.append(f"{name} {low} to {high} of {int(found[name].min())} to {int(found[name].max())}")
+    note = f"from {len(table):,} past orders: {', '.join(words)}"
+    return Ranges(ranges.get("demand"), ranges.get("capacity"), note)
+
+
+def _range(values: NDArray[np.float64]) -> Range:
+    low, high = np.quantile(values, _SHARE, method="inverted_cdf")
+    return int(low), int(high)

@@ -1,0 +1,169 @@
+"""Files of driven routes become days to learn from; what cannot is set aside with its reason.
+
+Each file is taken once, whatever it is called: its checksum names its receipt. Nothing is
+dropped: every row is in a day or in quarantine, and the file itself stays where it is. Killed at any
+moment and run again, the same days come out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.driven import (
+    DrivenDay,
+    Receipt,
+    checksum,
+    driven_days,
+    has_receipt,
+    sources,
+    write_day,
+    write_driven_card,
+    write_receipt,
+)
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.arrived import OnItsWay, arrived
+from mcvrp.tasks.driven.rules import COLUMNS, check_routes
+from mcvrp.tasks.support.log import say
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.tabular import listed, read_tabular
+
+INCOMING = "incoming"
+_ENDINGS = (".csv", ".parquet")
+_MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before.
+
+    ``stored`` are all days that there are now, by date; ``waiting`` are files that may not be whole yet.
+    """
+
+    receipts: tuple[Receipt, ...]
+    known: int
+    stored: tuple[DrivenDay, ...] = ()
+    waiting: tuple[OnItsWay, ...] = ()
+
+    @property
+    def days(self) -> list[str]:
+        """The new days."""
+        return sorted(day for receipt in self.receipts for day in receipt.days)
+
+
+def take_routes(
+    store: Store,
+    name: str,
+    city: City,
+    nodes: Mapping[str, int],
+    *,
+    today: datetime.date,
+    incoming: str = INCOMING,
+    settle: float = 0.0,
+) -> Taken:
+    """Take the files below ``incoming`` that were not taken before into the days of the city ``name``.
+
+    Parameters
+    ----------
+    nodes
+        The city's node of each customer's name.
+    today
+        Later dates are not believed.
+    settle
+        Seconds for which a file has to have been left alone (`tasks.driven.arrived`).
+
+    Raises
+    ------
+    McvrpError
+        If days are there that were driven in another city.
+    """
+    files, waiting = arrived(store, incoming, _ENDINGS, settle, say=say)
+    names, made, known = dict(sources(store, name)), list[Receipt](), 0
+    days = {day.date: day for day in driven_days(store, name)}
+    _require_city(store, name, city, days.values())
+    with Progress("take routes", len(files), "files") as progress:
+        for path in files:
+            data = store.get(path)
+            if has_receipt(store, name, checksum(data)):
+                known += 1
+            else:
+                file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
+                taken = {
+                    date: names.get(day.source, "another file")
+                    for date, day in days.items()
+                    if day.source != sha256
+                }
+                receipt = _take(store, name, city, nodes, Receipt(file, sha256), data, taken, today)
+                write_receipt(store, name, receipt)
+                made.append(receipt)
+                names[sha256] = file
+                for text in receipt.days:
+                    date = datetime.date.fromisoformat(text)
+                    days.setdefault(date, DrivenDay(date, sha256, city.city_id))
+            progress.advance()
+    if made or known:
+        write_driven_card(store, name)
+    return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
+
+
+def _require_city(store: Store, name: str, city: City, days: Iterable[DrivenDay]) -> None:
+    others = [day for day in days if not city.takes(day.city_id)]
+    if others:
+        first = layout.driven_day(name, others[0].date.isoformat())
+        raise McvrpError(
+            f"{store.url(first)} was driven in city {others[0].city_id} (and {len(others) - 1} days more in "
+            f"others than {name!r}, which is {city.city_id} now and does not extend them): move them away, "
+            "or give this city another name"
+        )
+
+
+def _take(
+    store: Store,
+    name: str,
+    city: City,
+    nodes: Mapping[str, int],
+    receipt: Receipt,
+    data: bytes,
+    taken: Mapping[datetime.date, str],
+    today: datetime.date,
+) -> Receipt:
+    """Write days and quarantine of one file, and return its receipt filled in."""
+    try:
+        table = _read(receipt.name, data)
+    except McvrpError as error:
+        return replace(receipt, refused=str(error))
+    checked = check_routes(table, city, nodes, today=today, taken=taken)
+    for day in checked.days:
+        if not write_day(store, name, city, day.date, (day.instance, day.solution), receipt.sha256):
+            raise McvrpError(f"another process takes routes of city {name!r} just now: wait for it to end")
+    if len(checked.rejected):
+        _set_aside(store, layout.driven_quarantine(name, receipt.key), checked.rejected)
+    dates = tuple(day.date.isoformat() for day in checked.days)
+    return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
+
+
+def _read(name: str, data: bytes) -> pd.DataFrame:
+    """Return the rows of a file of routes as text, by their numbers in the file."""
+    found = read_tabular(name, data)
+    missing = [column for column in COLUMNS if column not in found.frame]
+    if missing:
+        raise McvrpError(
+            f"{name} has no column {listed(missing)}: files of routes have {listed(COLUMNS, len(COLUMNS))}"
+        )
+    text = {column: found.text(column) for column in found.frame.columns}
+    frame = pd.DataFrame(text, index=pd.Index(found.rows), dtype="string")
+    frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
+    return frame
+
+
+def _set_aside(store: Store, path: str, rejected: pd.DataFrame) -> None:
+    buffer = io.StringIO()
+    rejected.to_csv(buffer, index=False)
+    store.put(path, buffer.getvalue().encode())

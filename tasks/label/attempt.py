@@ -1,0 +1,71 @@
+"""Attempts at one instance: the solver by name, its seed, a label or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, cost
+from mcvrp.model.random import philox_key
+from mcvrp.storage.labels.schema import SOLVED, Label
+from mcvrp.tasks.label.work import ATTEMPTS, Failure, Outcome, Recipe
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.support.machine import processor
+
+_SEED_BITS = 30  # what every solver takes
+
+
+def make_solver(recipe: Recipe, n: int) -> Solver:
+    """Return the solver that ``recipe`` names for ``n`` customers; SolverMissing when not installed."""
+    budget = recipe.budget_of(n)
+    if recipe.solver == "hgs":
+        from mcvrp.tasks.solvers.hgs import HGS
+
+        return HGS(**budget.options(), fleet=recipe.fleet)
+    if recipe.solver == "pyvrp":
+        from mcvrp.tasks.solvers.pyvrp import PyVRP
+
+        return PyVRP(budget.time_limit, budget.iterations)
+    from mcvrp.tasks.solvers.lkh3 import LKH3
+
+    return LKH3(budget.iterations)
+
+
+def solver_seed(seed: int, n: int, i: int) -> int:
+    """Return the solver's seed for instance (n, i): a function of these numbers alone."""
+    return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
+
+
+def plain_solving(city: City, recipe: Recipe, n: int) -> Callable[[int], Outcome]:
+    """Return the function that labels instance (n, i) for i, in this process."""
+    attempt = attempting(city, recipe, n)
+
+    def solve(i: int) -> Outcome:
+        first = solver_seed(recipe.seed, n, i)
+        for seed in range(first, first + ATTEMPTS):
+            outcome = attempt(i, seed)
+            if isinstance(outcome, Label):
+                break
+        return outcome
+
+    return solve
+
+
+def attempting(city: City, recipe: Recipe, n: int) -> Callable[[int, int], Outcome]:
+    """Return the function that tries to label instance (n, i) with a seed of the solver, for both."""
+    solver = make_solver(recipe, n)
+    stream = InstanceStream(city, recipe.seed, recipe.split, recipe.rules)
+    name, version, budget, cpu = solver.label, solver.version, recipe.budget_words(n), processor()
+
+    def attempt(i: int, seed: int) -> Outcome:
+        instance = stream(n, i)
+        answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
+        if answer.solution is None:
+            tried = seed - solver_seed(recipe.seed, n, i) + 1
+            return Failure(i, answer.failure or "no answer", name, version, seed, tried)
+        price = cost(city, answer.solution)
+        return Label(
+            i, instance, answer.solution, price, SOLVED, name, version, seed, budget, answer.seconds, cpu
+        )
+
+    return attempt

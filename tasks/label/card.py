@@ -1,0 +1,258 @@
+"""The card of a dataset: README.md with its figures, statistics by size, and where its labels come from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.statistics import update_statistics
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
+from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import table, unit_words
+
+_ROWS = 40  # of the table by size; of more sizes a selection is shown
+_SHOWN = 20
+FIGURES = {
+    "cost": "Total distance of a label, in the unit of the city",
+    "routes": "Routes of a label",
+    "runtime": "Time that the solver took for a label",
+}
+# What each column of a label file holds.
+COLUMNS = {
+    "index": "i of instance (n, i); n is the folder's name",
+    "ids": "the customers: node numbers of the city, ascending, the depot (0) left out",
+    "demands": "the demand of each",
+    "capacity": "what a vehicle holds",
+    "routes": "the solution: a list of node numbers a route, in canonical form, the depot left out",
+    "cost": "its total travel cost in the city's unit, in float64 from the city",
+    "source": "`solver`, `driven`, or `model` where a model of ours found better routes",
+    "solver": "who found it",
+    "version": "the program and its version",
+    "seed": "the solver's seed",
+    "budget": "what the solver might spend",
+    "runtime": "seconds that it took",
+    "cpu": "the processor that it took them on",
+}
+
+
+def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
+    """Write README.md, figures and statistics of ``dataset``, whose manifest has to be up to date.
+
+    Only the sizes whose shards have changed are read.
+
+    Raises
+    ------
+    McvrpError
+        If a shard cannot be read.
+    """
+    before = read_statistics(store, dataset)
+    statistics = update_statistics(store, dataset, workers)
+    for quantity in QUANTITIES:
+        path = figure_path(dataset, quantity)
+        if statistics and (statistics != before or not store.exists(path)):
+            store.put(path, spread_figure(statistics, quantity, city.unit))
+    manifest = store.get_json(layout.manifest(dataset))
+    text = card_text(dataset, city, manifest, statistics)
+    store.put(layout.card(dataset), text.encode())
+
+
+def figure_path(dataset: str, quantity: str) -> str:
+    """Return where the card's picture of ``quantity`` lies."""
+    return f"{layout.label_dir(dataset)}/figures/{quantity}.png"
+
+
+def card_text(
+    dataset: str, city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]
+) -> str:
+    """Return the card as Markdown; pictures are links relative to it."""
+    parts = [f"# Labels `{dataset}`", _lead(city, manifest, statistics)]
+    if statistics:
+        parts += [f"![{text}](figures/{quantity}.png)" for quantity, text in FIGURES.items()]
+        parts += ["## By size", size_table(statistics)]
+        parts += ["## Where the labels come from", "\n".join(_makers(statistics))]
+    parts += [
+        "## How they were asked for",
+        f"```json\n{json.dumps(manifest.get('spec'), indent=2)}\n```",
+        f"Fingerprint of city, instances and routes: `{manifest.get('fingerprint')}`.",
+        "## Proving and reading",
+        _USE.replace("DATASET", dataset),
+        table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def size_table(statistics: Sequence[SizeStatistics]) -> str:
+    """Return the table by size as Markdown, of many sizes a selection, with the totals."""
+
+    shown = selection(statistics, _SHOWN) if len(statistics) > _ROWS else list(statistics)
+    header = ["Customers", "Labels", "Unsolved", "Distance", "80 %", "Routes", "80 %", "Solver time", "MB"]
+    rows = [_size_row(size) for size in shown]
+    total = f"{sum(size.rows for size in statistics):,}"
+    absent = f"{sum(size.absent for size in statistics):,}"
+    seconds = sum(size.rows * size.runtime.mean for size in statistics)
+    megabytes = f"{sum(size.bytes for size in statistics) / 1e6:,.1f}"
+    name = f"all {len(statistics)} sizes" if len(shown) < len(statistics) else "all"
+    rows.append([name, total, absent, "", "", "", "", f"{duration(seconds)} in all", megabytes])
+    return table(header, rows, right=True)
+
+
+def _size_row(size: SizeStatistics) -> list[str]:
+    cost, routes = size.cost, size.routes
+    return [
+        f"{size.n}",
+        f"{size.rows:,}",
+        f"{size.absent:,}",
+        f"{cost.mean:,.3f} ± {cost.std:,.3f}",
+        f"{cost.p10:,.2f} – {cost.p90:,.2f}",
+        f"{routes.mean:.2f}",
+        f"{routes.p10:.0f} – {routes.p90:.0f}",
+        f"{size.runtime.mean:.3g} s",
+        f"{size.bytes / 1e6:,.1f}",
+    ]
+
+
+def _lead(city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]) -> str:
+    spec = manifest.get("spec") or {}
+    rows = sum(size.rows for size in statistics)
+    text = f"{rows:,} solved instances of the Montreal capacitated vehicle routing problem"
+    sizes = sorted({statistics[k].n for k in (0, -1)}) if statistics else []
+    if sizes:
+        text += f", {' to '.join(map(str, sizes))} customers each"
+    costs = "straight lines" if city.matrix is None else "costs from a matrix"
+    costs += f", in {unit_words(city.unit)}"
+    text += f", on a city of {city.customers:,} addresses ({costs}; id `{city.city_id}`)."
+    if spec.get("split") and "seed" in spec:
+        text += f" The {spec['split']} split of seed {spec['seed']}."
+    if absent := sum(size.absent for size in statistics):
+        text += (
+            f"\n\n**{absent:,} instances have no label so far**: no solver has solved them "
+            "(`quarantine.json` says why; `mcvrp label` tries them again)."
+        )
+    return text
+
+
+def _makers(statistics: Sequence[SizeStatistics]) -> Iterator[str]:
+    labels: Counter[Maker] = Counter()
+    for size in statistics:
+        for maker in size.makers:
+            labels[replace(maker, rows=0)] += maker.rows
+    cells = [
+        [maker.source, maker.solver, maker.version, maker.budget, maker.cpu, f"{rows:,}"]
+        for maker, rows in labels.most_common()
+    ]
+    yield table(["Source", "Solver", "Version", "Budget", "Processor", "Labels"], cells)
+    seconds = sum(size.rows * size.runtime.mean for size in statistics)
+    yield f"\nIn all {seconds / 3600:,.2f} core-hours of the solver."
+
+
+_USE = """`mcvrp verify DATASET` proves every label from its bytes. Below the store:
+
+```python
+import glob, pyarrow.dataset as ds
+files = glob.glob("labels/DATASET/n=*/*.parquet")
+labels = ds.dataset(files, partitioning="hive").to_table(columns=["n", "index", "routes", "cost"])
+```"""
+
+
+# The pictures of a dataset's card as PNG bytes
+
+_PANELS = 6  # sizes with a histogram of their own
+_COLUMNS = 3
+_WIDTH, _HEIGHT = 3.7, 3.0  # inches a panel
+_HEADROOM = 1.3  # the axis over its highest bar, for the legend
+_DECIMALS = {"cost": 2, "routes": 1, "runtime": 3}
+
+
+def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:
+    """Return histograms of ``quantity`` for some sizes and, where there are more, its course over all.
+
+    Parameters
+    ----------
+    statistics
+        One or more sizes, ascending.
+    quantity
+        "cost", "routes" or "runtime".
+    unit
+        Unit of the city's costs.
+    """
+    label = {
+        "cost": f"Total distance{in_unit(unit)}",
+        "routes": "Routes",
+        "runtime": "Solver time (s)",
+    }[quantity]
+    shown = selection(statistics, _PANELS)
+    rows = -(-len(shown) // _COLUMNS)
+    columns = min(len(shown), _COLUMNS)
+    courses = int(len(statistics) > _COLUMNS)
+    figure = Figure(
+        figsize=(_WIDTH * max(columns, 1 + courses), _HEIGHT * (rows + courses)),
+        dpi=DPI,
+        layout="constrained",
+    )
+    grid = figure.add_gridspec(rows + courses, columns)
+    for k, size in enumerate(shown):
+        axis = figure.add_subplot(grid[k // columns, k % columns])
+        style(axis)
+        _histogram(axis, getattr(size, quantity), _DECIMALS[quantity], wide=quantity == "runtime")
+        axis.set_title(f"{size.n} customers", fontsize=FONT)
+        axis.set_xlabel(label)
+        if k % columns == 0:
+            axis.set_ylabel("Labels")
+    if courses:
+        axis = figure.add_subplot(grid[rows, :])
+        style(axis)
+        _course(axis, statistics, quantity)
+        axis.set_ylabel(label)
+    return png(figure)
+
+
+def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStatistics]:
+    """Return at most ``most`` of the sizes, the first and the last among them, evenly apart."""
+    count = min(most, len(statistics))
+    places = np.unique(np.linspace(0, len(statistics) - 1, count).round().astype(int)).tolist()
+    return [statistics[k] for k in places]
+
+
+def _histogram(axis: Axes, spread: Spread, decimals: int, *, wide: bool) -> None:
+    edges, counts = np.array(spread.edges), np.array(spread.counts)
+    axis.stairs(counts, edges, fill=True, color=BLUE, alpha=0.25)
+    axis.stairs(counts, edges, color=BLUE, linewidth=1.6)
+    label = f"mean {spread.mean:.{decimals}f}"
+    axis.axvline(spread.mean, 0, 1 / _HEADROOM, color=ORANGE, linewidth=2.2, label=label)
+    axis.set_ylim(0, max(1, counts.max()) * _HEADROOM)
+    if wide and spread.max > WIDE * spread.min > 0:
+        axis.set_xscale("log")
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.legend(loc="upper left", frameon=False, fontsize=FONT - 1)
+
+
+def _course(axis: Axes, statistics: Sequence[SizeStatistics], quantity: str) -> None:
+    n = [size.n for size in statistics]
+    spreads: list[Spread] = [getattr(size, quantity) for size in statistics]
+    marker = "o" if len(n) <= 40 else None
+    low, high = ([getattr(spread, name) for spread in spreads] for name in ("p10", "p90"))
+    axis.fill_between(n, low, high, color=BLUE, alpha=0.25, linewidth=0, label="middle 80 %")
+    axis.plot(n, [spread.p50 for spread in spreads], color=BLUE, linewidth=2.2, marker=marker, label="median")
+    axis.plot(
+        n, [spread.mean for spread in spreads], color=ORANGE, linewidth=2.2, linestyle="--", label="mean"
+    )
+    axis.set_xlabel("Customers")
+    axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axis.set_ylim(bottom=0)
+    axis.legend(loc="upper left", ncols=3, frameon=False, fontsize=FONT - 1)
+    axis.set_ylim(top=axis.get_ylim()[1] * 1.15)

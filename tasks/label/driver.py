@@ -1,0 +1,240 @@
+"""The driver of labelling: a bounded number of units in Ray's hands, and what becomes of each.
+
+It knows no instance: a unit goes out, a receipt comes back, and a unit whose worker was lost goes
+out again, with care. What it holds does not grow with the number of shards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ray
+
+from mcvrp.model.errors import reason
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.store.lease import Lease
+from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
+from mcvrp.tasks.label.publish import merge_shard
+from mcvrp.tasks.label.quarantine import Quarantine
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.work import Receipt, Recipe, Unit
+from mcvrp.tasks.label.worker import label_unit
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.retry import Patience
+
+_WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
+_WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
+_COUNT_SECONDS = 10.0  # between two looks at how many workers there are
+_LOSSES = 5  # of a unit, before it is left to the next run
+_TRIES = 50  # of a unit, where the store answers others but not it
+_MERGE_LIMIT = 1800.0  # seconds: a shard is read and written in far less
+
+
+@dataclass
+class _Task:
+    """Work in Ray's hands or on its way there: a unit, or the merge of the one shard in ``jobs``."""
+
+    jobs: list[ShardJob]
+    unit: Unit | None = None
+    losses: int = 0
+    tries: int = 0
+    sent: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        return self.unit.limit if self.unit else _MERGE_LIMIT
+
+    def __str__(self) -> str:
+        job = self.jobs[0]
+        rows = self.unit or job
+        return f"{'rows' if self.unit else 'the merge of rows'} {rows.start} to {rows.stop} of n={job.n}"
+
+
+@dataclass
+class Driver:
+    """One run of labelling.
+
+    Attributes
+    ----------
+    labelled, solving
+        Labels made, and the solver's seconds for them.
+    retried, failures
+        How often a unit had to be done again, and how often because its worker was lost.
+    lost
+        Why units were given up.
+    """
+
+    store: Store
+    city: City
+    spec: LabelSpec
+    recipe: Recipe
+    quarantine: Quarantine
+    patience: Patience
+    lease: Lease
+    workers: int = 0
+    labelled: int = 0
+    solving: float = 0.0
+    retried: int = 0
+    failures: int = 0
+    lost: list[str] = field(default_factory=list)
+    _counted: float = 0.0
+    _barren: int = 0  # units that came back without a label
+    _again: deque[_Task] = field(default_factory=deque)
+    _flying: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
+
+    def run(self, missing: Missing, workers: int, progress: Progress) -> None:
+        """Do all that is ``missing``, as far as it can be done, ``workers`` units at a time.
+
+        Raises
+        ------
+        StoreError
+            If the store refuses.
+        IncompleteError
+            If it gives no answer for minutes.
+        """
+        self.workers = workers
+        tasks = self._tasks(missing)
+        city, send = ray.put(self.city), ray.remote(num_cpus=1, max_retries=0)(_within)
+        try:
+            while True:
+                self.lease.check()
+                self._count_workers()
+                while len(self._flying) < _WINDOW * self.workers and (task := self._next(tasks)):
+                    task.sent = time.monotonic()
+                    self._flying[send.remote(*self._call(task, city))] = task
+                if not self._flying:
+                    return
+                done, _ = ray.wait(list(self._flying), num_returns=1, timeout=_WAIT_SECONDS)
+                made = sum(self._landed(self._flying.pop(reference), reference) for reference in done)
+                progress.advance(made, self._note())
+                self._cancel_hanging()
+                if not self.labelled and self._barren + len(self.lost) >= _WINDOW * self.workers:
+                    return  # nothing succeeds
+        finally:
+            for reference in self._flying:
+                with contextlib.suppress(Exception):  # Ray may be gone already
+                    ray.cancel(reference, force=True)
+
+    def _count_workers(self) -> None:
+        """Take note of machines that have come or gone; a limit of the spec stays one."""
+        if self.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
+            self._counted = time.monotonic()
+            with contextlib.suppress(Exception):  # Ray is asked again later
+                self.workers = max(1, int(ray.cluster_resources().get("CPU", 0)))
+
+    def _tasks(self, missing: Missing) -> Iterator[_Task]:
+        seconds = unit_seconds(missing.seconds(self.spec), self.workers)
+        for n in sorted(missing.by_size):
+            for jobs, unit in cut_into_units(self.spec, self._jobs(n), seconds):
+                yield _Task(jobs, unit)
+
+    def _jobs(self, n: int) -> Iterator[ShardJob]:
+        """Yield the shards of size ``n`` to make, from where it stopped when the store was silent."""
+        first, known = 0, self.quarantine.rows(n)
+        while True:
+            jobs = survey(self.store, self.spec, self.recipe, self.city, n, first=first, quarantined=known)
+            try:
+                for job in jobs:
+                    first = job.k + 1
+                    yield job
+                return
+            except StoreUnavailable as error:
+                self.patience.outlast(error)
+
+    def _next(self, tasks: Iterator[_Task]) -> _Task | None:
+        return self._again.popleft() if self._again else next(tasks, None)
+
+    def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
+        if task.unit:
+            return task.limit, label_unit, self.store, city, self.recipe, task.unit
+        job = task.jobs[0]
+        shard = layout.label_shard(self.recipe.dataset, job.n, job.k)
+        where = (self.recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
+        return task.limit, merge_shard, self.store, city, *where
+
+    def _landed(self, task: _Task, reference: ray.ObjectRef) -> int:
+        """Take in what became of ``task``; return how many labels it has made."""
+        try:
+            receipt: Receipt | None = ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, StoreUnavailable):
+                self.patience.outlast(error.cause)
+                self._once_more(task, f"{error.cause}")
+            elif isinstance(error.cause, StoreError):
+                raise error.cause from None
+            else:
+                self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
+            return 0
+        except ray.exceptions.RayError as error:
+            self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
+            return 0
+        self.patience.answered()
+        if not task.unit or not receipt:
+            return 0
+        unit, failures = task.unit, receipt.failures
+        self.patience.call(lambda: self.quarantine.note(unit, failures))
+        self._barren += not (receipt.rows or unit.careful)
+        self.labelled += receipt.rows
+        self.solving += receipt.solving
+        if receipt.chunk:
+            self._end_unit(task.jobs[0], receipt.chunk)
+        return receipt.rows
+
+    def _end_unit(self, job: ShardJob, chunk: LabelFile | None) -> None:
+        """Count a unit of ``job`` as back; the last one sends the shard to be merged, if all have a chunk."""
+        job.units -= 1
+        if chunk:
+            job.sources.append(chunk)
+        else:
+            job.failed = True
+        if not job.units and not job.failed:
+            self._again.append(_Task([job]))
+
+    def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
+        """Do ``task`` again, with care where it was ``lost``; give it up when it was often enough."""
+        task.tries += 1
+        task.losses += lost
+        self.failures += lost
+        if task.losses < _LOSSES and task.tries < _TRIES:
+            self.retried += 1
+            if lost and task.unit:
+                task.unit = replace(task.unit, careful=True)
+            self._again.append(task)
+            return
+        self.lost.append(f"{task}: {reason}")
+        if task.unit and not task.unit.shard_rows:
+            self._end_unit(task.jobs[0], None)
+
+    def _cancel_hanging(self) -> None:
+        """Cancel what a worker that cannot even be timed out keeps: its turn has come after one limit."""
+        patience = 2 * max((task.limit for task in self._flying.values()), default=0.0)
+        for reference, task in self._flying.items():
+            if time.monotonic() - task.sent > patience:
+                ray.cancel(reference, force=True)
+
+    def _note(self) -> str:
+        counts = {
+            "retried": self.retried,
+            "given up": len(self.lost),
+            "quarantined": len(self.quarantine.patients),
+        }
+        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``work(*arguments)``; after ``seconds`` the kernel ends this process, whatever it is at."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return work(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,240 @@
+"""What of a dataset is missing, and how the work is cut into units.
+
+Where rows lie in shards depends on the spec alone; how many units there are may change from run to
+run, as what an earlier run has staged is used whatever its cut. Everything goes size by size and
+shard by shard: nothing here holds a list of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import LabelFile, read_files, shards
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.quarantine import Quarantine
+from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.work import Recipe, Unit
+
+_LONGEST_UNIT = 60.0  # seconds: what a lost worker may cost
+_SHORTEST_UNIT = 1.0  # seconds: below, starting the unit would cost more than a few per cent
+_UNITS_A_WORKER = 16  # where there is little to do, so that all workers end at about the same time
+_SUSPECTS_A_UNIT = 16  # instances that may each take their time limit
+
+
+@dataclass
+class ShardJob:
+    """A shard that is not there yet, or not whole: what there is of it, and what is missing.
+
+    ``suspects`` are missing rows that an earlier run could not solve; ``units`` counts what is
+    being made of it and not yet back.
+    """
+
+    n: int
+    k: int
+    start: int
+    stop: int
+    sources: list[LabelFile]
+    gaps: list[tuple[int, int]]
+    suspects: frozenset[int] = frozenset()
+    units: int = 0
+    failed: bool = False
+
+    @property
+    def missing(self) -> int:
+        """The number of rows to label."""
+        return sum(stop - start for start, stop in self.gaps)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether there is nothing of it, and nothing known against it."""
+        return not self.sources and not self.suspects and self.gaps == [(self.start, self.stop)]
+
+
+@dataclass
+class Missing:
+    """How many rows each size lacks, zero where they are only to be merged; ``suspects`` are (n, i)."""
+
+    by_size: dict[int, int] = field(default_factory=dict)
+    suspects: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows to label."""
+        return sum(self.by_size.values())
+
+    def seconds(self, spec: LabelSpec) -> float:
+        """Return about how long one core takes for them."""
+        return sum(rows * seconds_an_instance(spec, n) for n, rows in self.by_size.items())
+
+
+def count_missing(
+    store: Store, spec: LabelSpec, recipe: Recipe, city: City, quarantine: Quarantine | None = None
+) -> Missing:
+    """Return how many rows are missing; errors as in `survey`."""
+    missing = Missing()
+    for n in spec.sizes:
+        known = quarantine.rows(n) if quarantine else frozenset()
+        for job in survey(store, spec, recipe, city, n, quarantined=known):
+            missing.by_size[n] = missing.by_size.get(n, 0) + job.missing
+            missing.suspects.update((n, i) for i in job.suspects)
+    return missing
+
+
+def survey(
+    store: Store,
+    spec: LabelSpec,
+    recipe: Recipe,
+    city: City,
+    n: int,
+    *,
+    first: int = 0,
+    quarantined: frozenset[int] = frozenset(),
+) -> Iterator[ShardJob]:
+    """Yield the shards of size ``n`` to make, from number ``first`` on, from the footers that are there.
+
+    A damaged file counts as missing; rows in ``quarantined`` become suspects where they are missing.
+
+    Raises
+    ------
+    McvrpError
+        If a file where a shard or a staged chunk should be is foreign, or of another dataset.
+    """
+    paths = [path for path in store.list(layout.staged_dir(spec.dataset, n)) if layout.staged_rows(path)]
+    chunks = _ours(store, recipe, city, read_files(store, paths, skip_damaged=True))
+    waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
+    present = _ours(store, recipe, city, shards(store, spec.dataset, n, skip_damaged=True))
+    shard = next(present, None)
+    near: list[LabelFile] = []  # staged chunks with rows of this shard
+    for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
+        stop = min(spec.count, start + spec.shard_rows)
+        while waiting and waiting[-1].footer.row_start < stop:
+            near.append(waiting.pop())
+        near = [chunk for chunk in near if chunk.footer.row_stop > start]
+        sources = list(near)
+        if shard and layout.shard_number(shard.path) == k:
+            _check_place(store, shard, start, start + spec.shard_rows)
+            whole = next(missing_rows([shard], start, stop), None) is None
+            sources.append(shard)
+            shard = next(present, None)
+        else:
+            whole = False
+        if k < first or whole:
+            continue
+        gaps = list(missing_rows(sources, start, stop))
+        known = {row for source in sources for row in source.footer.absent} | quarantined
+        suspects = frozenset(row for row in known if any(a <= row < b for a, b in gaps))
+        yield ShardJob(n, k, start, stop, sources, gaps, suspects)
+
+
+def _ours(store: Store, recipe: Recipe, city: City, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
+    for file in files:
+        if (file.footer.city_id, file.footer.spec_hash) != (city.city_id, recipe.spec_hash):
+            raise McvrpError(
+                f"{store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, spec "
+                f"{file.footer.spec_hash}; this one: {city.city_id}, {recipe.spec_hash}): move it away"
+            )
+        yield file
+
+
+def _check_place(store: Store, shard: LabelFile, start: int, stop: int) -> None:
+    rows = shard.footer
+    if rows.row_start != start or rows.row_stop > stop:
+        raise McvrpError(
+            f"{store.url(shard.path)} has rows {rows.row_start} to {rows.row_stop}, "
+            f"this place is for {start} to {stop}: move it away"
+        )
+
+
+def missing_rows(files: Sequence[LabelFile], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the runs of rows from ``start`` to ``stop`` (excluded) that none of ``files`` has."""
+    there: list[tuple[int, int]] = []
+    for footer in (file.footer for file in files):
+        bounds = [footer.row_start - 1, *footer.absent, footer.row_stop]
+        there += [(before + 1, after) for before, after in pairwise(bounds) if before + 1 < after]
+    for first, last in sorted(there):
+        if start < min(first, stop):
+            yield start, min(first, stop)
+        start = max(start, last)
+    if start < stop:
+        yield start, stop
+
+
+def sweep(store: Store, spec: LabelSpec, recipe: Recipe, city: City) -> None:
+    """Remove the staged files whose rows are in a shard: a driver killed while it merged leaves them."""
+    staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
+    for n in sorted(n for n in staged if n is not None and n in spec.sizes):
+        needed = {s.path for job in survey(store, spec, recipe, city, n) for s in job.sources}
+        kept = 0
+        for path in store.list(layout.staged_dir(spec.dataset, n)):
+            rows = layout.staged_rows(path)
+            if rows and rows[1] <= spec.count and path not in needed:
+                store.delete(path)
+            else:
+                kept += 1
+        if not kept:
+            store.delete(layout.staged_dir(spec.dataset, n))
+    if not store.list(layout.staging_dir(spec.dataset)):
+        store.delete(layout.staging_dir(spec.dataset))
+
+
+def unit_seconds(total: float, workers: int) -> float:
+    """Return how long a unit should take where ``total`` seconds of work are to be done."""
+    return min(max(total / (workers * _UNITS_A_WORKER), _SHORTEST_UNIT), _LONGEST_UNIT)
+
+
+def cut_into_units(
+    spec: LabelSpec, jobs: Iterable[ShardJob], seconds: float
+) -> Iterator[tuple[list[ShardJob], Unit | None]]:
+    """Yield units of about ``seconds`` with the shards that each is for, and count those still to be merged.
+
+    A unit is either one shard or several whole, which its worker publishes itself, or a run of
+    missing rows of one, which is staged; None where all rows of one are staged. Suspects are in
+    units of their own, to be done carefully.
+    """
+    whole: list[ShardJob] = []
+    for job in jobs:
+        estimate = seconds_an_instance(spec, job.n)
+        rows = max(1, round(seconds / estimate))
+        if whole and not (
+            job.fresh
+            and (job.n, job.start) == (whole[-1].n, whole[-1].stop)
+            and job.stop - whole[0].start <= rows
+        ):
+            yield _whole(spec, whole)
+            whole = []
+        if job.fresh and job.missing <= rows:
+            whole.append(job)
+            continue
+        if not job.gaps:
+            yield [job], None
+        runs = [
+            Unit(job.n, a, b, careful=careful, seconds=(b - a) * estimate)
+            for a, b, careful in _runs(job, rows)
+        ]
+        job.units = len(runs)
+        yield from (([job], run) for run in runs)
+    if whole:
+        yield _whole(spec, whole)
+
+
+def _whole(spec: LabelSpec, jobs: list[ShardJob]) -> tuple[list[ShardJob], Unit]:
+    n, start, stop = jobs[0].n, jobs[0].start, jobs[-1].stop
+    seconds = (stop - start) * seconds_an_instance(spec, n)
+    return jobs, Unit(n, start, stop, shard_rows=spec.shard_rows, seconds=seconds)
+
+
+def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield the gaps of ``job`` in runs of at most ``rows``, each with whether it is of suspects."""
+    for start, stop in job.gaps:
+        first = start
+        for row in range(start + 1, stop + 1):
+            careful = first in job.suspects
+            limit = min(rows, _SUSPECTS_A_UNIT) if careful else rows
+            if row == stop or (row in job.suspects) != careful or row - first == limit:
+                yield first, row, careful
+                first = row

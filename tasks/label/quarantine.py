@@ -1,0 +1,98 @@
+"""The instances of a dataset that no solver has solved so far, with the reason: tried again by each run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.work import Failure, Unit
+
+Place = tuple[int, int]  # (n, i)
+_SAVE_SECONDS = 10.0  # between two writes of a list that grows
+
+
+@dataclass(frozen=True)
+class Patient:
+    """Instance (n, i): why it has no label, and what was tried; ``attempts`` counts those of all runs."""
+
+    n: int
+    i: int
+    reason: str
+    solver: str
+    version: str
+    seed: int
+    attempts: int
+    when: str
+
+    def __str__(self) -> str:
+        return f"(n={self.n}, i={self.i}): {self.reason}"
+
+
+@dataclass
+class Quarantine:
+    """The list of them, as the driver holds it; nobody else writes it."""
+
+    store: Store
+    dataset: str
+    patients: dict[Place, Patient] = field(default_factory=dict)
+    _changed: bool = False
+    _saved: float = 0.0
+
+    @classmethod
+    def load(cls, store: Store, dataset: str) -> Quarantine:
+        """Return what is there; an unreadable list counts as none, as the shards declare such rows too."""
+        quarantine, path = cls(store, dataset), layout.quarantine(dataset)
+        if store.exists(path):
+            try:
+                patients = [Patient(**entry) for entry in store.get_json(path)["instances"]]
+                quarantine.patients = {(patient.n, patient.i): patient for patient in patients}
+            except (McvrpError, KeyError, TypeError):
+                quarantine._changed = True
+        return quarantine
+
+    def rows(self, n: int) -> frozenset[int]:
+        """Return the i of its instances of size ``n``."""
+        return frozenset(i for size, i in self.patients if size == n)
+
+    def note(self, unit: Unit, failures: Collection[Failure]) -> None:
+        """Take in the failures of ``unit`` and let go those of its instances that it has solved."""
+        failed = {(unit.n, failure.i): failure for failure in failures}
+        inside = [(n, i) for n, i in self.patients if n == unit.n and unit.start <= i < unit.stop]
+        for place in inside:
+            if place not in failed:
+                del self.patients[place]
+                self._changed = True
+        for place, failure in failed.items():
+            before = self.patients[place].attempts if place in self.patients else 0
+            fields = {**asdict(failure), "attempts": before + failure.attempts}
+            self.patients[place] = Patient(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
+            self._changed = True
+        if time.monotonic() - self._saved > _SAVE_SECONDS:
+            self.save()
+
+    def within(self, spec: LabelSpec) -> list[Patient]:
+        """Return its instances that ``spec`` asks for, by size and number."""
+        return [p for (n, i), p in sorted(self.patients.items()) if n in spec.sizes and i < spec.count]
+
+    def discharge(self, spec: LabelSpec, missing: Collection[Place]) -> None:
+        """Let go the instances that ``spec`` asks for and that are not ``missing``."""
+        for patient in self.within(spec):
+            if (patient.n, patient.i) not in missing:
+                del self.patients[patient.n, patient.i]
+                self._changed = True
+
+    def save(self) -> None:
+        """Write the list, where it has changed."""
+        if self._changed:
+            path = layout.quarantine(self.dataset)
+            if self.patients:
+                entries = [asdict(patient) for _, patient in sorted(self.patients.items())]
+                self.store.put_json(path, {"instances": entries})
+            else:
+                self.store.delete(path)
+            self._changed, self._saved = False, time.monotonic()

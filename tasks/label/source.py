@@ -1,0 +1,67 @@
+"""What a dataset in the store says it is: its spec, and the city whose orders it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import find_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.work import Recipe
+
+
+@dataclass(frozen=True)
+class Source:
+    """The spec that a dataset was made from, and its city."""
+
+    spec: LabelSpec
+    city: City
+
+    @property
+    def recipe(self) -> Recipe:
+        """What decides the labels."""
+        return self.spec.recipe(self.city)
+
+    @property
+    def stream(self) -> InstanceStream:
+        """The instances."""
+        return InstanceStream(self.city, self.spec.seed, self.spec.split, self.spec.rules)
+
+
+def stored_source(store: Store, dataset: str) -> Source:
+    """Return what the dataset ``dataset`` was made from.
+
+    Raises
+    ------
+    McvrpError
+        If its spec is missing or damaged, or the store has not its city.
+    """
+    spec, city_id = stored_spec(store, dataset)
+    return Source(spec, find_city(store, city_id))
+
+
+def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
+    """Return the spec of the dataset ``dataset`` and the id of its city.
+
+    Raises
+    ------
+    McvrpError
+        If the spec is missing or damaged.
+    """
+    path = layout.label_spec(dataset)
+    there = store.get_json(path)
+    try:
+        fields = dict(there)
+        city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
+        return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise McvrpError(
+            f"{store.url(path)} is no spec of labels ({reason}): remove it, `mcvrp label` writes it again"
+        ) from error

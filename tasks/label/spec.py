@@ -1,0 +1,160 @@
+"""What a dataset of labels is asked to be, and about how long an instance of it takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mcvrp.model.instances import Range, Rules, Split
+from mcvrp.model.problem import City
+from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.versions import LABEL
+from mcvrp.tasks.label.work import Recipe, SolverName
+from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+
+Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
+Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
+DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
+
+
+class LabelSpec(BaseModel):
+    """A dataset of labels: ``count`` instances of each size from ``smallest`` to ``largest``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
+    smallest: int = Field(ge=1, description="Fewest customers an instance")
+    largest: int = Field(ge=1, description="Most customers an instance")
+    count: int = Field(ge=1, le=2**32 - 1, description="Instances of each size")
+    seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
+    split: Split = Field("train", description="train, valid or test: they share no instance")
+    held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
+    solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
+    fleet: Literal["default"] | Annotated[int, Field(ge=1)] = Field(
+        "default", description="Most vehicles of hgs; default: its own bound; the paper: 10000"
+    )
+    budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
+    time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
+    iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
+    population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
+    granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
+    demand: Range | None = Field(
+        None,
+        description="Smallest and largest demand of a customer, in units of the capacity; "
+        "else the city's own, else 1 to 9",
+    )
+    capacity: Range | None = Field(
+        None,
+        description="Smallest and largest capacity of a vehicle, in units of demand; "
+        "else the city's own, else Table 1",
+    )
+    shard_rows: int = Field(25_000, ge=1, description="Labels a file")
+    workers: int | None = Field(None, ge=1, description="Cores to use, else all")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_budget(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("solver") == "lkh3":
+            return values
+        given = [values.get(field) for field in ("budget", "time_limit", "iterations")]
+        return values if given != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.smallest > self.largest:
+            raise ValueError(f"smallest = {self.smallest} is above largest = {self.largest}")
+        if self.time_limit is not None and self.iterations is not None:
+            raise ValueError("time_limit and iterations exclude each other: give one")
+        if self.solver == "lkh3" and self.time_limit is not None:
+            raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
+        if self.fleet != "default" and self.solver != "hgs":
+            raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet")
+        for field in ("budget", "population", "granular"):
+            if (value := getattr(self, field)) is not None and self.solver != "hgs":
+                raise ValueError(f"{field} = {value}: only hgs has one")
+        if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
+            raise ValueError(
+                f"budget = {self.budget} stands for time_limit, iterations, population, granular: "
+                "leave them out, or budget"
+            )
+        if self.held_out and self.split != "train":
+            raise ValueError(f"held_out = {self.held_out} goes with split train, not {self.split}")
+        if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
+            raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
+        least = self.demand[1] if self.demand else 1
+        if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
+            raise ValueError(
+                f"capacity = {list(self.capacity)} is no range from the largest demand, {least}, up"
+            )
+        return self
+
+    @property
+    def sizes(self) -> range:
+        """The numbers of customers."""
+        return range(self.smallest, self.largest + 1)
+
+    @property
+    def partitions(self) -> int:
+        """How many sizes there are, each a folder of its own."""
+        return len(self.sizes)
+
+    @property
+    def rules(self) -> Rules:
+        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        return Rules.of(None, self.demand, self.capacity)
+
+    def in_city(self, city: City) -> Self:
+        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        rules = Rules.of(city, self.demand, self.capacity)
+        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
+
+    @property
+    def hgs_budget(self) -> BudgetName | Budget:
+        """The name of the budget, or what the fields say."""
+        return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
+
+    @property
+    def held_out_dataset(self) -> str:
+        """Where the instances go that training is watched by."""
+        return f"{self.dataset}-held-out"
+
+    @property
+    def datasets(self) -> tuple[Self, ...]:
+        """This dataset and, where ``held_out`` is not 0, the held-out one: split valid, same budget."""
+        if not self.held_out:
+            return (self,)
+        apart = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
+        return self, self.model_copy(update=apart)
+
+    def identity(self, city: City) -> dict[str, object]:
+        """Return the fields that a dataset cannot change: sizes and counts may grow, workers may vary."""
+        chosen = self.in_city(city).model_dump(
+            mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
+        )
+        return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen}
+
+    def recipe(self, city: City) -> Recipe:
+        """Return what a worker needs to know."""
+        decides = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
+        text = json.dumps(decides, sort_keys=True)
+        return Recipe(
+            dataset=self.dataset,
+            spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            seed=self.seed,
+            split=self.split,
+            rules=self.in_city(city).rules,
+            solver=self.solver,
+            fleet=self.fleet,
+            budget=self.hgs_budget,
+        )
+
+
+def seconds_an_instance(spec: LabelSpec, n: int) -> float:
+    """Return about how long one core takes for an instance of ``n`` customers, write-up included."""
+    overhead = 3e-4 + 2e-6 * n
+    if spec.solver == "lkh3":
+        return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
+    return budget_for(spec.hgs_budget, n).seconds(n) + overhead

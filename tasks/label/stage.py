@@ -1,0 +1,223 @@
+"""The stage that labels: every instance of a dataset that has no label yet is solved, on all cores.
+
+Each unit of work publishes whole shards, or stages a file of rows; when a shard's rows are all
+staged they are merged and published as one. Run again, it does what is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.manifest import rebuild_manifest
+from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.attempt import make_solver
+from mcvrp.tasks.label.card import write_card
+from mcvrp.tasks.label.driver import Driver
+from mcvrp.tasks.label.plan import Missing, count_missing, sweep
+from mcvrp.tasks.label.quarantine import Quarantine
+from mcvrp.tasks.label.repair import heal, spec_damaged, still_condemned
+from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.work import Recipe
+from mcvrp.tasks.support.log import say
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.retry import Patience
+
+__all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """What a run of the stage did.
+
+    Parameters
+    ----------
+    rows
+        Labels that the spec asks for; all are there.
+    new
+        Labels made by this run.
+    seconds
+        Wall-clock time.
+    solving
+        Seconds that the solvers of all workers took together.
+    workers
+        Instances solved at a time.
+    retried, failures
+        Units of work that were done again, and how many of them because their worker was lost.
+    quarantined
+        Instances of the dataset, asked for by this spec or not, that no solver has solved so far.
+    held_out
+        The labels that training is watched by, where they are asked for.
+    """
+
+    dataset: str
+    rows: int
+    new: int
+    seconds: float
+    solving: float
+    workers: int
+    retried: int = 0
+    failures: int = 0
+    quarantined: int = 0
+    held_out: LabelSummary | None = None
+
+
+def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
+    """Make every label of ``spec`` that ``store`` lacks.
+
+    Raises
+    ------
+    McvrpError
+        If the spec contradicts the dataset of that name or asks more than the city has, a file is
+        where a shard should be and is of another dataset, or somebody else is labelling it; nothing
+        has been changed then.
+    IncompleteError
+        If labels are missing in the end; says how many and why, all others are stored.
+    """
+    began = time.monotonic()
+    recipe = spec.recipe(city)
+    _check(store, city, spec, recipe)
+    patience = Patience(store, say)
+    path = layout.driver_lease(spec.dataset)
+    with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
+        _check_spec(store, city, spec)  # somebody may have begun it just before us
+        healed = patience.call(lambda: heal(store, city, spec, say))
+        quarantine = patience.call(lambda: Quarantine.load(store, spec.dataset))
+        missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+        quarantine.discharge(spec, missing.suspects)
+        driver = Driver(store, city, spec, recipe, quarantine, patience, lease)
+        if missing.by_size:
+            shared = 0 if city.matrix is None else city.matrix.nbytes
+            with ray_session(spec.workers, shared_bytes=shared) as workers:
+                _drive(driver, missing, workers)
+        else:
+            patience.call(lambda: _finish(driver, changed=healed > 0))
+        if driver.lost or quarantine.within(spec):
+            missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+            if missing.by_size:
+                raise IncompleteError(_lacking(driver, missing))
+    return LabelSummary(
+        dataset=spec.dataset,
+        rows=_rows(spec),
+        new=driver.labelled,
+        seconds=time.monotonic() - began,
+        solving=driver.solving,
+        workers=driver.workers,
+        retried=driver.retried,
+        failures=driver.failures,
+        quarantined=len(quarantine.patients),
+    )
+
+
+def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
+    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
+
+    Damaged files count as missing, and so do labels that are not in their shard yet; where `mcvrp
+    verify` has condemned a file nobody knows before it is healed, and all labels count.
+    """
+    recipe = spec.recipe(city)
+    _check(store, city, spec, recipe)
+    if any(still_condemned(store, spec.dataset)):
+        return _rows(spec)
+    return count_missing(store, spec, recipe, city).rows
+
+
+def _drive(driver: Driver, missing: Missing, workers: int) -> None:
+    """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
+    spec, patience = driver.spec, driver.patience
+    patience.call(lambda: _write_spec(driver.store, driver.city, spec))
+    there = _rows(spec) - missing.rows
+    try:
+        with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
+            patience.say = lambda text: progress.update(progress.done, text)
+            driver.run(missing, workers, progress)
+        patience.say = say
+        patience.call(lambda: _finish(driver, changed=True))
+    except IncompleteError:
+        raise
+    except McvrpError as error:
+        if not driver.labelled:
+            raise
+        made = f"{driver.labelled:,} labels were made before, the same command goes on from there"
+        raise IncompleteError(f"{error} ({made})") from error
+
+
+def _finish(driver: Driver, *, changed: bool) -> None:
+    """Put in order what lies beside the shards."""
+    store, city, spec = driver.store, driver.city, driver.spec
+    _write_spec(store, city, spec)
+    driver.quarantine.save()
+    sweep(store, spec, driver.recipe, city)
+    rebuild_manifest(store, spec.dataset, trust=True)
+    if changed or not store.exists(layout.card(spec.dataset)):
+        write_card(store, city, spec.dataset, spec.workers)
+
+
+def _rows(spec: LabelSpec) -> int:
+    return spec.count * len(spec.sizes)
+
+
+def _lacking(driver: Driver, missing: Missing) -> str:
+    spec, patients = driver.spec, driver.quarantine.within(driver.spec)
+    reasons = []
+    if patients:
+        reasons.append(f"quarantined {len(patients):,} (first: {patients[0]})")
+    if driver.lost:
+        reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
+    return (
+        f"dataset {spec.dataset!r} lacks {missing.rows:,} of {_rows(spec):,} labels: {'; '.join(reasons)}; "
+        "the same command tries again what is missing"
+    )
+
+
+def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
+    if spec.largest > city.customers:
+        raise McvrpError(
+            f"largest = {spec.largest}: the city has {city.customers} customers, ask for no more of them"
+        )
+    for n in spec.sizes:
+        recipe.rules.capacity_range(n)
+    if spec.solver == "hgs":
+        from mcvrp.tasks.solvers.hgs import require_symmetric
+
+        require_symmetric(city)
+    if spec.solver == "lkh3" and city.matrix is not None:
+        raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+    make_solver(recipe, spec.smallest)
+    _check_spec(store, city, spec)
+
+
+def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
+    path = layout.label_spec(spec.dataset)
+    if store.exists(path) and not spec_damaged(store, spec.dataset):
+        there = store.get_json(path)
+        asked = spec.identity(city)
+        if there.get("city_id") in city.ancestors:
+            raise McvrpError(
+                f"dataset {spec.dataset!r} has orders of city {there['city_id']}, which city {city.city_id} "
+                "extends: it holds and can be trained on; give the one of the new city another name"
+            )
+        differing = [key for key in asked if there.get(key) != asked[key]]
+        if differing:
+            details = "; ".join(f"{key} is {there.get(key)!r}, asked {asked[key]!r}" for key in differing)
+            raise McvrpError(
+                f"dataset {spec.dataset!r} was made otherwise ({details}): ask for the same, or another name"
+            )
+
+
+def _write_spec(store: Store, city: City, spec: LabelSpec) -> None:
+    path = layout.label_spec(spec.dataset)
+    asked = {"smallest": spec.smallest, "largest": spec.largest, "count": spec.count}
+    if store.exists(path):
+        there = store.get_json(path)
+        asked["smallest"] = min(asked["smallest"], there["smallest"])
+        asked["largest"] = max(asked["largest"], there["largest"])
+        asked["count"] = max(asked["count"], there["count"])
+    document = {**spec.identity(city), **asked}
+    if not store.exists(path) or store.get_json(path) != document:
+        store.put_json(path, document)

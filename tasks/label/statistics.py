@@ -1,0 +1,113 @@
+"""The statistics of a dataset, computed where its labels have changed: a size a task, on Ray if large."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import ray
+
+from mcvrp.model.errors import reason
+from mcvrp.storage.labels.files import DamagedFile
+from mcvrp.storage.labels.manifest import ShardEntry, entries
+from mcvrp.storage.labels.schema import MADE_BY
+from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.ray_window import windowed
+
+_ALONE = 500_000  # labels that are not worth starting Ray for
+
+
+@dataclass(frozen=True)
+class _Size:
+    """The shards of one size, and a hash of their checksums."""
+
+    n: int
+    content: str
+    shards: tuple[ShardEntry, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+
+def update_statistics(store: Store, dataset: str, workers: int | None = None) -> list[SizeStatistics]:
+    """Return the statistics of ``dataset`` by size, and keep them; its manifest has to be up to date.
+
+    Only the sizes whose shards are not those of the last time are read.
+
+    Raises
+    ------
+    McvrpError
+        If a shard cannot be read.
+    """
+    kept = {size.n: size for size in read_statistics(store, dataset)}
+    there = list(_sizes(store, dataset))
+    changed = [size for size in there if size.n not in kept or kept[size.n].content != size.content]
+    found = {size.n: kept[size.n] for size in there if size not in changed}
+    found |= {size.n: size for size in _computed(store, dataset, changed, workers)}
+    statistics = [found[n] for n in sorted(found)]
+    if changed or len(kept) != len(found):
+        write_statistics(store, dataset, statistics)
+    return statistics
+
+
+def _sizes(store: Store, dataset: str) -> Iterator[_Size]:
+    for n, shards in groupby(entries(store, dataset), key=lambda shard: shard.n):
+        of_size = tuple(shards)
+        digest = hashlib.sha256("\n".join(shard.sha256 for shard in of_size).encode())
+        yield _Size(n, digest.hexdigest()[:32], of_size)
+
+
+def _computed(
+    store: Store, dataset: str, changed: list[_Size], workers: int | None
+) -> Iterator[SizeStatistics]:
+    changed = [size for size in changed if size.rows]
+    if not ray.is_initialized() and sum(size.rows for size in changed) <= _ALONE:
+        yield from (_statistics(size, store) for size in changed)
+        return
+    with ray_session(workers) as cores, Progress(f"card {dataset}", len(changed), "sizes") as progress:
+        for size, found in windowed(_statistics, changed, cores, store):
+            if not isinstance(found, SizeStatistics):
+                raise DamagedFile(f"the labels of n={size.n} in {dataset!r} cannot be read: run mcvrp verify")
+            progress.advance()
+            yield found
+
+
+def _statistics(size: _Size, store: Store) -> SizeStatistics:
+    """Return the statistics of one size, having read the columns that it takes."""
+    columns = ["cost", "routes", "runtime", *MADE_BY]
+    tables = []
+    for shard in size.shards:
+        try:
+            with store.open_input(shard.path) as stream:
+                table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
+        except SPOILT as error:
+            raise DamagedFile(
+                f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
+            ) from error
+        routes = pc.list_value_length(table["routes"])
+        tables.append(table.set_column(table.schema.get_field_index("routes"), "routes", routes))
+    labels = pa.concat_tables(tables)
+    makers = labels.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()
+    made = [Maker(**{name: maker[name] for name in MADE_BY}, rows=maker["count_all"]) for maker in makers]
+    return SizeStatistics(
+        n=size.n,
+        rows=labels.num_rows,
+        absent=sum(shard.row_stop - shard.row_start - shard.rows for shard in size.shards),
+        files=len(size.shards),
+        bytes=sum(shard.bytes for shard in size.shards),
+        content=size.content,
+        cost=Spread.of(labels["cost"].to_numpy()),
+        routes=Spread.of(labels["routes"].to_numpy()),
+        runtime=Spread.of(labels["runtime"].to_numpy()),
+        makers=tuple(sorted(made, key=lambda maker: -maker.rows)),
+    )

@@ -1,0 +1,270 @@
+"""Proving one file of labels from its bytes: every row against the spec, the city and the footer.
+
+Whatever the bytes are, the result is a list of what is wrong with them, and the rows that are right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import reason
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Solution
+from mcvrp.storage import layout
+from mcvrp.storage.labels.schema import SCHEMA, Columns, Footer, content_hash, faults
+from mcvrp.storage.labels.verification import FileFault
+from mcvrp.tasks.label.source import Source
+
+_MOST_FAULTS = 1_000  # listed a file; more are counted
+_LONGEST = 160  # characters of what a library says
+_LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
+
+
+@dataclass
+class Proof:
+    """What there is to say about one file.
+
+    ``footer`` is None where it cannot be read; ``whole`` says whether the file itself, apart from its
+    rows, is what its place and its footer promise; ``tables`` are the rows that can be read, with
+    ``right`` those of them that are right.
+    """
+
+    path: str
+    sha256: str
+    footer: Footer | None = None
+    faults: list[FileFault] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
+    right: list[NDArray[np.bool_]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that are right."""
+        return sum(int(mask.sum()) for mask in self.right)
+
+    def good_rows(self) -> pa.Table:
+        """Return the rows that are right, by index, each once."""
+        kept = [table.filter(pa.array(mask)) for table, mask in zip(self.tables, self.right, strict=True)]
+        if not kept:
+            return SCHEMA.empty_table()
+        table = pa.concat_tables(kept)
+        _, first = np.unique(table["index"].to_numpy(), return_index=True)
+        return table.take(pa.array(first, pa.int64()))
+
+
+def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> Proof:
+    """Prove the label file whose bytes are ``data``.
+
+    Parameters
+    ----------
+    path
+        Where it lies in the store: its place has to be the one of its rows.
+    source
+        Spec and city of its dataset.
+    sha256
+        The checksum that it should have, where that is known.
+    """
+    found = hashlib.sha256(data).hexdigest()
+    proof = Proof(path, found)
+
+    def wrong(what: str, row: int | None = None, i: int | None = None) -> None:
+        proof.faults.append(FileFault(path, found, what, None if i is None else n, row, i))
+
+    n = 0
+    if sha256 is not None and sha256 != found:
+        wrong(f"its SHA-256 is {found[:12]}…, {sha256[:12]}… when it was written")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        schema, groups = file.schema_arrow, file.metadata.num_row_groups
+        lengths = [file.metadata.row_group(g).num_rows for g in range(groups)]
+    except Exception as error:  # bytes of any kind raise errors of any kind
+        wrong(f"no whole Parquet file ({reason(error)[:_LONGEST]})")
+        return proof
+    try:
+        footer = Footer.of(schema.metadata, path)
+        expected = _expected_index(footer) if footer else None
+    except Exception as error:
+        wrong(f"not a file of labels ({reason(error)[:_LONGEST]})")
+        return proof
+    if footer is None or expected is None:
+        wrong("a spoilt footer")
+        return proof
+    proof.footer = footer
+    if not schema.remove_metadata().equals(SCHEMA):
+        wrong("not the columns of a label file")
+        return proof
+    n = footer.n
+    for what in misplaced(path, footer, source):
+        wrong(what)
+    first = 0
+    for group, length in enumerate(lengths):
+        try:
+            table = file.read_row_group(group)
+            table.validate(full=True)
+        except Exception as error:
+            last = first + max(length, 1) - 1
+            i = int(expected[first]) if first < len(expected) else None
+            wrong(f"rows {first} to {last} cannot be read ({reason(error)[:_LONGEST]})", first, i)
+            first += max(length, 0)
+            continue
+        right = np.ones(table.num_rows, dtype=np.bool_)
+        for row, i, what in _row_faults(table, source, n, expected):
+            right[row] = False
+            wrong(what, first + row, i)
+        proof.tables.append(table)
+        proof.right.append(right)
+        first += table.num_rows
+    _check_whole(proof, first, wrong)
+    if len(proof.faults) > _MOST_FAULTS:
+        more = len(proof.faults) - _MOST_FAULTS
+        del proof.faults[_MOST_FAULTS:]
+        wrong(f"{more:,} more faults")
+    return proof
+
+
+def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
+    """Yield why a file with ``footer`` does not belong at ``path``: nothing where it does."""
+    spec, recipe = source.spec, source.recipe
+    if footer.city_id != source.city.city_id:
+        yield f"labels of city {footer.city_id}, the dataset is of city {source.city.city_id}"
+    if footer.spec_hash != recipe.spec_hash:
+        yield f"made from spec {footer.spec_hash}, the dataset from {recipe.spec_hash}"
+    k, rows = layout.shard_number(path), spec.shard_rows
+    if k is None or path != layout.label_shard(spec.dataset, footer.n, k):
+        yield f"no shard's name for n={footer.n}"
+    elif footer.n not in spec.sizes or footer.row_stop > spec.count:
+        there = f"n={spec.smallest} to {spec.largest}, {spec.count} rows each"
+        yield f"rows {footer.row_start} to {footer.row_stop} of n={footer.n}, the spec asks for {there}"
+    elif footer.row_start != k * rows or footer.row_stop > (k + 1) * rows:
+        here = f"this place is for {k * rows} to {(k + 1) * rows}"
+        yield f"rows {footer.row_start} to {footer.row_stop}, {here}"
+
+
+def _expected_index(footer: Footer) -> NDArray[np.int64]:
+    """Return the instances that the footer promises; ValueError when it cannot be believed."""
+    start, stop = footer.row_start, footer.row_stop
+    if not 0 <= start <= stop < 2**32 or stop - start > 2**28 or footer.n < 1:
+        raise ValueError(f"a footer with rows {start} to {stop} of n={footer.n}")
+    int(footer.content, 16)
+    index = np.arange(start, stop)
+    absent = np.array(footer.absent, dtype=np.int64)
+    if len(np.unique(absent)) < len(absent) or not np.isin(absent, index).all():
+        raise ValueError(f"a footer whose absent rows are not among {start} to {stop}")
+    return np.setdiff1d(index, absent)
+
+
+def _check_whole(proof: Proof, rows: int, wrong: Callable[[str], None]) -> None:
+    assert proof.footer is not None
+    if rows != proof.footer.rows:
+        wrong(f"{rows} rows, its footer says {proof.footer.rows}")
+    elif proof.rows == rows and proof.tables:
+        content = content_hash(Columns.of(pa.concat_tables(proof.tables), proof.footer.n))
+        if content != proof.footer.content:  # nobody knows which of them
+            wrong("its rows are right, but not those that its footer vouches for")
+            proof.right = [np.zeros_like(mask) for mask in proof.right]
+
+
+# Rows ----------------------------------------------------------------------------------------
+
+_RowFault = tuple[int, int | None, str]  # row within the table, i of the instance, what
+
+
+def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]) -> list[_RowFault]:
+    """Return what is wrong with the rows of ``table``, each row once.
+
+    Where the rows cannot even be taken together, halves are, down to the row that is to blame.
+    """
+    rows = table.num_rows
+    try:
+        columns = Columns.of(table, n)
+        return sorted(_wrong_rows(columns, table, source, n, expected))
+    except Exception as error:
+        if rows <= 1:
+            i = table["index"][0].as_py() if rows else None
+            return [(0, i, f"it cannot be understood ({reason(error)[:_LONGEST]})")] if rows else []
+    half = rows // 2
+    left = _row_faults(table.slice(0, half), source, n, expected)
+    right = _row_faults(table.slice(half), source, n, expected)
+    return left + [(row + half, i, what) for row, i, what in right]
+
+
+def _wrong_rows(
+    columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
+) -> Iterator[_RowFault]:
+    """Yield the first fault of every wrong row."""
+    seen: set[int] = set()
+    for row, i, what in _all_faults(columns, table, source, n, expected):
+        if row not in seen:
+            seen.add(row)
+            yield row, i, what
+
+
+def _all_faults(
+    columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
+) -> Iterator[_RowFault]:
+    index = columns.index
+    ours = np.isin(index, expected)
+    for row in np.flatnonzero(~ours).tolist():
+        yield row, int(index[row]), f"its index {index[row]} is none of the file's"
+    for row in np.flatnonzero(ours)[1:][np.diff(index[ours]) <= 0].tolist():
+        yield row, int(index[row]), f"its index {index[row]} comes after a larger one, or twice"
+    sound = np.ones(len(index), dtype=np.bool_)
+    for fault in faults(source.city, columns):
+        sound[fault.row] = False
+        yield fault.row, fault.i, f"it has {fault.what}"
+    yield from _other_instances(columns, source.stream, n)
+    for row in np.flatnonzero(sound)[_not_canonical(source.city, columns.take(sound))].tolist():
+        yield row, int(index[row]), "its routes are not in canonical form"
+    runtimes = table["runtime"].to_numpy()
+    for row in np.flatnonzero(~(np.isfinite(runtimes) & (runtimes >= 0))).tolist():
+        yield row, int(index[row]), f"it has runtime {runtimes[row]}"
+
+
+def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterator[_RowFault]:
+    """Yield the rows whose instance is not the one that the spec makes."""
+    for row, i in enumerate(columns.index.tolist()):
+        instance = stream(n, i)
+        if not np.array_equal(instance.ids, columns.ids[row]):
+            yield row, i, "its customers are not those of the instance"
+        elif not np.array_equal(instance.demands, columns.demands[row]):
+            yield row, i, "its demands are not those of the instance"
+        elif instance.capacity != columns.capacities[row]:
+            yield row, i, f"it has capacity {columns.capacities[row]}, the instance {instance.capacity}"
+
+
+def _not_canonical(city: City, columns: Columns) -> list[int]:
+    """Return the rows whose routes are not those of `canonical`, in its order.
+
+    Orientation and order are computed for all routes at once; only rows with a route near a tie
+    are put through `canonical` itself.
+    """
+    nodes, routes, rows = columns.nodes, len(columns.row_of), len(columns.index)
+    delta = city.xy[nodes] - city.xy[0]
+    lengths = np.bincount(columns.route_of, minlength=routes)
+    sums = [np.bincount(columns.route_of, delta[:, axis], minlength=routes) for axis in (0, 1)]
+    angle = np.mod(np.arctan2(sums[1], sums[0]), 2 * np.pi)
+    doubtful = (lengths == 0) | (angle < _LEVEL) | (angle > 2 * np.pi - _LEVEL)
+    same_row = np.diff(columns.row_of) == 0
+    doubtful[1:] |= same_row & (np.diff(angle) < _LEVEL)
+    if city.symmetric:
+        cross = delta[:-1, 0] * delta[1:, 1] - delta[1:, 0] * delta[:-1, 1]
+        inside = np.diff(columns.route_of) == 0
+        area = np.bincount(columns.route_of[1:][inside], cross[inside], minlength=routes)
+        doubtful |= (lengths > 1) & (area < _LEVEL * city.scale**2)
+    wrong = []
+    starts = np.searchsorted(columns.row_of, np.arange(rows + 1))
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    for row in np.unique(columns.row_of[doubtful]).tolist():
+        stored = [
+            tuple(nodes[bounds[k] : bounds[k + 1]].tolist()) for k in range(starts[row], starts[row + 1])
+        ]
+        if canonical(city, Solution.of(stored)).routes != tuple(stored):
+            wrong.append(row)
+    return wrong

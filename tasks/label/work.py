@@ -1,0 +1,125 @@
+"""Work units of labelling: the recipe of a dataset, the rows that a worker takes, the receipt it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mcvrp.model.instances import Rules, Split
+from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.schema import Label
+from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+
+ATTEMPTS = 3  # runs of the solver before an instance is quarantined
+
+
+LONGEST_INSTANCE = 60.0  # seconds that even the easiest instance may take
+
+
+UNIT_GRACE = 300.0  # seconds that even the shortest unit may take
+
+
+_PATIENCE = 20.0  # times its estimate that anything may take
+
+
+SolverName = Literal["hgs", "pyvrp", "lkh3"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides which labels a dataset has, apart from its city and its extent."""
+
+    dataset: str
+    spec_hash: str
+    seed: int
+    split: Split
+    rules: Rules
+    solver: SolverName
+    fleet: Literal["default"] | int
+    budget: BudgetName | Budget
+
+    def budget_of(self, n: int) -> Budget:
+        """Return what a solver may spend on an instance of ``n`` customers."""
+        return budget_for(self.budget, n)
+
+    def budget_words(self, n: int) -> str:
+        """Return the budget of ``n`` customers in one line, as a label carries it."""
+        budget = self.budget_of(n)
+        if self.solver == "lkh3":
+            return "1 run" if budget.iterations is None else f"1 run, {budget.iterations} trials"
+        return budget.words if self.fleet == "default" else f"{budget.words}, fleet {self.fleet}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows ``start`` to ``stop`` (excluded) of size ``n``, for one worker.
+
+    Parameters
+    ----------
+    shard_rows
+        Labels a shard where the rows are whole shards, which the worker publishes; None where
+        they are a part of one, to be staged.
+    careful
+        Solve in a process apart, so that a crash or a hang costs one instance only.
+    seconds
+        About how long they take.
+    """
+
+    n: int
+    start: int
+    stop: int
+    shard_rows: int | None = None
+    careful: bool = False
+    seconds: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """The number of instances."""
+        return self.stop - self.start
+
+    @property
+    def instance_seconds(self) -> float:
+        """How long one instance may take before its solver counts as hanging."""
+        return max(LONGEST_INSTANCE, _PATIENCE * self.seconds / self.rows)
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which something must be wrong."""
+        if self.careful:
+            return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
+        return UNIT_GRACE + _PATIENCE * self.seconds
+
+    def shards(self, shard_rows: int) -> Iterator[tuple[int, int, int]]:
+        """Yield number, first row and last row (excluded) of each of its shards."""
+        for start in range(self.start, self.stop, shard_rows):
+            yield start // shard_rows, start, min(start + shard_rows, self.stop)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An instance (n, ``i``) that no attempt has solved; ``seed`` is the last that was tried."""
+
+    i: int
+    reason: str
+    solver: str
+    version: str
+    seed: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a worker did: how many labels, which instances it could not solve, where it staged them.
+
+    ``solving`` of its ``seconds`` were inside the solver.
+    """
+
+    rows: int
+    failures: tuple[Failure, ...]
+    seconds: float
+    solving: float
+    chunk: LabelFile | None = None
+
+
+Outcome = Label | Failure

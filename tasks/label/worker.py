@@ -1,0 +1,70 @@
+"""What one Ray worker does for a dataset: label the rows of a unit, and stage or publish them.
+
+No Ray, no Prefect, no torch here: a worker imports this and starts at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import LabelFile, read_footer, write_table
+from mcvrp.storage.labels.schema import Label, label_table
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.attempt import plain_solving
+from mcvrp.tasks.label.publish import Piece, publish
+from mcvrp.tasks.label.work import Failure, Outcome, Receipt, Recipe, Unit
+
+
+def label_unit(store: Store, city: City, recipe: Recipe, unit: Unit) -> Receipt:
+    """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
+
+    Raises
+    ------
+    McvrpError
+        If the store does not take them, or a label is wrong.
+    """
+    began = time.perf_counter()
+    if unit.careful:
+        from mcvrp.tasks.label.isolated import careful_solving
+
+        with careful_solving(city, recipe, unit) as solve:
+            return _label(store, city, recipe, unit, solve, began)
+    return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)
+
+
+def _label(
+    store: Store, city: City, recipe: Recipe, unit: Unit, solve: Callable[[int], Outcome], began: float
+) -> Receipt:
+    made, solving = 0, 0.0
+    failures: list[Failure] = []
+    chunk: LabelFile | None = None
+    parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
+    for k, start, stop in parts:
+        shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
+        if shard and (there := _published(store, shard, stop)):  # by this unit, whose worker was lost
+            made += there
+            continue
+        outcomes = [solve(i) for i in range(start, stop)]
+        labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        piece = Piece(label_table(labels), tuple(failure.i for failure in failed))
+        if shard:
+            publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
+        else:
+            path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
+            chunk = write_table(store, path, city, recipe.spec_hash, unit.n, piece.table, piece.absent)
+        made += len(labels)
+        failures += failed
+        solving += sum(label.runtime for label in labels)
+    return Receipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
+
+
+def _published(store: Store, shard: str, stop: int) -> int:
+    """Return how many rows the shard has if it is whole up to row ``stop``, else 0."""
+    if not store.exists(shard):
+        return 0
+    footer = read_footer(store, shard)
+    return footer.rows if footer.row_stop >= stop and not footer.absent else 0

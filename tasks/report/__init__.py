@@ -1,0 +1,15 @@
+"""Report: tables, tests of significance, pictures and the page of a benchmark, from its results alone."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.report.summary import BenchmarkSummary as BenchmarkSummary
+    from mcvrp.tasks.report.summary import summarise as summarise
+    from mcvrp.tasks.report.tables import Table as Table
+    from mcvrp.tasks.report.write import write_report as write_report
+else:
+    __getattr__, __dir__ = lazy(
+        __name__, tables="Table", summary="BenchmarkSummary summarise", write="write_report"
+    )

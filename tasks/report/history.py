@@ -1,0 +1,123 @@
+"""Where a benchmarked model comes from, as far as the store still knows: labels, phases, settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.models.models import ModelCard, model_card
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.page import Link, StageLine
+from mcvrp.tasks.report.summary import BenchmarkSummary
+from mcvrp.tasks.train.card import Phase, begun_phases
+
+_TO_STORE = "../.."  # from the folder of a benchmark
+
+
+@dataclass(frozen=True)
+class History:
+    """A model's card, the manifest of its labels, and its phases' last checkpoints and metrics."""
+
+    card: ModelCard | None
+    manifest: Mapping[str, Any] | None
+    checkpoints: Mapping[str, CheckpointState]
+    losses: Sequence[Phase]
+    links: Sequence[Link]
+
+    @property
+    def curves(self) -> list[tuple[str, pd.DataFrame]]:
+        """Name and metrics of each phase, in order."""
+        return [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in self.losses]
+
+    def stages(self, city: City) -> Iterator[StageLine]:
+        """Yield a line on each stage before the benchmark."""
+        costs = "straight lines" if city.matrix is None else "costs from a matrix"
+        yield StageLine("City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}")
+        if self.manifest:
+            yield StageLine("Labels", _labels(self.manifest))
+        for phase, frame in self.curves:
+            yield StageLine(f"Phase {phase}", _phase(frame))
+
+    def configuration(self, spec: BenchmarkSpec) -> str:
+        """Return every setting as JSON."""
+        settings: dict[str, Any] = {}
+        if self.manifest and self.manifest.get("spec"):
+            settings["label"] = self.manifest["spec"]
+        if self.card:
+            phases = {name: dict(state.origin.recipe) for name, state in self.checkpoints.items()}
+            settings["train"] = {"network": dict(self.card.network), "phases": phases}
+        settings["benchmark"] = spec.model_dump(mode="json")
+        return json.dumps(settings, indent=2)
+
+
+def read_history(store: Store, summary: BenchmarkSummary) -> History:
+    """Return what the store knows of the model of ``summary``."""
+    if summary.model is None:
+        return History(None, None, {}, (), ())
+    card = model_card(store, summary.model, summary.model_version)
+    path = layout.manifest(card.dataset)
+    manifest = store.get_json(path) if store.exists(path) else None
+    phases = {
+        name: state
+        for name in _phases(store, card.run)
+        if (state := latest_checkpoint(store, card.run, name))
+    }
+    losses = begun_phases(store, card.run, list(phases))
+    return History(card, manifest, phases, losses, _links(store, card, [name for name, _ in losses]))
+
+
+def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
+    """Return links to what there still is of the model, its labels and its training."""
+    of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
+    paths = [
+        *(f"{card.folder}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
+        *(path(card.dataset) for path in of_labels),
+        layout.run_losses(card.run),
+        *(layout.phase_metrics(card.run, phase) for phase in phases),
+    ]
+    return [Link(f"{_TO_STORE}/{quote(path)}", path) for path in paths if store.exists(path)]
+
+
+def _phases(store: Store, run: str) -> list[str]:
+    """Return the names of a run's phases: I, II-A, II-B, II-C sort as they follow."""
+    depth = layout.run_dir(run).count("/") + 1
+    return sorted(
+        {path.split("/")[depth] for path in store.list(layout.run_dir(run)) if path.count("/") > depth}
+    )
+
+
+def _labels(manifest: Mapping[str, Any]) -> str:
+    spec = manifest.get("spec") or {}
+    text = f"{manifest['rows']:,} solved instances"
+    if "smallest" in spec and "largest" in spec:
+        text += f" of {spec['smallest']} to {spec['largest']} customers"
+    if spec.get("solver"):
+        text += f" by {spec['solver']}"
+    if spec.get("budget"):
+        text += f", budget {spec['budget']}"
+    elif spec.get("iterations"):
+        text += f", {spec['iterations']} iterations without improvement"
+    elif spec.get("time_limit"):
+        text += f", {spec['time_limit']:g} s each"
+    return f"{text}; {manifest['bytes'] / 1e6:,.1f} MB"
+
+
+def _phase(frame: pd.DataFrame) -> str:
+    last = frame.iloc[-1]
+    text = f"{int(last['step']):,} steps; "
+    parts = [
+        f"{stream} tokens: loss {last[f'{stream}_loss']:.3f}, "
+        f"accuracy {100 * last[f'{stream}_accuracy']:.1f} %"
+        for stream in ("problem", "solution")
+        if pd.notna(last[f"{stream}_loss"])
+    ]
+    return text + "; ".join(parts)

@@ -1,0 +1,193 @@
+"""Which tables of results the paper has, and ours in their place: its rows, its columns, its baselines.
+
+Methods that the paper does not have follow its own at every size; a method of the paper without
+results keeps its row, and a note says why it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from mcvrp.tasks.report.fairness import conditions
+from mcvrp.tasks.report.paper_values import published
+from mcvrp.tasks.report.tables import Blocks, Table, blocks_of, data_notes, make_line
+
+HGS, LKH3, AM = "HGS", "LKH-3", "AM (VS)"
+GREEDY, SAMPLED = "FM-MCVRP (GS)", "FM-MCVRP (NS)"
+PAPER_METHODS = (HGS, LKH3, AM, GREEDY, SAMPLED)
+EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
+PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
+_ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
+_PAPERS = (
+    "In brackets, or in a line of their own: the paper's figures, from hardware and instances of its own, "
+    "1,000 of each size and 100 at N = 600 and 800."
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of the paper.
+
+    Parameters
+    ----------
+    name
+        A file's name, and the name of its figures in `published`.
+    caption
+        What is compared.
+    baseline
+        Against whom gaps and wins are: one run of it at every number of samples, or, with
+        ``equal_samples``, as many runs as samples.
+    methods
+        The rows at each number of samples, the baseline among them.
+    larger
+        Whether it is about the sizes beyond those trained on, or about the others.
+    has_wins
+        Whether there is a column of wins.
+    """
+
+    name: str
+    caption: str
+    baseline: str
+    methods: tuple[str, ...]
+    equal_samples: bool = True
+    larger: bool = False
+    has_wins: bool = True
+
+    def baseline_samples(self, method: str, samples: int) -> int:
+        """Return how many runs of the baseline ``method`` with ``samples`` is compared with."""
+        return samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
+
+
+COMPARISONS = (  # Tables 3 to 6
+    Comparison(
+        "training",
+        "FM-MCVRP against what it was trained on: a single run of HGS",
+        HGS,
+        (HGS, GREEDY, SAMPLED),
+        equal_samples=False,
+        has_wins=False,
+    ),
+    Comparison(
+        "larger",
+        "More customers than in training: FM-MCVRP against HGS, at equal numbers of samples",
+        HGS,
+        (HGS, GREEDY, SAMPLED),
+        larger=True,
+    ),
+    Comparison(
+        "lkh3",
+        "FM-MCVRP and HGS against LKH-3, at equal numbers of samples",
+        LKH3,
+        (LKH3, HGS, GREEDY, SAMPLED),
+    ),
+    Comparison(
+        "am",
+        "FM-MCVRP against the attention model (AM), at equal numbers of samples",
+        AM,
+        (AM, GREEDY, SAMPLED),
+    ),
+)
+
+
+def paper_tables(
+    results: pd.DataFrame,
+    *,
+    trained_up_to: int | None = None,
+    is_papers_setting: bool = False,
+    unit: str = "unit",
+) -> tuple[Table, ...]:
+    """Return the paper's four tables from ``results``, as `tasks.report.tables` takes them.
+
+    Parameters
+    ----------
+    trained_up_to
+        Most customers that the model was trained on; None where nothing is known of it, which
+        takes the paper's 400.
+    is_papers_setting
+        Whether city and orders are the paper's, so that its figures stand beside ours.
+    unit
+        What a cost of 1 means, as `model.problem.City` has it.
+    """
+    limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
+    return tuple(
+        _table(results, blocks, comparison, limit, is_papers_setting, unit) for comparison in COMPARISONS
+    )
+
+
+def _table(
+    results: pd.DataFrame,
+    blocks: Blocks,
+    comparison: Comparison,
+    limit: int,
+    is_papers_setting: bool,
+    unit: str,
+) -> Table:
+    sizes = [n for n in sorted(results["n"].unique().tolist()) if (n > limit) == comparison.larger]
+    theirs = published(comparison.name) if is_papers_setting else {}
+    others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
+    lines = tuple(
+        replace(
+            make_line(
+                blocks,
+                n,
+                method,
+                samples,
+                (comparison.baseline, comparison.baseline_samples(method, samples)),
+                theirs.get((n, method, samples)),
+            ),
+            is_beyond=method in others,
+        )
+        for n in sizes
+        for method, samples in _rows([key[1:] for key in blocks if key[0] == n], comparison, others)
+    )
+    rows = results[results["n"].isin(sizes) & results["method"].isin([*comparison.methods, *others])]
+    notes: list[str] = []
+    if not lines:
+        notes.append(_empty(comparison, limit))
+    else:
+        notes += [*data_notes(lines, unit), f"{_ABBREVIATIONS}."]
+        if any(line.published for line in lines):
+            notes.append(_PAPERS)
+        if others:
+            notes.append(f"Not in the paper: {', '.join(others)}.")
+        if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
+            notes.append(
+                f"Gaps and wins of rows of equal time are against a single run of {comparison.baseline}."
+            )
+    return Table(
+        comparison.caption,
+        lines,
+        tuple(notes),
+        tuple(conditions(rows)) if lines else (),
+        name=comparison.name,
+        has_wins=comparison.has_wins,
+        by_samples=comparison.equal_samples,
+    )
+
+
+def _rows(
+    there: list[tuple[str, int]], comparison: Comparison, others: list[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield method and number of samples of each row of one size: the paper's, then all others.
+
+    ``there`` is what has results at this size.
+    """
+    deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
+    asked = {samples for method, samples in there if method in deciding}
+    for samples in sorted({1, *asked}):
+        for method in comparison.methods:
+            single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
+            if samples == 1 or not single:
+                yield method, samples
+    yield from ((method, samples) for method, samples in there if method in others)
+
+
+def _empty(comparison: Comparison, limit: int) -> str:
+    which, change = ("more", "larger") if comparison.larger else ("no more", "smaller")
+    return (
+        f"No rows yet: this benchmark has no size of {which} than {limit} customers, the most in "
+        f"training; {change} sizes in benchmark.sizes fill this table."
+    )

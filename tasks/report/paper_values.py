@@ -1,0 +1,103 @@
+"""The paper's own figures (Tables 3 to 8), to stand beside ours where the setting is the paper's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from io import StringIO
+from typing import Any
+
+import pandas as pd
+
+from mcvrp.model.instances import Rules
+from mcvrp.model.problem import City
+from mcvrp.tasks.report.tables import Published, Range
+
+PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
+
+_DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.1, text)
+
+TestFigures = dict[str, float]  # by column of paper_tests.csv
+
+
+def is_papers_setting(city: City, rules: Rules) -> bool:
+    """Return whether costs on ``city`` with orders of ``rules`` are comparable with the paper's.
+
+    They are on 10,000 addresses spread uniformly over the unit square, depot in the middle,
+    with the paper's demands and capacities (Sec. 5.1, Table 1). Of the spread only the frame is
+    looked at, not whether the addresses are uniform.
+    """
+    return (
+        city.customers == PAPER_CUSTOMERS
+        and city.matrix is None
+        and (city.origin, city.scale, city.unit) == ((0.0, 0.0), 1.0, "unit")
+        and city.xy[0].tolist() == [0.5, 0.5]
+        and rules == Rules()
+    )
+
+
+@cache
+def published(table: str) -> dict[tuple[int, str, int], Published]:
+    """Return the figures of one of the paper's tables by (n, method, samples).
+
+    Parameters
+    ----------
+    table
+        "training", "larger", "lkh3" or "am".
+    """
+    frame = _read("paper_tables.csv")
+    return {
+        (int(row["n"]), str(row["method"]), int(row["samples"])): Published(
+            wins=None if pd.isna(row["wins"]) else int(row["wins"]),
+            cost=_range(row, "cost"),
+            gap=_range(row, "gap"),
+            seconds=None if pd.isna(row["seconds"]) else float(row["seconds"]),
+        )
+        for row in _records(frame[frame["table"] == table])
+    }
+
+
+@cache
+def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigures]:
+    """Return the figures of Tables 7 and 8 by their methods ((x, samples), (y, samples))."""
+    return {
+        ((row.pop("x"), row.pop("x_samples")), (row.pop("y"), row.pop("y_samples"))): row
+        for row in _records(_read("paper_tests.csv"))
+    }
+
+
+@dataclass(frozen=True)
+class PublishedDistances:
+    """Means of one of the paper's two pictures of distances, and the mean relative difference in percent."""
+
+    base: float
+    other: float
+    difference: float
+
+
+def published_distances(base: tuple[str, int], other: tuple[str, int]) -> PublishedDistances | None:
+    """Return what the paper says of the distances of (method, samples) ``other`` and HGS, None if nothing.
+
+    The paper draws its model's best of 1,000 samples, beside one run of HGS and the best of
+    1,000, on 400 customers (Sec. 6.1; means from Tables 7 and 8).
+    """
+    for one, name in (((other, base), "xy"), ((base, other), "yx")):
+        figures = published_tests().get(one)
+        if figures:
+            mean = {method: figures[f"{axis}_mean"] for method, axis in zip((other, base), name, strict=True)}
+            return PublishedDistances(mean[base], mean[other], _DIFFERENCES[base[1]])
+    return None
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _range(row: dict[str, Any], name: str) -> Range | None:
+    mean, low, high = (row[f"{name}_{part}"] for part in ("mean", "p10", "p90"))
+    return None if pd.isna(mean) else Range(mean, low, high)
+
+
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(StringIO((files("tasks") / name).read_text()), comment="#")

@@ -1,0 +1,68 @@
+"""The paper's tests of significance (Tables 7 and 8): is one method's mean cost below another's?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from mcvrp.tasks.report.paper import HGS, SAMPLED
+from mcvrp.tasks.report.paper_values import published_tests
+from mcvrp.tasks.report.tables import paired
+from mcvrp.tasks.support.t_test import Statistics, paired_t_test
+
+PAPER_SIZE = 400  # customers (Appendix "Test Statistics")
+Method = tuple[str, int]  # its label and its number of samples
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Two methods compared on the instances of size ``n`` that both solved.
+
+    ``statistics`` is None where there is nothing to test, ``reason`` says why; ``paper`` has the
+    paper's figures by the names of `Statistics` where they are comparable.
+    """
+
+    x: Method
+    y: Method
+    n: int
+    statistics: Statistics | None
+    reason: str | None = None
+    paper: dict[str, float] | None = None
+
+
+def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
+    """Return the size at which the paper compares distributions: 400 or the largest that it may."""
+    sizes = sorted(results["n"].unique().tolist())
+    trained = [n for n in sizes if n <= trained_up_to]
+    return PAPER_SIZE if PAPER_SIZE in trained else (trained or sizes)[-1]
+
+
+def paper_tests(
+    results: pd.DataFrame, *, n: int, samples: int, is_papers_setting: bool = False
+) -> tuple[PairedTest, PairedTest]:
+    """Return the paper's two tests on instances of ``n`` customers.
+
+    First, whether the best of the model's ``samples`` is shorter than a single run of HGS;
+    second, whether the best of as many runs of HGS is shorter than the best of the samples.
+    """
+    model = (SAMPLED, samples)
+    return (
+        _test(results, n, model, (HGS, 1), is_papers_setting),
+        _test(results, n, (HGS, samples), model, is_papers_setting),
+    )
+
+
+def _test(results: pd.DataFrame, n: int, x: Method, y: Method, is_papers_setting: bool) -> PairedTest:
+    paper = published_tests().get((x, y)) if is_papers_setting and n == PAPER_SIZE else None
+    ours, theirs = paired(results, n, x, y)
+    if len(ours) >= 2:
+        return PairedTest(x, y, n, paired_t_test(ours, theirs), paper=paper)
+    solved = results[(results["n"] == n) & results["cost"].notna()]
+    missing = [
+        f"{method} with s = {s}"
+        for method, s in (x, y)
+        if not ((solved["method"] == method) & (solved["samples"] == s)).any()
+    ]
+    reason = f"no results of {' and '.join(missing)} yet" if missing else "fewer than two instances in common"
+    return PairedTest(x, y, n, None, f"{reason} at N = {n}", paper)

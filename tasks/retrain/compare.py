@@ -1,0 +1,95 @@
+"""What champion and challenger make of the same instances: frozen ones, and days kept for comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage.labels.files import sizes
+from mcvrp.storage.labels.schema import Label
+from mcvrp.storage.layout import label_spec
+from mcvrp.storage.models.models import ModelCard, load_model
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.source import stored_spec
+from mcvrp.tasks.retrain.decide import COLUMNS, FRESH, FROZEN
+from mcvrp.tasks.retrain.spec import TrialSpec
+from mcvrp.tasks.support.progress import Progress
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+_FROZEN_SIZES = 3  # where the spec names none
+
+
+def compared(
+    store: Store,
+    city: City,
+    spec: TrialSpec,
+    dataset: str,
+    cards: tuple[ModelCard, ModelCard],
+    fresh: Sequence[tuple[str, Label]],
+) -> pd.DataFrame:
+    """Return the best costs of champion and challenger, a row an instance with `COLUMNS`.
+
+    Parameters
+    ----------
+    dataset
+        Of the old labels: the frozen instances have its sizes, demands and capacities.
+    cards
+        Of champion and challenger.
+    fresh
+        Days to compare on beside the frozen instances, by their dates.
+    """
+    stream = InstanceStream(city, spec.seed, "test", _rules(store, city, dataset))
+    rows = [
+        (FROZEN, stream(n, i), f"(n={n}, i={i})")
+        for n in spec.sizes or _frozen_sizes(store, dataset)
+        for i in range(spec.instances)
+    ]
+    rows += [(FRESH, label.instance, date) for date, label in fresh]
+    instances = [instance for _, instance, _ in rows]
+    costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
+    named = [(part, instance.n, name) for part, instance, name in rows]
+    return pd.DataFrame(named, columns=list(COLUMNS[:3])).assign(champion=costs[0], challenger=costs[1])
+
+
+def _rules(store: Store, city: City, dataset: str) -> Rules:
+    """Return how the orders of the old labels were drawn; where nothing says so, as the city has them."""
+    if not store.exists(label_spec(dataset)):
+        return Rules.of(city, None, None)
+    return stored_spec(store, dataset)[0].in_city(city).rules
+
+
+def _frozen_sizes(store: Store, dataset: str) -> list[int]:
+    """Return the smallest, a middle and the largest size of the old labels, which stay the same for years."""
+    there = sizes(store, dataset)
+    return sorted({there[(len(there) - 1) * k // (_FROZEN_SIZES - 1)] for k in range(_FROZEN_SIZES)})
+
+
+def _costs(
+    store: Store, city: City, spec: TrialSpec, card: ModelCard, instances: Sequence[Instance]
+) -> Iterator[float]:
+    """Yield the best cost of the samples on each instance; infinite where none is feasible."""
+    solver = sampler(store, card, spec.p, spec.samples)
+    with Progress(f"compare, version {card.version}", len(instances), "instances") as progress:
+        for answer in solver.solve(city, instances, samples=spec.samples, seed=spec.seed):
+            progress.advance()
+            yield float(np.min(answer.costs)) if answer.solution is not None else float("inf")
+
+
+def sampler(store: Store, card: ModelCard, p: float, samples: int) -> FmMcvrpSolver:
+    """Return the version of ``card`` as a solver of ``samples`` each, on the GPU where there is one."""
+    import torch
+
+    from mcvrp.model.strategies import Nucleus
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+    network, _ = load_model(store, card.name, card.version)
+    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
+    rotations = samples if card.rotation_trained else 1
+    return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}")

@@ -1,0 +1,118 @@
+"""Champion against challenger, pair by pair: who is better, where somebody is worse, and what follows.
+
+Knows costs, not models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mcvrp.model.problem import CAPACITY_TABLE
+from mcvrp.tasks.support.t_test import paired_t_test
+
+FROZEN, FRESH = "frozen", "fresh"
+COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs; infinite where there was no answer
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What became of one part and size: mean costs, and the mean change to the challenger's in percent."""
+
+    part: str
+    sizes: str
+    instances: int
+    champion: float
+    challenger: float
+    change: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether the challenger is promoted, why or why not in sentences, and the figures behind that.
+
+    ``p_values`` has, for each part that can be tested, the probability of such a gain by chance:
+    one-sided paired t-test of the relative changes (Appendix "Test Statistics").
+    """
+
+    promote: bool
+    reasons: tuple[str, ...]
+    buckets: tuple[Bucket, ...]
+    p_values: dict[str, float]
+
+
+def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
+    """Return what follows from ``pairs``, a row an instance with `COLUMNS`.
+
+    The challenger is promoted where it is better on the frozen instances or on the fresh days, to
+    the level ``alpha``, answers all that the champion answers, and is nowhere worse: in no size
+    does the mean cost grow by more than ``worst`` percent.
+    """
+    lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
+    both = changes(pairs)
+    buckets = tuple(
+        Bucket(
+            str(part),
+            str(sizes),
+            len(rows),
+            float(rows["champion"].mean()),
+            float(rows["challenger"].mean()),
+            float(rows["change"].mean()),
+        )
+        for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
+    )
+    p_values = {
+        str(part): paired_t_test(rows["change"].to_numpy(), np.zeros(len(rows))).p
+        for part, rows in both.groupby("part", sort=False)
+        if len(rows) >= 2
+    }
+    against = [*_lost(lost), *_worse(buckets, worst)]
+    better = [part for part, p in p_values.items() if p < alpha]
+    if not better:
+        shown = ", ".join(f"{part}: p = {p:.3f}" for part, p in p_values.items()) or "too few instances"
+        against.append(f"nothing shows that the challenger is better ({shown}; below {alpha:g} would)")
+    if against:
+        return Decision(False, tuple(against), buckets, p_values)
+    gains = tuple(
+        f"better on the {part} instances by {-_mean(both, part):.2f} % (p = {p_values[part]:.3g})"
+        for part in better
+    )
+    return Decision(True, gains, buckets, p_values)
+
+
+def changes(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs that both have answered, with ``change`` in percent and ``sizes`` in words."""
+    both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
+    both["change"] = 100 * (both["challenger"] / both["champion"] - 1)
+    both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
+    return both
+
+
+def size_range(n: int) -> str:
+    """Return which row of the paper's Table 1 has ``n`` customers: "50–99"; "1–19" and "1001–" beside it."""
+    for first, last, *_ in CAPACITY_TABLE:
+        if first <= n <= last:
+            return f"{first}–{last}"
+    return f"1–{CAPACITY_TABLE[0][0] - 1}" if n < CAPACITY_TABLE[0][0] else f"{CAPACITY_TABLE[-1][1] + 1}–"
+
+
+def _mean(both: pd.DataFrame, part: str) -> float:
+    return float(both.loc[both["part"] == part, "change"].mean())
+
+
+def _lost(lost: pd.DataFrame) -> list[str]:
+    if lost.empty:
+        return []
+    return [f"the challenger has no answer to {len(lost)} instances, the first is {lost['name'].iloc[0]}"]
+
+
+def _worse(buckets: Sequence[Bucket], worst: float) -> list[str]:
+    return [
+        f"worse by {bucket.change:.2f} % on {bucket.part} instances of {bucket.sizes} customers "
+        f"(at most {worst:g} % is let through)"
+        for bucket in buckets
+        if bucket.change > worst
+    ]

@@ -1,0 +1,81 @@
+"""The figures of a night or round, and where they lie: what was asked for, what was measured, a picture."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.retrain.decide import Bucket
+from mcvrp.tasks.retrain.drift import Drift
+from mcvrp.tasks.retrain.labels import Mix
+from mcvrp.tasks.retrain.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What became of the labels of a round: how many were ``looked`` at and ``improved``, and their costs.
+
+    ``before`` and ``after`` are the mean costs of all that were looked at, in the city's unit.
+    """
+
+    looked: int
+    improved: int
+    before: float
+    after: float
+
+    @property
+    def share(self) -> float:
+        """Percent of the labels that were improved."""
+        return 100 * self.improved / self.looked if self.looked else 0.0
+
+    @property
+    def change(self) -> float:
+        """Change of the mean cost in percent, at most 0."""
+        return 100 * (self.after / self.before - 1) if self.before else 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of a trial: what was learned from, how it compares, and what took ``seconds``.
+
+    Parameters
+    ----------
+    buckets, p_values
+        As in `tasks.retrain.decide.Decision`.
+    drift
+        Of fresh days against the old labels, of a night.
+    gains
+        Of the labels, of a round.
+    """
+
+    mix: Mix
+    buckets: tuple[Bucket, ...]
+    p_values: dict[str, float]
+    seconds: float
+    drift: tuple[Drift, ...] = ()
+    gains: Gains | None = None
+
+
+def write_measured(store: Store, spec: TrialSpec, name: str, measured: Measured, pairs: pd.DataFrame) -> None:
+    """Write spec, figures and picture of the trial ``name``."""
+    from mcvrp.tasks.retrain.picture import comparison_figure
+
+    store.put_json(layout.trial_spec(spec.model, name), spec.model_dump(mode="json"))
+    store.put_json(layout.trial_metrics(spec.model, name), asdict(measured))
+    store.put(layout.trial_picture(spec.model, name), comparison_figure(pairs, spec.worst))
+
+
+def read_measured(store: Store, model: str, name: str) -> Measured:
+    """Return the figures of the trial ``name``; McvrpError if there are none."""
+    path = layout.trial_metrics(model, name)
+    try:
+        return TypeAdapter(Measured).validate_json(store.get(path))
+    except ValidationError as error:
+        raise McvrpError(
+            f"{store.url(path)} has no figures of a night or round: remove its folder"
+        ) from error

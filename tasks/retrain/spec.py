@@ -1,0 +1,80 @@
+"""How a challenger is made of the champion, compared with it, and promoted: what nights and rounds share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mcvrp.storage.layout import NAME_PATTERN
+
+
+class TrialSpec(BaseModel):
+    """Tune the champion on labels, compare the challenger with it, promote it or not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="The model whose champion is tuned")
+    seed: int = Field(1, ge=0, description="Names the draw of labels, their order and the test instances")
+    old: str | None = Field(
+        None,
+        pattern=NAME_PATTERN,
+        description="Dataset that labels are drawn from, else what the first champion learned from",
+    )
+
+    batch: int = Field(64, ge=1, description="Samples of a step")
+    passes: int = Field(1, ge=1, description="How often the labels are gone through")
+    lr: float = Field(3e-4, gt=0, description="Largest learning rate; it falls to 0")
+    warmup: int = Field(20, ge=0, description="Steps until it is reached")
+    ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
+
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), description="Sizes of the frozen test set; none takes three of the old labels'"
+    )
+    instances: int = Field(100, ge=2, description="Frozen test instances of each size")
+    samples: int = Field(16, ge=1, description="Samples of each model on each instance")
+    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+    alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
+    worst: float = Field(
+        0.5, ge=0, description="Percent by which the mean cost of a size may grow at a promotion"
+    )
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError(f"sizes = {list(self.sizes)} must ascend")
+        return self
+
+
+# What the improvement loop is asked for
+
+
+class ImproveSpec(TrialSpec):
+    """Rounds of improving: the champion beats labels where it can, is tuned on them, compared, promoted."""
+
+    rounds: int = Field(3, ge=1, description="How often; more of them go on where the loop has ended")
+    count: int = Field(2000, ge=1, description="Labels of each round, as many of each size")
+    tries: int = Field(16, ge=1, description="Samples of the champion for each label, each one polished")
+
+
+# What happens every night
+
+
+class NightlySpec(TrialSpec):
+    """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
+
+    incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
+    settle: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="Seconds for which a route file in a local folder has been left alone before it is taken",
+    )
+    held_out_every: int = Field(
+        5, ge=2, description="One day in so many is kept to compare on, and never learned from"
+    )
+    replay: int = Field(4000, ge=1, description="Old labels in the mix, so that nothing is forgotten")
+    fresh_share: float = Field(
+        0.3, gt=0, lt=1, description="Share of fresh days in the mix, repeated to get there"
+    )
+    most_repeats: int = Field(20, ge=1, description="How often a fresh day is repeated at most")

@@ -1,0 +1,235 @@
+"""A trial of a new champion: it is tuned on given labels, compared, and promoted, or not and why.
+
+Nights and rounds of improving differ in the labels. Every step finds what an earlier try of the same trial
+has done: labels, checkpoints, the published version, the comparison. A trial is named by what goes in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.schema import Label
+from mcvrp.storage.models.models import ModelCard, model_card
+from mcvrp.storage.models.registry import pointer, promote
+from mcvrp.storage.store.lease import Lease, holding
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
+from mcvrp.tasks.retrain.card import write_card
+from mcvrp.tasks.retrain.compare import compared
+from mcvrp.tasks.retrain.decide import decide
+from mcvrp.tasks.retrain.drift import Drift
+from mcvrp.tasks.retrain.labels import Key, Mix, best_known
+from mcvrp.tasks.retrain.measured import Gains, Measured, write_measured
+from mcvrp.tasks.retrain.spec import TrialSpec
+from mcvrp.tasks.support.log import say
+from mcvrp.tasks.train.phases import Launcher, train
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+
+
+@dataclass(frozen=True)
+class Background:
+    """What every trial of a model begins with.
+
+    Parameters
+    ----------
+    champion
+        Who is to be beaten.
+    old
+        The dataset that labels are drawn from.
+    nights, rounds
+        What was decided before; no promotion of theirs is left half-way.
+    """
+
+    champion: ModelCard
+    old: str
+    nights: tuple[TrialRecord, ...]
+    rounds: tuple[TrialRecord, ...]
+
+    def known(self, store: Store) -> dict[Key, Label]:
+        """Return the labels of the old dataset that earlier rounds have beaten, by instance."""
+        return best_known(store, self.champion.name, self._beaten)
+
+    def name(self, store: Store, kind: str, parts: Sequence[str]) -> str:
+        """Return the name of the trial into which this and ``parts`` go."""
+        beaten = [each.name for each in self._beaten]
+        lines = [self.champion.weights_sha256, fingerprint(store, self.old), *parts, *beaten]
+        return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
+
+    @property
+    def _beaten(self) -> list[TrialRecord]:
+        return [each for each in self.rounds if each.old == self.old]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A night or round that has its labels: the fields are those of `storage.trials.TrialRecord`.
+
+    ``began`` is when, by `time.monotonic`; ``fresh`` are days to compare on, by date; ``drift`` and
+    ``gains`` are to be kept with its figures.
+    """
+
+    name: str
+    number: int
+    began: float
+    mix: Mix
+    days: tuple[str, ...] = ()
+    loop: str = ""
+    fresh: Sequence[tuple[str, Label]] = ()
+    drift: tuple[Drift, ...] = ()
+    gains: Gains | None = None
+
+
+def retraining(store: Store, model: str) -> AbstractContextManager[Lease]:
+    """Hold the lease of who retrains ``model``; McvrpError if somebody else does."""
+    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained", say=say)
+
+
+def background(store: Store, city: City, spec: TrialSpec) -> Background:
+    """Return what a trial of ``spec`` begins with, promotions that were cut off carried out.
+
+    Raises
+    ------
+    McvrpError
+        If there is no champion, or it is another city's.
+    """
+    nights, rounds = (settled(store, spec.model, kind) for kind in (layout.NIGHT, layout.ROUND))
+    champion = champion_of(store, city, spec.model)
+    made = {record.name: record.old for record in (*nights, *rounds)}  # it has seen few old labels itself
+    return Background(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
+
+
+def champion_of(store: Store, city: City, model: str) -> ModelCard:
+    """Return the card of the champion of ``model``; McvrpError if there is none, or it is another city's."""
+    card = model_card(store, model, "champion")
+    card.require_city(city)
+    return card
+
+
+def check_trial(store: Store, city: City, spec: TrialSpec, stage: str) -> None:
+    """Check what can be checked before any work: the champion, and the sizes that it is measured on.
+
+    Raises
+    ------
+    McvrpError
+        If there is no champion, it is another city's, or a size is beyond the city.
+    """
+    champion_of(store, city, spec.model)
+    if spec.sizes and spec.sizes[-1] > city.customers:
+        raise McvrpError(
+            f"{stage}.sizes has {spec.sizes[-1]}, the city has {city.customers} customers: ask for no more"
+        )
+
+
+def settled(store: Store, model: str, kind: str) -> tuple[TrialRecord, ...]:
+    """Return the records of all trials of ``model`` of this kind, what they decided carried out."""
+    return tuple(_carried_out(store, model, record) for record in trial_records(store, model, kind))
+
+
+def run_trial(
+    store: Store,
+    city: City,
+    spec: TrialSpec,
+    begun: Background,
+    trial: Trial,
+    cache: Path,
+    launch: Launcher | None = None,
+) -> tuple[TrialRecord, Measured]:
+    """Tune the champion, compare, and promote or say why not.
+
+    Parameters
+    ----------
+    cache
+        A folder of this machine for labels as training reads them.
+    launch
+        As in `tasks.train.phases.train`.
+
+    Raises
+    ------
+    McvrpError
+        If somebody else has moved an alias meanwhile.
+    IncompleteError
+        If training was cut off; running again goes on.
+    """
+    champion = begun.champion
+    challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
+    pairs = read_pairs(store, spec.model, trial.name)
+    if pairs is None:
+        pairs = compared(store, city, spec, begun.old, (champion, challenger), trial.fresh)
+        write_pairs(store, spec.model, trial.name, pairs)
+    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
+    measured = Measured(
+        mix=trial.mix,
+        buckets=decision.buckets,
+        p_values=decision.p_values,
+        seconds=time.monotonic() - trial.began,
+        drift=trial.drift,
+        gains=trial.gains,
+    )
+    write_measured(store, spec, trial.name, measured, pairs)
+    record = TrialRecord(
+        name=trial.name,
+        number=trial.number,
+        champion=champion.version,
+        challenger=challenger.version,
+        old=begun.old,
+        promote=decision.promote,
+        reasons=decision.reasons,
+        days=trial.days,
+        loop=trial.loop,
+    )
+    return _carried_out(store, spec.model, write_record(store, spec.model, record)), measured
+
+
+def _carried_out(store: Store, model: str, record: TrialRecord) -> TrialRecord:
+    """Move the alias as ``record`` says, once; where somebody else has moved one since, leave them alone."""
+    if record.promote and not record.applied:
+        champion, challenger = pointer(store, model, "champion"), pointer(store, model, "challenger")
+        if champion.version == record.challenger:  # it was moved, and only the mark is missing
+            record = replace(record, applied=True)
+        elif (champion.version, challenger.version) != (record.champion, record.challenger):
+            moved = "somebody else has moved an alias since: it is left where it is"
+            record = replace(record, promote=False, reasons=(*record.reasons, moved))
+        else:
+            promote(store, model, champion, challenger, f"{record.name}: {'; '.join(record.reasons)}")
+            record = replace(record, applied=True)
+        write_record(store, model, record)
+    write_card(store, model, record)
+    return record
+
+
+def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
+    network = {name: value for name, value in champion.network.items() if name != "classes"}
+    rows = trial.mix.rows
+    phase = PhaseSpec(
+        name="tune",
+        first=max(rows),
+        last=max(rows),
+        passes=spec.passes,
+        schedule="cosine",
+        lr=spec.lr,
+        warmup=spec.warmup,
+        rotation=champion.rotation_trained,
+        gaps=True,
+    )
+    return TrainSpec(
+        run=trial.name,
+        dataset=trial.mix.dataset,
+        model=spec.model,
+        base=f"{champion.name}@{champion.version}",
+        network=NetworkSpec(**network),
+        phases=(phase,),
+        smallest=min(rows),
+        seed=spec.seed,
+        batch=min(spec.batch, spec.passes * sum(rows.values())),
+        ranks=spec.ranks,
+        log_every=1,
+    )

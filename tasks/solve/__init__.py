@@ -1,0 +1,16 @@
+"""Routing of a day's orders: read, planned, solved, written."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.solve.day import SolveSummary as SolveSummary
+    from mcvrp.tasks.solve.day import plan_day as plan_day
+    from mcvrp.tasks.solve.day import solve_day as solve_day
+    from mcvrp.tasks.solve.outputs import write_day as write_day
+    from mcvrp.tasks.solve.spec import SolveSpec as SolveSpec
+else:
+    __getattr__, __dir__ = lazy(
+        __name__, spec="SolveSpec", day="SolveSummary plan_day solve_day", outputs="write_day"
+    )

@@ -1,0 +1,248 @@
+"""The stage that routes a day: checks everything that can be wrong, then solves, then says how it went.
+
+What takes long to import is imported once the orders are known to be good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, cost
+from mcvrp.storage.cities import Addresses, stored_city
+from mcvrp.storage.models.models import ModelCard, load_model, model_card
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.solver import SolverFailed
+from mcvrp.tasks.support.tabular import listed
+
+if TYPE_CHECKING:
+    from mcvrp.model.problem import Solution
+    from mcvrp.tasks.solve.search import Rival, Routed
+
+_MENTIONED = 5  # merged customers that are named
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A day that can be solved: its orders on their city, and the model that is going to route them."""
+
+    city_name: str
+    city: City
+    addresses: Addresses
+    day: Day
+    card: ModelCard
+    spec: SolveSpec
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal orders: same city, customers, demands and capacity."""
+        instance = self.day.instance
+        content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
+        content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+        return content.hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The same day by HGS (or PyVRP) alone; ``gap`` says by how many per cent the routes cost more."""
+
+    label: str
+    configuration: str
+    cost: float
+    gap: float
+    routes: int
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where the time went, wall-clock: ``start_up`` is everything before the model got the orders."""
+
+    start_up: float
+    decoding: float
+    polishing: float
+    comparing: float
+
+
+@dataclass(frozen=True)
+class SolveSummary:
+    """How a day was routed; costs in the city's unit, ``utilisation`` is load over what vehicles hold."""
+
+    orders: str
+    digest: str
+    city: str
+    city_id: str
+    unit: str
+    model: str
+    model_version: int
+    lines: int
+    customers: int
+    demand: int
+    capacity: int
+    routes: int
+    utilisation: float
+    cost: float
+    samples: int
+    best_sample: float
+    polish: str
+    device: str
+    compared: Compared | None
+    seconds: Seconds
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A routed day: what there is to say, and the routes."""
+
+    planned: Planned
+    solution: Solution
+    summary: SolveSummary
+
+
+def plan_day(
+    store: Store, city: str, model: str, orders: str | Sequence[Order], capacity: int | None, spec: SolveSpec
+) -> Planned:
+    """Return the day that is asked for, nothing solved yet.
+
+    Parameters
+    ----------
+    city, model
+        Their names in the store.
+    orders
+        As `tasks.solve.orders.read_orders` takes them.
+    capacity
+        What a vehicle holds, None where the orders or the city say it.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such city, model or version, the model is another city's, or the orders are wrong.
+    """
+    stored = stored_city(store, city)
+    there = stored.city
+    day = checked_day(read_orders(orders, store), there, stored.addresses, city, capacity)
+    if spec.polish == "hgs" and not there.symmetric:
+        raise McvrpError(
+            "HGS takes symmetric costs only and those of the city depend on the direction: polish with pyvrp"
+        )
+    card = chosen_model(store, model, spec.version)
+    card.require_city(there)
+    return Planned(city, there, stored.addresses, day, card, spec)
+
+
+def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
+    """Return the card of a version of ``name``: without a word its champion, where there is none the latest.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such model or version.
+    """
+    if version is None and pointer(store, name, "champion").version is not None:
+        version = "champion"
+    return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
+
+
+def solve_day(store: Store, planned: Planned, began: float) -> Solved:
+    """Return the routes of a day.
+
+    Parameters
+    ----------
+    began
+        When, by `time.monotonic`, whoever waits for them began to wait.
+    """
+    import torch
+
+    from mcvrp.tasks.solve.search import rival, route
+
+    spec, city, instance = planned.spec, planned.city, planned.day.instance
+    network, card = load_model(store, planned.card.name, planned.card.version)
+    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
+    start_up = time.monotonic() - began
+    rotations = spec.rotations if card.rotation_trained else 1
+    routed = route(network, city, instance, spec, rotations=rotations)
+    other, failure = None, ""
+    if spec.hgs:
+        try:
+            other = rival(city, instance, routed.fair, spec.seed)
+        except SolverFailed as error:  # the routes are good without a comparison
+            failure = f"nothing to compare with: {error}"
+    seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
+    notes = [*_notes(planned, routed, other), *([failure] if failure else [])]
+    return Solved(planned, routed.solution, _summary(planned, routed, other, seconds, notes))
+
+
+def _summary(
+    planned: Planned, routed: Routed, other: Rival | None, seconds: Seconds, notes: Sequence[str]
+) -> SolveSummary:
+    day, instance = planned.day, planned.day.instance
+    demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
+    compared = None
+    if other:
+        compared = Compared(
+            other.label,
+            other.configuration,
+            cost(planned.city, other.solution),
+            other.gap(routed),
+            len(other.solution.routes),
+        )
+    return SolveSummary(
+        orders=day.source,
+        digest=planned.digest,
+        city=planned.city_name,
+        city_id=planned.city.city_id,
+        unit=planned.city.unit,
+        model=planned.card.name,
+        model_version=planned.card.version,
+        lines=day.orders,
+        customers=instance.n,
+        demand=demand,
+        capacity=instance.capacity,
+        routes=routes,
+        utilisation=demand / (routes * instance.capacity),
+        cost=routed.cost,
+        samples=routed.samples,
+        best_sample=routed.sampled,
+        polish=planned.spec.polish,
+        device=routed.device,
+        compared=compared,
+        seconds=seconds,
+        notes=tuple(notes),
+    )
+
+
+def _notes(planned: Planned, routed: Routed, other: Rival | None) -> Iterator[str]:
+    """Yield what a person should know before trusting the routes, a sentence each."""
+    day, card, spec = planned.day, planned.card, planned.spec
+    yield from day.notes
+    for merged in day.merged[:_MENTIONED]:
+        yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
+    if len(day.merged) > _MENTIONED:
+        yield f"orders of {len(day.merged) - _MENTIONED:,} more customers merged, one delivery each"
+    if day.ignored:
+        yield f"column{'s' if len(day.ignored) > 1 else ''} not used: {listed(day.ignored)}"
+    n = day.instance.n
+    if card.smallest is not None and card.largest is not None and not card.smallest <= n <= card.largest:
+        yield (
+            f"the model was trained on days of {card.smallest} to {card.largest} customers and this one has "
+            f"{n}: it may do worse than it did there"
+        )
+    if card.city_id != planned.city.city_id:
+        yield f"the model was trained before the city was extended (on city {card.city_id})"
+    if routed.samples < spec.samples:
+        yield (
+            f"{routed.samples:,} of {spec.samples:,} samples fitted into the time limit of "
+            f"{spec.time_limit:g} s"
+        )
+    if other and not planned.city.symmetric:
+        yield (
+            f"HGS takes symmetric costs only and the city's depend on the direction: {other.label} "
+            "is what the routes are compared with"
+        )

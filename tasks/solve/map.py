@@ -1,0 +1,113 @@
+"""The map of a routed day: a colour a route, the depot, what customers want where there are few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from mcvrp.model.problem import DEPOT
+from mcvrp.tasks.city.card import coordinate_unit
+from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, png, show_lengths, style
+from mcvrp.tasks.support.text import length_text
+
+# Routes beside each other have numbers beside each other: their colours are far apart.
+_COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
+_PALE, _NAMED, _WITH_DEMAND = "#D4D4D4", 30, 60  # up to so many customers have names, demands
+_LEGEND, _LARGE = 40, 18  # routes that it has room for, and in large letters
+_DPI = 120  # so that Prefect shows the picture inline
+_NAME = 14  # letters of a customer's name
+
+
+def colour(k: int) -> str:
+    """Return the colour of the ``k``-th route, counted from 0."""
+    return _COLOURS[k % len(_COLOURS)]
+
+
+def route_map(solved: Solved) -> bytes:
+    """Return the picture of the routes as PNG."""
+    city, instance = solved.planned.city, solved.planned.day.instance
+    figure = Figure(figsize=(9.6, 7.2), dpi=_DPI, layout="constrained")
+    axis, beside = figure.subplots(1, 2, width_ratios=[4, 1])
+    style(axis)
+    beside.set_axis_off()
+    rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
+    looks: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
+    axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **looks)
+    handles = [_draw(axis, solved, k) for k in range(len(solved.solution.routes))]
+    _label(axis, solved)
+    depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
+    axis.plot(*city.xy[DEPOT], markersize=13, zorder=5, **depot)
+    axis.set_aspect("equal", adjustable="datalim")
+    axis.margins(0.06)
+    addresses = solved.planned.addresses
+    names = ("East", "North") if addresses.projection else ("x", "y")
+    show_lengths(axis, float(np.ptp(city.xy, axis=0).max()), coordinate_unit(city, addresses), names)
+    summary = solved.summary
+    axis.set_title(
+        f"{_plain(summary.orders)}: {summary.customers:,} customers, {summary.routes:,} routes, "
+        f"cost {length_text(summary.cost, city.unit)}"
+    )
+    several = handles if len(handles) <= _LEGEND else []
+    others = [Line2D([], [], label=f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})", **depot)]
+    if len(rest):
+        grey: dict[str, Any] = {"marker": "o", "color": _PALE, "linestyle": "none"}
+        others.append(Line2D([], [], label="No order today", **grey))
+    letters = FONT - 3 if len(several) <= _LARGE else FONT - 5
+    beside.legend(handles=[*several, *others], loc="upper left", frameon=False, fontsize=letters)
+    return png(figure)
+
+
+def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
+    city, instance = solved.planned.city, solved.planned.day.instance
+    route = list(solved.solution.routes[k])
+    xy, thin = city.xy, max(0.9, 2.4 - instance.n / 200)
+    dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
+    axis.plot(*xy[[DEPOT, *route, DEPOT]].T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
+    looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+    axis.scatter(xy[route, 0], xy[route, 1], s=18 * thin, color=colour(k), **looks)
+    load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
+    words = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
+    return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=words)
+
+
+def _label(axis: Axes, solved: Solved) -> None:
+    """Write each route's number where it is farthest from the depot, and what customers want."""
+    city, instance, names = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
+    boxed: dict[str, Any] = {"boxstyle": "round,pad=0.2", "linewidth": 0}
+    crowded: set[int] = set()  # customers with the number of their route at their right
+    for k, route in enumerate(solved.solution.routes):
+        delta = city.xy[list(route)] - city.xy[DEPOT]
+        far = int(np.hypot(*delta.T).argmax())
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 6}
+        shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 15
+        if shift[0] > 0:
+            crowded.add(route[far])
+        axis.annotate(
+            str(k + 1),
+            tuple(city.xy[route[far]]),
+            tuple(shift.tolist()),
+            color="white",
+            fontsize=FONT - 2,
+            fontweight="bold",
+            bbox=boxed | {"facecolor": colour(k)},
+            **place,
+        )
+    if instance.n > _WITH_DEMAND:
+        return
+    for node, demand in zip(instance.ids.tolist(), instance.demands.tolist(), strict=True):
+        name = names[node] if len(names[node]) <= _NAME else f"{names[node][: _NAME - 1]}…"
+        text = f"{_plain(name)} ({demand})" if instance.n <= _NAMED else str(demand)
+        side: dict[str, Any] = {"ha": "right" if node in crowded else "left", "textcoords": "offset points"}
+        shift = (-5 if node in crowded else 5, 4)
+        axis.annotate(text, tuple(city.xy[node]), shift, fontsize=FONT - 4, zorder=4, **side)
+
+
+def _plain(text: str) -> str:
+    """Return ``text`` so that Matplotlib takes no part of it for mathematics."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,232 @@
+"""A day's orders to routes: samples of the model in growing portions, polished, within a time limit.
+
+Knows instances and models, neither files of orders nor what is written about the routes. The clock is
+wall-clock; what HGS gets to be compared at equal time is processor time, where the model ran on the
+CPU too, so that other work on the machine takes from neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Decoded, Sampling, decode
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.solve.spec import Polish, SolveSpec
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.local_search import polish
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.solver import SolverFailed
+from mcvrp.tasks.solvers.warm_start import HGS_STARTS
+
+_FIRST = 4  # samples of the first portion: one would hardly be faster
+_DECODING_SHARE = 0.5  # of the time, where polishing follows
+_CHUNK = 8  # samples that are polished between two looks at the clock
+_LEAST_SECONDS = 0.01  # of a search: less is no time
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The routes of a day, and how they came about.
+
+    Parameters
+    ----------
+    solution
+        Feasible and canonical.
+    cost
+        In the city's unit.
+    samples, sampled
+        How many samples were drawn within the time, and the cost of the best of them.
+    decoding, polishing
+        Seconds of wall-clock time.
+    fair
+        Seconds of both that count for equal time: of processor time, on a GPU of wall-clock.
+    polish
+        What improved the samples.
+    device
+        What the model ran on.
+    """
+
+    solution: Solution
+    cost: float
+    samples: int
+    sampled: float
+    decoding: float
+    polishing: float
+    fair: float
+    polish: Polish
+    device: str
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What HGS, or PyVRP where HGS cannot, makes of the same day in equal time."""
+
+    label: str
+    configuration: str
+    solution: Solution
+    cost: float
+    seconds: float
+
+    def gap(self, routed: Routed) -> float:
+        """Return by how many per cent the routes cost more than the rival's."""
+        return 100 * (routed.cost - self.cost) / self.cost if self.cost else 0.0
+
+
+def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, rotations: int) -> Routed:
+    """Return the routes of ``instance``, within the time limit of ``spec``.
+
+    Parameters
+    ----------
+    model
+        In evaluation mode, on the device to use.
+    rotations
+        Ways that samples see the city turned; 1 where the model was trained without rotation.
+
+    Raises
+    ------
+    McvrpError
+        If the model does not know the city.
+    """
+    clock = _Clock(on_cpu=model.output.weight.device.type == "cpu")
+    share = 1.0 if spec.polish == "none" else _DECODING_SHARE
+    with _threads(spec.threads):
+        costs: list[float] = []
+        best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
+        for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
+            costs += decoded.costs.tolist()
+            for sample in range(len(decoded.costs)):
+                best.setdefault(_sorted(decoded.solution(sample)), float(decoded.costs[sample]))
+    samples = sorted(best, key=lambda solution: best[solution])
+    decoding = clock.seconds()
+    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding)
+    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
+    if not found:  # feasible by construction, and checked again
+        raise McvrpError(f"the model's routes are wrong: {infeasibility(instance, samples[0])}")
+    solution = canonical(city, min(found, key=lambda s: cost(city, s)))
+    return Routed(
+        solution=solution,
+        cost=cost(city, solution),
+        samples=len(costs),
+        sampled=min(costs),
+        decoding=decoding,
+        polishing=clock.seconds() - decoding,
+        fair=clock.fair(),
+        polish=spec.polish,
+        device=_device(model, spec.threads),
+    )
+
+
+def rival(city: City, instance: Instance, seconds: float, seed: int) -> Rival:
+    """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
+    search = _search("hgs" if city.symmetric else "pyvrp", max(seconds, _LEAST_SECONDS))
+    began = time.perf_counter()
+    solution = canonical(city, _searched(search, city, instance, seed))
+    seconds = time.perf_counter() - began
+    return Rival(search.label, search.configuration, solution, cost(city, solution), seconds)
+
+
+def _portions(
+    model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, rotations: int, seconds: float
+) -> Iterator[Decoded]:
+    """Yield samples until ``spec.samples`` are there or another would take too long; a few at least."""
+    strategy = Sampling(spec.p, spec.top_k, spec.temperature)
+    table = CityTable.of(city, model.output.weight.device)
+    began = time.perf_counter()
+    done, portion = 0, min(_FIRST, spec.samples)
+    while portion > 0:
+        start = time.perf_counter()
+        yield decode(
+            model,
+            city,
+            [instance],
+            strategy=strategy,
+            samples=portion,
+            first=done,
+            rotations=rotations,
+            seed=spec.seed,
+            table=table,
+        )[0]
+        done += portion
+        now = time.perf_counter()
+        # more at once take less each, so that what fits by this portion's pace does fit
+        fitting = (seconds - (now - began)) * portion / (now - start)
+        portion = min(int(fitting), spec.samples - done)
+
+
+def _polished(
+    city: City, instance: Instance, samples: list[Solution], spec: SolveSpec, seconds: float
+) -> list[Solution]:
+    """Return what polishing makes of ``samples``, the cheapest first, in ``seconds``."""
+    if spec.polish == "none" or instance.n == 1:  # one customer has one route
+        return []
+    if spec.polish == "local-search":
+        until = time.perf_counter() + seconds
+        found: list[Solution] = []
+        for start in range(0, len(samples), _CHUNK):
+            if time.perf_counter() > until:
+                break
+            found += polish(city, instance, samples[start : start + _CHUNK])
+        return found
+    if seconds < _LEAST_SECONDS:
+        return []
+    search = _search(spec.polish, seconds)
+    with contextlib.suppress(SolverFailed):  # then the samples stand
+        return [_searched(search, city, instance, spec.seed, samples[:HGS_STARTS])]
+    return []
+
+
+def _search(name: Polish, seconds: float) -> HGS | PyVRP:
+    return HGS(time_limit=seconds) if name == "hgs" else PyVRP(time_limit=seconds)
+
+
+def _searched(
+    search: HGS | PyVRP, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()
+) -> Solution:
+    if isinstance(search, HGS):
+        return search.search(city, instance, seed, starts)
+    return search.search(city, instance, seed, starts[0] if starts else None)
+
+
+def _sorted(solution: Solution) -> Solution:
+    return Solution(tuple(sorted(solution.routes)))
+
+
+def _device(model: FmMcvrp, threads: int) -> str:
+    if model.output.weight.device.type != "cpu":
+        return "GPU"
+    return "1 CPU core" if threads == 1 else f"{threads} CPU cores"
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let PyTorch work on ``count`` threads: on a busy machine, more wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass
+class _Clock:
+    """Wall-clock time, and the time that counts for a fair comparison."""
+
+    on_cpu: bool
+    _wall: float = field(default_factory=time.perf_counter, init=False)
+    _processor: float = field(default_factory=time.process_time, init=False)
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._wall
+
+    def fair(self) -> float:
+        return time.process_time() - self._processor if self.on_cpu else self.seconds()

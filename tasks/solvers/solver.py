@@ -1,0 +1,141 @@
+"""Every way to solve an instance, behind one protocol: an answer is the best of a few runs, proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
+
+COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
+SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
+
+
+class SolverMissing(McvrpError):
+    """The solver's program or package is not installed; the message says how to get it."""
+
+
+class SolverFailed(McvrpError):
+    """The solver ended without an answer to one instance."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a solver makes of one instance.
+
+    Parameters
+    ----------
+    solution
+        The best of the samples, feasible and canonical; None when no sample was feasible.
+    costs
+        Cost of each sample in the city's unit, infinite where infeasible, ``(samples,)``.
+    seconds
+        Wall-clock time of all samples together.
+    failure
+        Why there is no solution.
+    elapsed
+        Wall-clock time after each sample, ``(samples,)``, where they were made one after the other.
+    """
+
+    solution: Solution | None
+    costs: NDArray[np.float64]
+    seconds: float
+    failure: str | None = None
+    elapsed: NDArray[np.float64] | None = None
+
+
+class Solver(Protocol):
+    """A way to solve instances.
+
+    ``label`` names the solver in tables, ``version`` the program, ``device`` what one instance is
+    solved on, ``configuration`` how, in one line for a footnote.
+    """
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def configuration(self) -> str: ...
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance, in order: the best of ``samples`` runs from ``seed`` up."""
+        ...
+
+
+Run = Callable[[City, Instance, int], Solution]
+
+
+def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int) -> Answer:
+    """Return the best of the runs with seeds ``seed`` to ``seed + samples - 1``.
+
+    Feasibility and cost come from `model.problem`, whatever the solver says of itself.
+
+    Raises
+    ------
+    McvrpError
+        If the instance is another city's, or names a customer that is none.
+    """
+    require_instances(city, [instance])
+    start = time.perf_counter()
+    costs, elapsed = np.full(samples, np.inf), np.zeros(samples)
+    best: Solution | None = None
+    failure: str | None = None
+    for sample in range(samples):
+        try:
+            solution = run(city, instance, seed + sample)
+            reason = infeasibility(instance, solution)
+        except SolverFailed as error:
+            reason = str(error)
+        if reason:
+            failure = reason
+        else:
+            costs[sample] = cost(city, solution)
+            if best is None or costs[sample] < costs[:sample].min():
+                best = solution
+        elapsed[sample] = time.perf_counter() - start
+    seconds = float(elapsed[-1])
+    if best is None:
+        return Answer(None, costs, seconds, failure, elapsed)
+    return Answer(canonical(city, best), costs, seconds, elapsed=elapsed)
+
+
+def checked_budget(time_limit: float | None, iterations: int | None) -> str:
+    """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
+    if (time_limit is None) == (iterations is None):
+        raise McvrpError("give a solver either a time limit or iterations, one of the two")
+    if time_limit is not None:
+        if not 0 < time_limit < float("inf"):
+            raise McvrpError(f"a time limit must be a positive number of seconds, not {time_limit}")
+        return f"{time_limit:g} s"
+    if iterations is not None and iterations < 1:
+        raise McvrpError(f"a solver needs at least one iteration, not {iterations}")
+    return f"{iterations} iterations"
+
+
+def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
+    """Return the coordinates of the instance's nodes in a city of side 1e4, ``(n + 1, 2)``."""
+    return (city.xy[instance.nodes] - np.asarray(city.origin)) * (COORDINATE_SCALE / city.scale)
+
+
+def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
+    """Return the travel costs between the instance's nodes at the size that solvers like, ``(n+1, n+1)``.
+
+    Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4.
+    """
+    costs = city.costs(instance.nodes)
+    if city.matrix is None:
+        return costs * (COORDINATE_SCALE / city.scale)
+    largest = float(costs.max())
+    return costs * (COORDINATE_SCALE / largest) if largest > 0 else costs

@@ -1,0 +1,1 @@
+"""Support of all stages: logs, progress, processes, Ray, text, tables and pictures."""

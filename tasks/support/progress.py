@@ -1,0 +1,172 @@
+"""Progress of long work: a bar with rate and ETA on a terminal, a line now and then elsewhere.
+
+Whoever runs a stage may listen in (`listening`), which is how the Prefect UI gets its bar.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as RichProgress
+
+from mcvrp.tasks.support.log import say
+
+LINE_SECONDS = 10.0  # between two lines where there is no terminal
+_CONSOLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a piece of work stands: counts in ``unit``, ``rate`` a second, ``eta`` in seconds."""
+
+    label: str
+    unit: str
+    done: int
+    total: int
+    rate: float
+    eta: float
+    note: str
+
+    def __str__(self) -> str:
+        share = 100 * self.done / self.total if self.total else 100.0
+        text = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({share:.0f} %)"
+        if self.rate > 0:
+            text += f", {_number(self.rate)} {self.unit}/s"
+        if self.rate > 0 and self.done < self.total:
+            text += f", {duration(self.eta)} left"
+        return f"{text}, {self.note}" if self.note else text
+
+
+Listener = Callable[[Report], None]
+_listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Pass every report made in this context to ``listener``, at most a few a second."""
+    token = _listeners.set((*_listeners.get(), listener))
+    try:
+        yield
+    finally:
+        _listeners.reset(token)
+
+
+@dataclass
+class Progress:
+    """Progress of one piece of work, to stderr; use it as a context manager.
+
+    Parameters
+    ----------
+    label
+        What is going on, in a word or two.
+    total, unit
+        How much there is to do, counted in ``unit``.
+    done
+        How much an earlier run left done; the rate leaves it out.
+    """
+
+    label: str
+    total: int
+    unit: str
+    done: int = 0
+    note: str = ""
+    _start: float = field(default_factory=time.monotonic, init=False)
+    _initial: int = field(default=0, init=False)
+    _said: float = field(default=0.0, init=False)
+    _lined: int = field(default=-1, init=False)
+    _bar: RichProgress | None = field(default=None, init=False)
+
+    def __enter__(self) -> Progress:
+        self._start = self._said = time.monotonic()
+        self._initial = self.done
+        if sys.stderr.isatty():
+            self._bar = RichProgress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rest]}"),
+                console=Console(stderr=True),
+            )
+            self._bar.add_task(self.label, total=self.total, completed=self.done, rest="")
+            self._bar.start()
+        self._tell()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._show()
+            self._bar.stop()
+        elif self.done > self._initial and self.done != self._lined:
+            self._line()
+        self._tell()
+
+    def advance(self, count: int = 1, note: str | None = None) -> None:
+        """Count ``count`` more as done."""
+        self.update(self.done + count, note)
+
+    def update(self, done: int, note: str | None = None) -> None:
+        """Set how much is done in all, and what else there is to say."""
+        self.done = done
+        self.note = self.note if note is None else note
+        now = time.monotonic()
+        if now - self._said < (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
+            return
+        self._said = now
+        if self._bar:
+            self._show()
+        else:
+            self._line()
+        self._tell()
+
+    def begin(self) -> None:
+        """Start the clock now: what went before was preparation, and no part of the rate."""
+        self._start = time.monotonic()
+
+    def report(self) -> Report:
+        """Return where the work stands."""
+        seconds = time.monotonic() - self._start
+        rate = (self.done - self._initial) / seconds if seconds > 0 else 0.0
+        eta = (self.total - self.done) / rate if rate > 0 else float("inf")
+        return Report(self.label, self.unit, self.done, self.total, rate, eta, self.note)
+
+    def _show(self) -> None:
+        assert self._bar is not None
+        report = self.report()
+        rest = f"{_number(report.rate)} {self.unit}/s" if report.rate > 0 else ""
+        if report.rate > 0 and self.done < self.total:
+            rest += f"  {duration(report.eta)} left"
+        self._bar.update(self._bar.task_ids[0], completed=self.done, rest=f"{rest}  {self.note}".strip())
+
+    def _line(self) -> None:
+        self._lined = self.done
+        say(str(self.report()))
+
+    def _tell(self) -> None:
+        report = self.report()
+        for listener in _listeners.get():
+            listener(report)
+
+
+def duration(seconds: float) -> str:
+    """Return ``seconds`` in words a person reads at a glance: "42 s", "3 min 10 s", "5.7 days"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

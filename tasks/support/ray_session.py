@@ -1,0 +1,162 @@
+"""A quiet Ray session: on this machine, or on the cluster whose address the environment names."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import ray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.machine import local_cores
+
+_ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
+_OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
+_BREAKPOINT = "PYTHONBREAKPOINT"  # Ray sets it, and variables of its own
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_METRICS_EXPORT_INTERVAL_MS": "3600000",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+@contextlib.contextmanager
+def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: bool = False) -> Iterator[int]:
+    """Hold a Ray session and yield the number of one-core tasks that it can run at once.
+
+    Parameters
+    ----------
+    workers
+        Cores to use; None takes all that there are.
+    shared_bytes
+        Size of what all workers will share.
+    verbose
+        Let Ray and its workers write to the terminal.
+
+    Raises
+    ------
+    McvrpError
+        If there are fewer cores than asked, or ``RAY_ADDRESS`` (Ray's own variable) names a
+        cluster that does not answer.
+    """
+    if ray.is_initialized():
+        yield _enough(workers, int(ray.cluster_resources().get("CPU", 0)), "the Ray session")
+        return
+    address = os.environ.get("RAY_ADDRESS")
+    with _environment({} if verbose else _QUIET), _signal_handlers() as restore:
+        try:
+            if address:
+                _connect(address, verbose)
+                count = _enough(
+                    workers, int(ray.cluster_resources().get("CPU", 0)), f"the cluster at {address}"
+                )
+            else:
+                count = _enough(workers, local_cores(), "this machine")
+                ray.init(
+                    address="local",
+                    num_cpus=count,
+                    num_gpus=0,
+                    include_dashboard=False,
+                    log_to_driver=verbose,
+                    logging_level=logging.INFO if verbose else logging.ERROR,
+                    object_store_memory=_OBJECT_STORE + 2 * shared_bytes,
+                )
+            restore()
+            yield count
+        finally:
+            ray.shutdown()
+
+
+def _enough(asked: int | None, there: int, where: str) -> int:
+    if asked is not None and asked > there:
+        raise McvrpError(f"{asked} workers asked, {where} has {there} cores: ask for {there} or fewer")
+    return asked or there
+
+
+def require_answer(address: str) -> None:
+    """Check that something answers at ``address``, and speaks Ray where that can be asked.
+
+    Raises
+    ------
+    McvrpError
+        If not.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+        except OSError as error:
+            raise _silent(address) from error
+        if not address.startswith("ray://") and not _speaks_ray(address):
+            raise _silent(address)
+
+
+def _silent(address: str) -> McvrpError:
+    return McvrpError(
+        f"no Ray cluster answers at RAY_ADDRESS={address}: start it, or unset RAY_ADDRESS to use this machine"
+    )
+
+
+def _connect(address: str, verbose: bool) -> None:
+    require_answer(address)
+    try:
+        ray.init(
+            address=address,
+            log_to_driver=verbose,
+            logging_level=logging.INFO if verbose else logging.ERROR,
+        )
+    except Exception as error:  # Ray raises whatever its client library happened to meet
+        raise _silent(address) from error
+
+
+def _speaks_ray(address: str) -> bool:
+    """Return whether Ray's control service answers at ``address``; `ray.init` alone asks for minutes."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
+    try:
+        asked = subprocess.run([*command, "--address", address], capture_output=True, timeout=_ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return asked.returncode == 0
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for the processes that Ray starts, and take them back, and Ray's own with them."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in [*values, _BREAKPOINT, *(name for name in os.environ if name.startswith("RAY_"))]:
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+
+
+@contextlib.contextmanager
+def _signal_handlers() -> Iterator[Callable[[], None]]:
+    """Yield what puts back the handlers of our own that Ray replaces; all are put back in the end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore(*leave: object) -> None:
+        for number, handler in before.items():
+            if handler not in (None, *leave):
+                signal.signal(number, handler)
+
+    try:
+        yield lambda: restore(signal.SIG_DFL)  # Ray's own handler is better than none
+    finally:
+        restore()

@@ -1,0 +1,65 @@
+"""Work over many items on Ray with a bounded number of them in flight, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import ray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.errors import StoreError
+
+T = TypeVar("T")
+_WINDOW = 2  # items a worker in Ray's hands: one at work, one waiting
+_WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
+_RETRIES = 2  # by Ray, of a worker that died
+
+
+def windowed(
+    work: Callable[..., Any],
+    items: Iterable[T],
+    workers: int,
+    shared: object,
+    *,
+    refusals: bool = False,
+) -> Iterator[tuple[T, Any]]:
+    """Yield each item with ``work(item, shared)``, as the answers come in.
+
+    ``shared`` is sent once; ``items`` are taken as workers become free. Where the worker of an item
+    died again and again, the answer is the `ray.exceptions.RayError`. With ``refusals``, a
+    `McvrpError` that ``work`` raises is the answer to its item, and the others go on.
+
+    Raises
+    ------
+    McvrpError
+        What ``work`` raises, without ``refusals``; a `StoreError` always.
+    """
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
+    context = ray.put(shared)
+    waiting = iter(items)
+    flying: dict[ray.ObjectRef, T] = {}
+    exhausted = False
+    while flying or not exhausted:
+        while not exhausted and len(flying) < _WINDOW * workers:
+            try:
+                item = next(waiting)
+            except StopIteration:
+                exhausted = True
+            else:
+                flying[remote.remote(item, context)] = item
+        if not flying:
+            return
+        done, _ = ray.wait(list(flying), num_returns=1, timeout=_WAIT_SECONDS)
+        for reference in done:
+            item = flying.pop(reference)
+            try:
+                yield item, ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                if not isinstance(error.cause, McvrpError):
+                    raise
+                if isinstance(error.cause, StoreError) or not refusals:
+                    raise error.cause from None
+                yield item, error.cause
+            except ray.exceptions.RayError as error:
+                yield item, error

@@ -1,0 +1,72 @@
+"""What to do when the store does not answer: wait, say so, try again, and give up after a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.store.store import Store, StoreUnavailable
+
+T = TypeVar("T")
+SILENCE = 600.0  # seconds without any success until we give up
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
+
+
+@dataclass
+class Patience:
+    """How long the store has been silent, and how long to wait before it is tried again.
+
+    Parameters
+    ----------
+    store
+        The store that is waited for.
+    say
+        Hears what we wait for.
+    """
+
+    store: Store
+    say: Callable[[str], None]
+    _since: float | None = None
+    _wait: float = _FIRST_WAIT
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns once the store answers; IncompleteError as in `outlast`."""
+        while True:
+            try:
+                result = work()
+            except StoreUnavailable as error:
+                self.outlast(error)
+            else:
+                self.answered()
+                return result
+
+    def answered(self) -> None:
+        """Take note that the store does what it should."""
+        self._since, self._wait = None, _FIRST_WAIT
+
+    def outlast(self, error: StoreUnavailable) -> None:
+        """Return when the store takes bytes again after ``error``.
+
+        Raises
+        ------
+        IncompleteError
+            If nothing has succeeded for `SILENCE` seconds.
+        """
+        began = self._since = time.monotonic() if self._since is None else self._since
+        while True:
+            self.say(f"waiting for the store: {error}")
+            if time.monotonic() - began > SILENCE:
+                raise IncompleteError(
+                    f"the store has not answered for {SILENCE / 60:.0f} minutes ({error}): "
+                    "once it does, the same command goes on from there"
+                ) from error
+            time.sleep(self._wait)
+            self._wait = min(2 * self._wait, _LONGEST_WAIT)
+            try:
+                Store.open(self.store.uri)
+                return
+            except StoreUnavailable as again:
+                error = again

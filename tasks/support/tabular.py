@@ -1,0 +1,284 @@
+"""Tables that people bring, CSV in whatever dialect or Parquet, and what is wrong with them, by row.
+
+A CSV file's rows are counted as a spreadsheet shows them: the header is row 1. Of Parquet the
+first row is row 1. Nothing here knows what a table is about.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+
+IN_STORE = "store:"  # what the address of a file begins with that lies in the store
+MOST_FAULTS = 20  # told; more are counted
+_SEPARATORS = ";\t,"
+_PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
+_LONGEST = 40  # characters of a value that is quoted
+
+
+@dataclass
+class Faults:
+    """What is wrong with the file ``name``; all of it is told at once."""
+
+    name: str
+    found: list[tuple[int, str]] = field(default_factory=list)  # by row, 0 is the file itself
+    untold: int = 0
+
+    def add(self, text: str, row: int = 0) -> None:
+        """Remember a fault of a row, or of the file."""
+        self.found.append((row, text))
+
+    def add_all(self, texts: Iterator[str], count: int) -> None:
+        """Remember ``count`` faults of the file, of which no more are put in words than are told."""
+        for text in islice(texts, min(count, MOST_FAULTS)):
+            self.add(text)
+        self.untold += max(0, count - MOST_FAULTS)
+
+    def check(self) -> None:
+        """Raise McvrpError if anything was wrong."""
+        if not self.found:
+            return
+        texts = [text for _, text in sorted(self.found, key=lambda fault: fault[0])]
+        left = len(texts) - MOST_FAULTS + self.untold
+        more = f"; and {left:,} more" if left > 0 else ""
+        raise McvrpError(f"{self.name}: {'; '.join(texts[:MOST_FAULTS])}{more}")
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular:
+    """A table as a file has it.
+
+    Parameters
+    ----------
+    name
+        Of the file, for people.
+    frame
+        Columns by name in lower case; text is stripped, "" where there is nothing.
+    rows
+        The number of each row in the file, int64 ``(N,)``.
+    notes
+        What had to be guessed, a sentence each.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    rows: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def column(self, *names: str) -> str | None:
+        """Return the name of the column that is called one of ``names``, None where there is none.
+
+        Raises
+        ------
+        McvrpError
+            If several are.
+        """
+        there = [name for name in names if name in self.frame]
+        if len(there) > 1:
+            raise McvrpError(
+                f"{self.name}: the columns {' and '.join(there)} mean the same: keep one of them"
+            )
+        return there[0] if there else None
+
+    def text(self, name: str) -> NDArray[np.object_]:
+        """Return a column as text, stripped, ``(N,)``; whole numbers without a point."""
+        values = self.frame[name]
+        if pd.api.types.is_float_dtype(values):
+            whole = values.notna() & (values == values.round()) & (values.abs() < 2**53)
+            return np.array(
+                [str(int(v)) if w else _cell(v) for v, w in zip(values, whole, strict=True)], dtype=object
+            )
+        return np.array([_cell(value) for value in values], dtype=object)
+
+    def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
+        """Return a column as float64 ``(N,)``, with commas or points; NaN where ``faults`` are told why."""
+        values = self.frame[name]
+        if pd.api.types.is_bool_dtype(values):
+            faults.add(f"column {name} holds true and false, not numbers")
+            return np.full(len(self), np.nan)
+        if pd.api.types.is_numeric_dtype(values):
+            found = values.to_numpy(np.float64, na_value=np.nan)
+            for k in np.flatnonzero(~np.isfinite(found)):
+                what = "missing" if np.isnan(found[k]) else f"{found[k]}, no finite number"
+                faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+            return np.where(np.isfinite(found), found, np.nan)
+        text = pd.Series(self.text(name), dtype=str)
+        comma = text.str.fullmatch(_COMMA.pattern)
+        point = text.str.contains(".", regex=False)
+        if comma.any() and (point & ~comma).any():
+            a, b = int(np.flatnonzero(comma)[0]), int(np.flatnonzero(point & ~comma)[0])
+            faults.add(
+                f"column {name} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
+                f"(row {self.rows[b]}: {text[b]}): use one of them"
+            )
+            return np.full(len(self), np.nan)
+        parsed = pd.to_numeric(text.where(~comma, text.str.replace(",", ".", regex=False)), errors="coerce")
+        found = parsed.to_numpy(np.float64)
+        for k in np.flatnonzero(~np.isfinite(found)):
+            what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
+            faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes):  # text to whoever wrote it, though the file does not say so
+        return value.decode(errors="replace").strip()
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # a list is none, whatever is in it
+    return "" if missing else str(value).strip()
+
+
+def shown(value: object) -> str:
+    """Return ``value`` in quotes, shortened where it is long."""
+    text = str(value)
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
+def listed(words: Iterable[object], most: int = 5) -> str:
+    """Return ``words`` as a list of at most ``most`` and a count of the others: "a, b and 3 more"."""
+    all_words = [str(word) for word in words]
+    if len(all_words) > most:
+        return f"{', '.join(all_words[:most])} and {len(all_words) - most:,} more"
+    return " and ".join([", ".join(all_words[:-1]), all_words[-1]] if all_words[1:] else all_words)
+
+
+def file_bytes(store: Store, place: str) -> tuple[str, bytes]:
+    """Return the name and the bytes of a file here, or in the store if ``place`` begins with `IN_STORE`.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such file, or it cannot be read.
+    """
+    if place.startswith(IN_STORE):
+        path = place.removeprefix(IN_STORE).strip("/")
+        if ".." in path.split("/"):
+            raise McvrpError(f"{place} leaves the store: name a file below it")
+        return path.rsplit("/", 1)[-1], store.get(path)
+    try:
+        return Path(place).name, Path(place).expanduser().read_bytes()
+    except FileNotFoundError as error:
+        raise McvrpError(f"there is no file {place} here (a file in the store is {IN_STORE}PATH)") from error
+    except OSError as error:
+        raise McvrpError(f"{place} cannot be read ({reason(error)})") from error
+
+
+def read_tabular(name: str, data: bytes) -> Tabular:
+    """Return the table in ``data``, the bytes of the file ``name``.
+
+    CSV may be UTF-8 or UTF-16, with a byte order mark or not, or Windows-1252 (said so in
+    ``notes``); separated by commas, semicolons or tabs.
+
+    Raises
+    ------
+    McvrpError
+        If it is no table, empty, or has rows longer than its header, all of which are named.
+    """
+    if data.startswith(_PARQUET):
+        return _parquet(name, data)
+    if data.startswith(_ZIP):
+        raise McvrpError(f"{name} is a spreadsheet or an archive: save the table as CSV")
+    text, notes = _decoded(name, data)
+    return _csv(name, text, notes)
+
+
+def _parquet(name: str, data: bytes) -> Tabular:
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be damaged, and hides an index
+    except SPOILT as error:
+        raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
+    frame.columns = pd.Index([_title(column) for column in frame.columns])
+    frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
+    return _table(name, frame, np.arange(1, len(frame) + 1), ())
+
+
+def _title(column: object) -> str:
+    return " ".join(str(column).lower().split())
+
+
+def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
+    notes: tuple[str, ...] = ()
+    try:
+        text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        try:
+            text = data.decode("cp1252")
+        except UnicodeDecodeError:
+            raise McvrpError(
+                f"{name} is no text (byte {error.start} is no UTF-8): save it as CSV in UTF-8"
+            ) from None
+        notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
+    if "\0" in text:
+        raise McvrpError(f"{name} is no text but something binary: save the table as CSV in UTF-8")
+    return text, notes
+
+
+def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
+    if not text.strip():
+        raise McvrpError(f"{name} is empty")
+    head = next((line for line in text.splitlines() if line.strip()), "")
+    separator = max(_SEPARATORS, key=head.count)
+    try:
+        # pandas drops what is beyond the names that it is given
+        widest = max(map(len, csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
+        raw = pd.read_csv(
+            io.StringIO(text),
+            sep=separator,
+            header=None,
+            names=range(widest),
+            index_col=False,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            engine="c",
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error) as error:
+        raise McvrpError(f"{name} is no CSV ({reason(error)}): save it as CSV in UTF-8") from error
+    cells = raw.fillna("").apply(lambda column: column.str.strip())
+    filled = (cells != "").to_numpy()
+    if not filled.any():
+        raise McvrpError(f"{name} is empty but for separators")
+    first = int(np.flatnonzero(filled.any(axis=1))[0])
+    header = [_title(title) for title in cells.iloc[first]]
+    titled = np.array([bool(title) for title in header])
+    rows = np.flatnonzero(filled.any(axis=1))
+    rows = rows[rows > first]
+    faults = Faults(name)
+    for row in rows[filled[rows][:, ~titled].any(axis=1)].tolist():
+        cell = cells.iloc[row].to_numpy()[filled[row] & ~titled][0]
+        faults.add(f"row {row + 1} has {shown(cell)} in a column without a name", row + 1)
+    faults.check()
+    frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
+    frame.columns = pd.Index([title for title in header if title])
+    return _table(name, frame, rows + 1, notes)
+
+
+def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], notes: Sequence[str]) -> Tabular:
+    twice = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if twice:
+        raise McvrpError(f"{name} has two columns named {listed(twice)}: keep one of them")
+    if not len(frame):
+        raise McvrpError(f"{name} has no rows, only a header ({listed(frame.columns)})")
+    return Tabular(name, frame, rows, tuple(notes))

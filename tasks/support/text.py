@@ -1,0 +1,46 @@
+"""Tables as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
+    """Return a Markdown table, its columns but the first aligned to the right if asked."""
+    rule = ["---"] + ["--:" if right else "---"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+
+
+# Times as people write them
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time per instance with three digits that count: "8.10 ms", "5.00 s", "1.28 min", "1.05 h"."""
+    for limit, factor, unit in ((0.9995, 1000.0, "ms"), (99.95, 1.0, "s"), (5997, 1 / 60, "min")):
+        if seconds < limit:
+            value = seconds * factor
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+    return f"{seconds / 3600:.2f} h"
+
+
+# Lengths for people
+
+_MANY = 2000.0  # metres
+
+
+def readable_unit(unit: str, largest: float) -> tuple[float, str]:
+    """Return the factor and the unit in which lengths up to ``largest`` ``unit`` are easy to read."""
+    return (0.001, "km") if unit == "m" and abs(largest) >= _MANY else (1.0, unit)
+
+
+def unit_words(unit: str) -> str:
+    """Return what a cost of 1 means, for a sentence: "km", "sides of the city's square"."""
+    return "sides of the city's square" if unit == "unit" else unit
+
+
+def length_text(value: float, unit: str) -> str:
+    """Return a length with its unit: "12.35 km", "5.123" in a synthetic city."""
+    if unit == "unit":
+        return f"{value:.3f}"
+    factor, name = readable_unit(unit, value)
+    return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"

@@ -1,0 +1,17 @@
+"""Training: phase by phase through DeepSpeed, from the last checkpoint, to a published model."""
+
+from typing import TYPE_CHECKING
+
+from mcvrp.face import lazy
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.train.phases import PhaseSummary as PhaseSummary
+    from mcvrp.tasks.train.phases import TrainSummary as TrainSummary
+    from mcvrp.tasks.train.phases import publish as publish
+    from mcvrp.tasks.train.phases import train as train
+    from mcvrp.tasks.train.phases import train_phase as train_phase
+    from mcvrp.tasks.train.spec import TrainSpec as TrainSpec
+else:
+    __getattr__, __dir__ = lazy(
+        __name__, spec="TrainSpec", phases="PhaseSummary TrainSummary publish train train_phase"
+    )

@@ -1,0 +1,113 @@
+"""The held-out set: labelled instances of the split "valid", routed greedily while a phase trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import read_rows, require_city, shards
+from mcvrp.storage.labels.files import sizes as labelled_sizes
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.train.spec import TrainSpec
+
+if TYPE_CHECKING:
+    from mcvrp.model.features import CityTable
+    from mcvrp.model.network import FmMcvrp
+
+SPLIT = "valid"
+
+
+def measured(spec: TrainSpec, phase: str) -> bool:
+    """Return whether the phase has a held-out gap: it needs a set to route and a decoder that learns."""
+    return spec.held_out is not None and spec.phase(phase).trains == "both"
+
+
+def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
+    """Raise McvrpError unless the held-out set that the phase is to be measured on can be used."""
+    if spec.held_out is None or not measured(spec, phase):
+        return
+    mend = (
+        "label it with mcvrp label and a label.held_out of at least 1, or go without: --set train.held_out="
+    )
+    path = layout.label_spec(spec.held_out)
+    if not store.exists(path):
+        raise McvrpError(
+            f"train.held_out: there is no dataset {spec.held_out!r} in {store.url('labels')}: {mend}"
+        )
+    spec_of_labels = store.get_json(path)
+    split = spec_of_labels.get("split") if isinstance(spec_of_labels, dict) else None
+    if split != SPLIT:
+        raise McvrpError(
+            f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}, "
+            f"so that the network may have learnt from it or be benchmarked on it: {mend}"
+        )
+    _require_city(store, city, spec.held_out)
+    sizes = spec.sizes(phase)
+    if not set(sizes) & set(labelled_sizes(store, spec.held_out)):
+        raise McvrpError(
+            f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
+            f"customers, which phase {phase!r} trains on: {mend}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Instances of ``city`` and the costs of their labels, float64 ``(N,)``, by size."""
+
+    city: City
+    instances: Sequence[Instance]
+    costs: NDArray[np.float64]
+
+    @classmethod
+    def load(cls, store: Store, city: City, dataset: str, sizes: range) -> HeldOut:
+        """Return what ``dataset`` has of ``sizes``.
+
+        Raises
+        ------
+        McvrpError
+            If it has none of them, or is of another city.
+        """
+        _require_city(store, city, dataset)
+        labels = [
+            label
+            for n in labelled_sizes(store, dataset)
+            if n in sizes
+            for rows in read_rows(store, dataset, n)
+            for label in table_labels(rows, city.city_id)
+        ]
+        if not labels:
+            raise McvrpError(f"dataset {dataset!r} has no labels of {sizes[0]} to {sizes[-1]} customers")
+        return cls(city, [label.instance for label in labels], np.array([label.cost for label in labels]))
+
+    def greedy_gap(self, network: FmMcvrp, table: CityTable, rank: int = 0, ranks: int = 1) -> float:
+        """Return the mean gap of greedy decoding to the labels, in %; every rank has to call this.
+
+        The network is in training mode afterwards if it was before, and no random number is drawn.
+        """
+        import torch  # here: whether the set is there is asked without torch, whose import takes seconds
+
+        from mcvrp.model.decoding import Greedy, decode
+
+        training = network.training
+        network.eval()
+        mine = range(rank, len(self.instances), ranks)
+        found = decode(network, self.city, [self.instances[i] for i in mine], strategy=Greedy(), table=table)
+        network.train(training)
+        costs = torch.zeros(len(self.instances), dtype=torch.float64, device=table.delta.device)
+        costs[mine.start :: ranks] = torch.tensor([d.costs[0] for d in found], dtype=torch.float64)
+        if ranks > 1:
+            torch.distributed.all_reduce(costs)
+        return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))
+
+
+def _require_city(store: Store, city: City, dataset: str) -> None:
+    for shard in shards(store, dataset):
+        require_city(store, shard, city)

@@ -1,0 +1,116 @@
+"""Starting the ranks of a phase on this machine, and following them to their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.log import say
+from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
+
+_ERROR_LINE = re.compile(
+    r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
+)
+
+
+def run_local(job: RankJob, progress: Progress) -> None:
+    """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
+
+    Whatever happens to this process, the ranks end with it.
+
+    Raises
+    ------
+    McvrpError
+        If there are fewer cores than ranks, or a rank refused to go on; with what it said.
+    RanksDiedError
+        If a rank failed or was killed; names the last checkpoint and the log.
+    """
+    require_cores(job.ranks, job.cores)
+    with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
+        job_file = Path(folder, "job.pickle")
+        job_file.write_bytes(pickle.dumps(job))
+        descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
+        with os.fdopen(descriptor, "w") as stderr:
+            process = start_group(
+                _command(job.ranks, job_file),
+                env=_environment(job),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+            try:
+                error = _follow(process, progress)
+                code = process.wait()
+            except (KeyboardInterrupt, McvrpError):
+                Path(log).unlink(missing_ok=True)  # the ranks did nothing wrong
+                raise
+            finally:
+                stop_group(process)
+    if code == 0:
+        Path(log).unlink(missing_ok=True)
+        return
+    if error:
+        Path(log).unlink(missing_ok=True)
+        raise error
+    raise ranks_died(job, _last_error(Path(log), code), log)
+
+
+def require_cores(ranks: int, cores: int) -> None:
+    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
+    if ranks > cores:
+        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
+
+
+def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | None:
+    """Show one report of a rank; return the error when it is a refusal."""
+    match event["event"]:
+        case "preparing":
+            progress.update(progress.done, f"labels of {event['done']} of {event['sizes']} sizes are here")
+        case "started":
+            progress.begin()
+        case "step":
+            losses = [event["problem_loss"], event["solution_loss"]]
+            shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
+            progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
+        case "waiting":
+            say(event["message"])
+    return refusal(event)
+
+
+def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | None:
+    error = None
+    assert process.stdout is not None
+    for line in process.stdout:
+        error = follow_event(json.loads(line), progress) or error
+    return error
+
+
+def _command(ranks: int, job_file: Path) -> list[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [*launcher, "-m", "mcvrp.tasks.train.rank", str(job_file)]
+
+
+def _environment(job: RankJob) -> dict[str, str]:
+    threads = str(max(1, job.cores // job.ranks))
+    # Threads that spin while they wait take the cores from each other on a busy machine.
+    # `-m` would put the working directory first, and a user's json.py before Python's.
+    return {**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _last_error(log: Path, code: int) -> str:
+    if code < 0:  # the ranks ended because it did, whatever they say
+        return f"its launcher was killed by {signal.Signals(-code).name}"
+    lines = log.read_text(errors="replace").splitlines()
+    found = [line for line in lines if _ERROR_LINE.match(line) and "ChildFailedError" not in line]
+    return found[-1].strip().removeprefix("traceback : ") if found else f"exit code {code}"

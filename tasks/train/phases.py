@@ -1,0 +1,250 @@
+"""Training by curriculum: phases in turn, each from where it stands, then the model is published."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcvrp.model.errors import IncompleteError
+from mcvrp.model.problem import City
+from mcvrp.storage.layout import trainer_lease
+from mcvrp.storage.models.models import ModelCard, export_model
+from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import latest_checkpoint
+from mcvrp.tasks.support.log import say
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.progress import Progress, listening
+from mcvrp.tasks.train.card import write_run_card
+from mcvrp.tasks.train.held_out import require
+from mcvrp.tasks.train.job import RankJob, RanksDiedError
+from mcvrp.tasks.train.launch import require_cores, run_local
+from mcvrp.tasks.train.resume import beginning, check_origin, check_shares, finished, label_counts, origin_of
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+
+__all__ = [
+    "NetworkSpec",
+    "PhaseSpec",
+    "PhaseSummary",
+    "TrainSpec",
+    "TrainSummary",
+    "check_training",
+    "publish",
+    "train",
+    "train_phase",
+    "until_complete",
+]
+
+_SHARE = 32  # samples of a rank, at least, where ranks are not given
+Launcher = Callable[[RankJob, Progress], None]
+
+
+@dataclass(frozen=True)
+class PhaseSummary:
+    """What a job made of a phase: from ``began_at`` to ``step`` of ``steps``; ``metrics`` is the last row."""
+
+    phase: str
+    step: int
+    steps: int
+    samples: int
+    began_at: int
+    seconds: float
+    metrics: Mapping[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the phase is finished; else the next job goes on with it."""
+        return self.step == self.steps
+
+
+@dataclass(frozen=True)
+class TrainSummary:
+    """A finished run and the model that it published."""
+
+    run: str
+    phases: tuple[PhaseSummary, ...]
+    model: ModelCard
+
+
+def train(
+    store: Store, city: City, spec: TrainSpec, cache: Path, launch: Launcher | None = None
+) -> TrainSummary:
+    """Train all phases of ``spec`` that are not finished, job after job, and publish the model.
+
+    Parameters and errors are those of `train_phase`.
+    """
+
+    def whole(phase: PhaseSpec) -> PhaseSummary:
+        return until_complete(lambda _: train_phase(store, city, spec, phase.name, cache, launch))
+
+    phases = tuple(whole(phase) for phase in spec.phases)
+    return TrainSummary(spec.run, phases, publish(store, spec))
+
+
+def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
+    """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return what they did in all."""
+    first = last = job(1)
+    seconds, number = first.seconds, 1
+    while not last.complete:
+        number += 1
+        last = job(number)
+        seconds += last.seconds
+    return replace(last, began_at=first.began_at, seconds=seconds)
+
+
+def publish(store: Store, spec: TrainSpec) -> ModelCard:
+    """Publish the weights of the run's last phase; the same weights are published once.
+
+    Raises
+    ------
+    McvrpError
+        If the last phase is not finished.
+    """
+    last = spec.phases[-1]
+    final = finished(store, spec, last.name, f"model {spec.model!r}")
+    return export_model(store, spec.model, final, dataset=spec.dataset, rotation_trained=last.rotation)
+
+
+def train_phase(
+    store: Store, city: City, spec: TrainSpec, name: str, cache: Path, launch: Launcher | None = None
+) -> PhaseSummary:
+    """Train the phase ``name`` from its last checkpoint, or from the end of the phase before it.
+
+    One job: it ends with the phase, or with a checkpoint before ``spec.max_hours`` are over.
+    Ranks that die are started again from the last checkpoint.
+
+    Parameters
+    ----------
+    cache
+        A folder of this machine, and of each that trains, for the labels as training reads them.
+    launch
+        How ranks are started; None does as ``spec.launcher`` says.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such phase, labels are missing, the phase before is not finished, the
+        batch cannot be shared, a checkpoint is there that was made with something else, or the
+        run is being trained by another process.
+    IncompleteError
+        If ranks died more than ``spec.restarts`` times in a row without a new checkpoint; running
+        again goes on from the last.
+    """
+    phase, cores = spec.phase(name), local_cores()
+    ranks = spec.ranks or _default_ranks(spec, cores)
+    check_shares(spec, ranks)
+    counts = label_counts(store, city, spec, name)
+    curriculum = spec.curriculum(name, counts)
+    start, origin = beginning(store, city, spec, name)
+    standing = latest_checkpoint(store, spec.run, name)
+    if standing:
+        check_origin(store, city, standing, origin)
+        start = standing
+    began_at, began = standing.step if standing else 0, time.monotonic()
+    if not (standing and standing.complete):
+        require(store, city, spec, name)
+        ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
+        job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, str(cache), ends_at)
+        what = f"run {spec.run!r} is being trained"
+        # A machine that slept or was cut off stops when it learns that another has taken over.
+        with (
+            holding(store, trainer_lease(spec.run), what, say=say) as lease,
+            listening(lambda _: lease.check()),
+        ):
+            write_run_card(store, city, spec)
+            _outlive(job, launch or _launcher(spec), curriculum.steps)
+        standing = latest_checkpoint(store, spec.run, name)
+        if standing is None or standing.step <= began_at:
+            raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
+        write_run_card(store, city, spec)
+    return PhaseSummary(
+        name,
+        standing.step,
+        curriculum.steps,
+        curriculum.samples,
+        began_at,
+        time.monotonic() - began,
+        standing.metrics,
+    )
+
+
+def _outlive(job: RankJob, launch: Launcher, steps: int) -> None:
+    """Run ``job`` by ``launch``; when ranks die, again from the checkpoint that is the last then."""
+    run, phase, restarts = job.spec.run, job.phase, job.spec.restarts
+    deaths = 0  # in a row, without a new checkpoint
+    while True:
+        standing = latest_checkpoint(job.store, run, phase)
+        if standing and standing.complete:  # by whoever was at it before, or by ranks that died afterwards
+            return
+        if standing:
+            check_origin(
+                job.store, job.city, standing, job.origin
+            )  # it may have come since the phase was checked
+        job = replace(job, start=standing or job.start)
+        done = standing.step if standing else 0
+        try:
+            with Progress(f"train {phase}", steps, "steps", done=done) as progress:
+                launch(job, progress)
+            return
+        except RanksDiedError as error:
+            standing = latest_checkpoint(job.store, run, phase)
+            reached = standing.step if standing else 0
+            deaths = 1 if reached > done else deaths + 1
+            if deaths > restarts:
+                raise
+            say(
+                f"training of phase {phase}: {error.reason}; "
+                f"started again from step {reached:,} (try {deaths} of {restarts} to get further)"
+            )
+
+
+def check_training(store: Store, city: City, spec: TrainSpec) -> None:
+    """Check what can be checked before there are labels: ranks, and checkpoints of earlier runs.
+
+    Raises
+    ------
+    McvrpError
+        If the batch cannot be shared, or a checkpoint was made with something else.
+    """
+    cores = local_cores()
+    ranks = spec.ranks or _default_ranks(spec, cores)
+    if spec.launcher == "local":
+        require_cores(ranks, cores)
+    check_shares(spec, ranks)
+    for phase in spec.phases:
+        standing = latest_checkpoint(store, spec.run, phase.name)
+        if standing:
+            there = standing.origin
+            wanted = origin_of(city, spec, phase.name, there.fingerprint, there.parent)
+            check_origin(store, city, standing, wanted)
+
+
+def _launcher(spec: TrainSpec) -> Launcher:
+    if spec.launcher == "local":
+        return run_local
+    from mcvrp.tasks.train.launch_ray import run_cluster
+
+    return run_cluster
+
+
+def _gpus() -> int:
+    if not Path("/proc/driver/nvidia").exists():  # do not ask torch, whose import takes seconds
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _default_ranks(spec: TrainSpec, cores: int) -> int:
+    """Return one rank a GPU; without any, one a core where each has enough to do.
+
+    On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
+    of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
+    """
+    if gpus := _gpus():
+        return gpus
+    shares = [r for r in range(1, cores + 1) if spec.batch % r == 0]
+    return max((r for r in shares if spec.batch // r >= _SHARE), default=1)

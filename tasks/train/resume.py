@@ -1,0 +1,141 @@
+"""Where the phases of a run stand, and whether that fits what is asked: checked before a rank starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage.labels.files import require_city, shards
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.layout import phase_dir
+from mcvrp.storage.models.models import model_card, model_weights
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    Moments,
+    Origin,
+    latest_checkpoint,
+    save_checkpoint,
+)
+from mcvrp.tasks.train.spec import BASE_PHASE, TrainSpec
+
+
+def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
+    """Return the shape of the network that the run trains, by the names of `model.network.NetworkConfig`."""
+    return {"classes": city.classes, **spec.network.model_dump()}
+
+
+def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
+    """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
+    return Origin(city.city_id, data, network_of(city, spec), spec.recipe(name), parent)
+
+
+def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
+    """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
+    before = spec.before(name)
+    parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
+    data = fingerprint(store, spec.dataset)
+    origin = origin_of(city, spec, name, data, parent.weights_sha256 if parent else "")
+    if parent:
+        theirs = Origin(
+            parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
+        )
+        check_origin(store, city, parent, origin, theirs)
+    return parent, origin
+
+
+def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
+    """Return the weights that the run goes on from, as a finished phase of it; None where they are random."""
+    if spec.base_version is None:
+        return None
+    card = model_card(store, *spec.base_version)
+    for field, asked in network_of(city, spec).items():
+        if card.network.get(field) != asked:
+            raise McvrpError(
+                f"train.base {spec.base} has network.{field} = {card.network.get(field)}, the run asks for "
+                f"{asked}: give the run the network of its base"
+            )
+    there = latest_checkpoint(store, spec.run, BASE_PHASE)
+    if there and there.origin.parent == card.weights_sha256:
+        return there
+    origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
+    state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
+    return save_checkpoint(store, state, model_weights(store, card), Moments({}, {}))
+
+
+def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:
+    """Return the last checkpoint of the phase ``name``; McvrpError where it is not finished."""
+    state = latest_checkpoint(store, spec.run, name)
+    if state is None or not state.complete:
+        where = f"stands at step {state.step:,} of {state.steps:,}" if state else "has not begun"
+        raise McvrpError(
+            f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {where}: "
+            f"run mcvrp train --phase {name}"
+        )
+    return state
+
+
+def check_origin(
+    store: Store, city: City, state: CheckpointState, wanted: Origin, found: Origin | None = None
+) -> None:
+    """Raise McvrpError if ``state`` is of something else than ``wanted``; names the first difference.
+
+    What was trained for a city that ``city`` extends goes on for ``city``.
+    """
+    found = found or state.origin
+    if city.takes(found.city_id):
+        found = replace(found, city_id=wanted.city_id)
+    differences = found.differences(wanted)
+    if differences:
+        name, theirs, ours = differences[0]
+        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
+        raise McvrpError(
+            f"phase {state.phase!r} of run {state.run!r} was trained with {name} = {theirs}, "
+            f"now it is {ours}{more}: name the run differently or delete "
+            f"{store.url(phase_dir(state.run, state.phase))}"
+        )
+
+
+def check_shares(spec: TrainSpec, ranks: int) -> None:
+    """Raise McvrpError unless the ranks' shares of a batch are equal."""
+    if spec.batch % ranks:
+        raise McvrpError(
+            f"train.batch = {spec.batch} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+
+
+def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+    """Return how many labels there are of each size of the phase, from the smallest up."""
+    sizes = spec.sizes(name)
+    if sizes[-1] > city.customers:
+        raise McvrpError(
+            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
+        )
+    rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
+    for shard in shards(store, spec.dataset):
+        require_city(store, shard, city)
+        footer = shard.footer
+        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
+            rows[footer.n] += footer.rows
+            reached[footer.n] = footer.row_stop
+    missing = [size for size, count in rows.items() if not count]
+    if missing and not spec.phase(name).gaps:
+        raise McvrpError(
+            f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
+            f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
+            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}"
+        )
+    return tuple(rows.values())
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return ascending numbers as a person writes them: "20-24, 30"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)

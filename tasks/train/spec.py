@@ -1,0 +1,196 @@
+"""What a training run is asked to do: network, phases, batches, and how the work is spread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mcvrp.model.curriculum import Curriculum, Order
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.schedules import Kind, Schedule
+from mcvrp.storage.layout import NAME_PATTERN
+
+BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
+_BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NetworkSpec(_Spec):
+    """The shape of the network; the defaults are the paper's. The number of classes is the city's."""
+
+    dim: int = Field(768, ge=1, description="Numbers that stand for a token")
+    heads: int = Field(12, ge=1, description="Heads of each attention")
+    encoder_layers: int = Field(12, ge=1, description="Layers that read the problem")
+    decoder_layers: int = Field(12, ge=1, description="Layers that write the solution")
+    ff: int = Field(3072, ge=1, description="Width of each feed-forward layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Self:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+        return self
+
+
+class PhaseSpec(_Spec):
+    """One phase of the curriculum (Table 2): the sets Cr_first, ..., Cr_last in turn.
+
+    ``schedule``, ``lr``, ``warmup`` and ``tail`` are those of `model.schedules.Schedule`.
+    """
+
+    name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
+    first: int = Field(ge=1, description="Most customers of an instance in the first set")
+    last: int = Field(ge=1, description="Most customers of an instance in the last set")
+    trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
+    passes: int = Field(1, ge=1, description="How often the sets are gone through")
+    trains: Literal["encoder", "both"] = Field("both", description="encoder, or both: the decoder too")
+    schedule: Kind = Field("constant", description="Of the learning rate: t5, constant, cosine or knee")
+    lr: float = Field(gt=0, description="Largest learning rate")
+    warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
+    tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
+    rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
+    gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> Self:
+        if self.last < self.first:
+            raise ValueError(f"first {self.first} is larger than last {self.last}")
+        try:
+            self.learning_rate()
+        except McvrpError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def learning_rate(self) -> Schedule:
+        """Return the phase's schedule."""
+        return Schedule(self.schedule, self.lr, self.warmup, self.tail)
+
+
+class TrainSpec(_Spec):
+    """A training run: the fields below `seed` change the result, those below `ranks` do not."""
+
+    run: str = Field("train", pattern=NAME_PATTERN, description="Names checkpoints and metrics in the store")
+    dataset: str = Field(pattern=NAME_PATTERN, description="The labels to learn from")
+    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name that the finished model gets")
+    base: str | None = Field(
+        None, pattern=_BASE.pattern, description="Model to go on from: NAME@VERSION; else random weights"
+    )
+    network: NetworkSpec = Field(NetworkSpec(), title="Network", description="The shape of the network")
+    phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
+    smallest: int = Field(
+        20, ge=1, description="Fewest customers of an instance, in every set of the curriculum"
+    )
+
+    seed: int = Field(1, ge=0, description="Names the weights to begin with, the order and the dropout")
+    batch: int = Field(256, ge=1, description="Samples of a step, over all ranks")
+    order: Order = Field("paper", description="paper: random; bucketed: alike sizes together, less padding")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="bf16: the network by autocast; weights, gradients and moments stay fp32"
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Of AdamW")
+    clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
+
+    ranks: int | None = Field(
+        None, ge=1, description="Processes that share a step, else one a GPU, or one a core with enough to do"
+    )
+    launcher: Literal["local", "ray"] = Field("local", description="Ranks on this machine, or on the cluster")
+    micro_batch: int | None = Field(None, ge=1, description="Samples a rank takes at once, else its share")
+    micro_tokens: int | None = Field(
+        None, ge=1, description="Tokens that a rank takes at once, with padding; else its share of the batch"
+    )
+    compile: bool = Field(False, description="Compile the network's blocks by torch.compile")
+    # Stage 3 would shard weights that 200 M parameters need not shard.
+    zero: Literal[0, 1, 2] = Field(0, description="DeepSpeed's ZeRO stage")
+    max_hours: float | None = Field(
+        None, gt=0, description="Hours after which a job ends with a checkpoint; the next goes on from it"
+    )
+    restarts: int = Field(
+        3, ge=0, description="How often in a row ranks that died without a new checkpoint are started again"
+    )
+    checkpoint_every: int = Field(1000, ge=1, description="Steps between two checkpoints")
+    log_every: int = Field(10, ge=1, description="Steps between two rows of metrics")
+    keep: int = Field(2, ge=1, description="Checkpoints of a phase that are kept, besides the best measured")
+    held_out: str | None = Field(
+        None, pattern=NAME_PATTERN, description="Labels of split valid that are routed to watch the training"
+    )
+    held_out_every: int = Field(1000, ge=1, description="Steps until the held-out set is routed again")
+    diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [phase.name for phase in self.phases]
+        if len(set(names)) < len(names):
+            raise ValueError(f"phases need names of their own, not {', '.join(names)}")
+        if self.base and BASE_PHASE in names:
+            raise ValueError(
+                f"a run with a base has its weights in phase {BASE_PHASE!r}: name yours differently"
+            )
+        for phase in self.phases:
+            if phase.first < self.smallest:
+                raise ValueError(
+                    f"phase {phase.name} starts at size {phase.first}, smallest is {self.smallest}"
+                )
+        return self
+
+    def phase(self, name: str) -> PhaseSpec:
+        """Return the phase ``name``; McvrpError when there is none."""
+        for phase in self.phases:
+            if phase.name == name:
+                return phase
+        names = ", ".join(phase.name for phase in self.phases)
+        raise McvrpError(f"there is no phase {name!r}: the run {self.run!r} has {names}")
+
+    def before(self, name: str) -> PhaseSpec | None:
+        """Return the phase whose weights the phase ``name`` starts from, None for the first."""
+        place = self.phases.index(self.phase(name))
+        return self.phases[place - 1] if place else None
+
+    @property
+    def base_version(self) -> tuple[str, int] | None:
+        """Name and version of the model to go on from, None for random weights."""
+        match = _BASE.fullmatch(self.base or "")
+        return (match[1], int(match[2])) if match else None
+
+    def sizes(self, name: str) -> range:
+        """Return the sizes that the phase ``name`` trains on."""
+        return range(self.smallest, self.phase(name).last + 1)
+
+    def recipe(self, name: str) -> Mapping[str, Any]:
+        """Return what decides the result of the phase ``name``, besides data and network."""
+        shared = self.model_dump(
+            mode="json",
+            include={"smallest", "seed", "batch", "order", "precision", "weight_decay", "clip"},
+        )
+        return shared | self.phase(name).model_dump(mode="json", exclude={"name", "gaps"})
+
+    def curriculum(self, name: str, counts: Sequence[int], fingerprint: str = "") -> Curriculum:
+        """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.
+
+        Without a fingerprint of the data the order is not the one trained on, samples and
+        steps are.
+
+        Raises
+        ------
+        McvrpError
+            If data is missing, or is less than one batch.
+        """
+        phase = self.phase(name)
+        data = (fingerprint, str(self.seed))
+        return Curriculum(
+            counts=tuple(counts),
+            smallest=self.smallest,
+            first=phase.first,
+            last=phase.last,
+            batch=self.batch,
+            stream=(*data, name),
+            trunc_stream=data,
+            trunc=phase.trunc,
+            passes=phase.passes,
+            order=self.order,
+        )

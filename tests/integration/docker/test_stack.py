@@ -1,0 +1,178 @@
+"""The stack's services as processes of this machine, by the very commands of the compose file.
+
+What a container would add is not here: names of hosts become the loopback address, ports free ones,
+and Prefect keeps its records in SQLite.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ray.util import get_node_ip_address
+
+from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+
+ROOT = Path(__file__).parents[3]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())[
+    "services"
+]
+PASSWORD, TOKEN = secrets.token_hex(24), secrets.token_hex(24)
+VALUES = {"PREFECT_PASSWORD": PASSWORD, "RAY_AUTH_TOKEN": TOKEN}
+_SECONDS = 600.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+class Stack:
+    """Services that run as processes, each with the environment of its container."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefect, self.ray, self.dashboard, self.health = (free_port() for _ in range(4))
+        self.head = (
+            f"{get_node_ip_address()}:{self.ray}"  # where a node listens, and not on the loopback address
+        )
+        self.running: list[subprocess.Popen[str]] = []
+
+    def environment(self, name: str, **more: str) -> dict[str, str]:
+        """Return what the service ``name`` finds in its environment, on this machine."""
+        theirs = {key: self.here(str(value)) for key, value in SERVICES[name].get("environment", {}).items()}
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "RAY_", "AWS_", "MCVRP_"))
+        }
+        ours = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PREFECT_HOME": str(self.folder / "prefect"),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        }
+        theirs.pop("PREFECT_API_DATABASE_CONNECTION_URL", None)
+        return kept | ours | theirs | more
+
+    def here(self, text: str) -> str:
+        """Return a value of the compose file with secrets filled in, and addresses of this machine."""
+        text = re.sub(r"\$\{(\w+)[^}]*\}", lambda match: VALUES.get(match[1], "none"), text)
+        text = text.replace("prefect:4200", f"127.0.0.1:{self.prefect}")
+        return text.replace("ray-head:6379", self.head)
+
+    def start(self, name: str, *more: str, **environment: str) -> None:
+        """Start the service by its command, with arguments that only this machine needs."""
+        command = [self.here(part) for part in SERVICES[name]["command"]]
+        with (self.folder / f"{name}.log").open("w") as log:
+            process = start_group(
+                [*command, *more],
+                env=self.environment(name, **environment),
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.running.append(process)
+
+    def well(self, name: str, port: int | None = None) -> bool:
+        """Whether the service's own health check is content."""
+        kind, *command = SERVICES[name]["healthcheck"]["test"]
+        assert kind == "CMD"
+        command = [re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", self.here(part)) for part in command]
+        done = subprocess.run(
+            command,
+            env=self.environment(name, RAY_ADDRESS=self.head),
+            capture_output=True,
+            timeout=60,
+        )
+        return done.returncode == 0
+
+    def wait(self, ready: Callable[[], bool], name: str) -> None:
+        """Wait until a service is ``ready``; its log says why it is not."""
+        deadline = time.monotonic() + _SECONDS
+        while not ready():
+            log = (self.folder / f"{name}.log").read_text()[-2000:]
+            assert self.running[-1].poll() is None, log
+            assert time.monotonic() < deadline, log
+            time.sleep(1.0)
+
+    def ask(self, path: str, password: str | None) -> Any:
+        """Return what Prefect's API answers to a question, or the status that it refuses with."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.prefect}/api/{path}", b"{}", {"Content-Type": "application/json"}
+        )
+        if password is not None:
+            login = base64.b64encode(f"mcvrp:{password}".encode()).decode()
+            request.add_header("Authorization", f"Basic {login}")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code
+
+
+@pytest.fixture
+def stack(scratch: Path) -> Iterator[Stack]:
+    services = Stack(scratch)
+    yield services
+    for process in reversed(services.running):
+        stop_group(process)
+
+
+def test_prefect_asks_for_its_password_and_its_worker_knows_it(stack: Stack) -> None:
+    """Server and worker come up healthy; every deployment is there; nobody else is let in, nor learns why."""
+    stack.start("prefect", "--port", str(stack.prefect))
+    stack.wait(lambda: stack.well("prefect", stack.prefect), "prefect")
+    for password in (None, "", "wrong", PASSWORD[:-1]):
+        assert stack.ask("deployments/filter", password) == 401
+    assert stack.ask("deployments/filter", PASSWORD) == []
+    ports = {"PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1", "PREFECT_WORKER_WEBSERVER_PORT": str(stack.health)}
+    stack.start("worker", **ports)
+    stack.wait(lambda: stack.well("worker", stack.health), "worker")
+    declared = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    assert len(stack.ask("deployments/filter", PASSWORD)) == len(declared)
+
+    def workers() -> list[str]:
+        return [worker["status"] for worker in stack.ask("work_pools/mcvrp/workers/filter", PASSWORD)]
+
+    stack.wait(lambda: workers() == ["ONLINE"], "worker")
+    for log in stack.folder.glob("*.log"):
+        assert PASSWORD not in log.read_text()
+
+
+def nodes(stack: Stack, token: str) -> int:
+    """Return how many nodes the cluster tells of to who has ``token``; 0 where it tells nothing."""
+    program = f"import ray; ray.init('{stack.head}', log_to_driver=False); print(len(ray.nodes()))"
+    environment = stack.environment("mcvrp", RAY_AUTH_TOKEN=token)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        asked = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
+        )
+        return int(asked.stdout.split()[-1]) if asked.returncode == 0 else 0
+    return 0
+
+
+def test_ray_s_nodes_find_each_other_by_their_token(stack: Stack) -> None:
+    """Head and worker come up healthy and make one cluster, which tells nothing to strangers."""
+    alone = ["--num-cpus=1", "--object-store-memory=100000000"]
+    head = [
+        *alone,
+        f"--port={stack.ray}",
+        f"--dashboard-port={stack.dashboard}",
+        f"--temp-dir={stack.folder}/r",
+    ]
+    stack.start("ray-head", *head)
+    stack.wait(lambda: stack.well("ray-head"), "ray-head")
+    stack.start("ray-worker", *alone)
+    stack.wait(lambda: nodes(stack, TOKEN) == 2, "ray-worker")
+    assert stack.well("ray-worker")
+    assert nodes(stack, "0" * 48) == 0

@@ -1,0 +1,108 @@
+"""Tests with a real Prefect server: every stage of a run is on record, and nothing of us stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from mcvrp.flows.server.records import Record, Records
+from mcvrp.model.errors import IncompleteError
+from tests.support.address_files import CITY as EXAMPLE
+from tests.support.command import Workplace
+
+# More task runs in a hurry than the ephemeral server of Prefect keeps.
+MANY = """
+from flows import settings
+settings.prepare(verbose=False)
+from prefect import flow, task
+from tasks.terminal import say
+from flows.prefect_server import prefect_server
+from flows.records import RECORDS, flow_hooks, task_hooks
+
+@task(name="step", task_run_name="step {k}", **task_hooks())
+def step(k):
+    if k == 7:
+        raise ValueError("seven")
+
+@flow(name="steps", flow_run_name="steps", **flow_hooks())
+def steps():
+    for k in range(60):
+        step(k, return_state=True)
+    return 1
+
+with prefect_server(say) as server:
+    assert server.ours
+    steps()
+    assert len(RECORDS) == 61
+    RECORDS.verify()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace.new(tmp_path)
+
+
+def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
+    """60 tasks in a hurry, one of them failing, are all in the database once the server has gone."""
+    done = place.python("-c", MANY)
+    assert done.returncode == 0, done.stderr
+    expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
+    assert place.recorded("task_run") == Counter(expected)
+    assert place.recorded("flow_run") == Counter({("steps", "COMPLETED"): 1})
+    assert place.processes() == []
+
+
+def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) -> None:
+    """`mcvrp city import` is a flow run and a task run with a Markdown artifact, and says little."""
+    done = place.mcvrp("city", "import", str(EXAMPLE), "--demand", "2", "12")
+    assert done.returncode == 0, done.stderr
+    assert "city_id" in done.stdout
+    title = "city rivermouth, imported from rivermouth.csv"
+    assert place.recorded("flow_run") == Counter({(title, "COMPLETED"): 1})
+    assert place.recorded("task_run") == Counter({("make city rivermouth", "COMPLETED"): 1})
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        found = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
+    (kind, key, text), bar = found
+    assert (kind, key) == ("markdown", "city-rivermouth")
+    assert bar == ("progress", "city-rivermouth-progress", 100)
+    assert "city_id" in text
+    assert "2 to 12" in text
+    assert "![Map of the addresses](data:image/png" in text
+    assert len(done.stderr.splitlines()) == 2  # that a server starts, and where it is
+    assert place.processes() == []
+
+
+def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
+    """Another city under the same name fails the task and the flow, in a sentence on the terminal."""
+    (place.store / "cities" / "smoke").mkdir(parents=True)
+    (place.store / "cities" / "smoke" / "city.json").write_text("no JSON")
+    done = place.mcvrp("city", "create", "--preset", "smoke")
+    assert done.returncode == 2
+    assert "city.json is not JSON" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert place.recorded("task_run") == Counter({("make city smoke", "FAILED"): 1})
+    assert place.recorded("flow_run") == Counter({("city smoke, 50 customers", "FAILED"): 1})
+
+
+def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) -> None:
+    """One sentence, exit code 2, nothing made."""
+    url = "http://127.0.0.1:9/api"
+    done = place.mcvrp("city", "create", "--preset", "smoke", PREFECT_API_URL=url)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"mcvrp: no Prefect server answers at {url}")
+    assert not (place.store / "cities").exists()
+
+
+def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the server does not get a run in time, the sentence names it: done in part."""
+    records = Records()
+    lost = Record("task", uuid4(), "solve", "COMPLETED")
+    monkeypatch.setattr(records, "missing", lambda: [lost])
+    with pytest.raises(IncompleteError, match="task 'solve'"):
+        records.verify(seconds=0)

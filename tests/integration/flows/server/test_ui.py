@@ -1,0 +1,163 @@
+"""Tests of `mcvrp ui` with its real server, worker and runs: what a person starts, schedules and stops."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tests.support.command import Workplace
+from tests.support.ui import Ui, mcvrp_ui, until
+
+pytestmark = pytest.mark.slow
+STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine
+NAMES = {"pipeline", "city", "label", "train", "am", "benchmark", "nightly", "improve", "solve"}
+
+
+class Receiver(HTTPServer):
+    """A webhook: keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.received: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?token=canary"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.server.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module", params=["SQLite", "Postgres"])
+def ui(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, receiver: Receiver
+) -> Iterator[Ui]:
+    """A UI that serves the smoke preset, on either database; its city is made."""
+    place = Workplace.new(tmp_path_factory.mktemp("ui"))
+    more = ("--database", request.getfixturevalue("postgres")) if request.param == "Postgres" else ()
+    with mcvrp_ui(place, "--notify", receiver.url, *more) as ui:
+        made = ui.ended(ui.start("city"))
+        assert (made["state_type"], made["name"]) == ("COMPLETED", "city smoke, 50 customers")
+        yield ui
+        assert ui.stop() in STOPPED
+        until("the end of all processes", 180, lambda: not place.processes())
+
+
+def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> None:
+    """The forms are filled in, runs of one stage wait for each other, and code is found from anywhere."""
+    there = {name: ui.deployment(name) for name in NAMES}
+    assert there["label"]["parameters"]["label"]["dataset"] == "smoke"
+    assert there["pipeline"]["parameters"]["spec"]["city"]["customers"] == 50
+    for name, deployment in there.items():
+        assert deployment["entrypoint"] == f"mcvrp.flows.{name}.{name}"
+        assert deployment["enforce_parameter_schema"]
+        assert deployment["global_concurrency_limit"]["limit"] == (4 if name == "solve" else 1)
+        assert not deployment["pull_steps"]
+
+
+def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
+    """What the schema knows stops the form; what only the spec knows is the state of the run, a sentence."""
+    spec = ui.deployment("label")["parameters"]["label"]
+    with pytest.raises(AssertionError, match=r"409.*label\.count.*-3"):
+        ui.start("label", label=spec | {"count": -3})
+    run = ui.ended(ui.start("label", label=spec | {"smallest": 30}))
+    assert run["state"]["message"] == "[label] smallest = 30 is above largest = 22"
+    assert run["state_type"] == "FAILED"
+    assert run["name"] == "label, refused"
+    run = ui.ended(ui.start("train"))
+    assert run["state"]["message"].startswith("dataset 'smoke' has no labels of 20-22 customers")
+    run = ui.ended(ui.start("solve", orders="/etc/passwd"))
+    assert run["state"]["message"].startswith("orders = '/etc/passwd' is no path in the store: put the file")
+
+
+def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:
+    """The message names the run, what was wrong and where to look; one call a run; the token stays secret."""
+    run = ui.ended(ui.start("label", city="nowhere"))
+    calls = until("the call", 60, lambda: [call for call in receiver.received if call["id"] == run["id"]])
+    (call,) = calls
+    assert call["run"] == run["name"] == "label smoke n=20-22, 3 partitions"
+    assert call["message"] == run["state"]["message"]
+    assert call["message"].startswith("no city 'nowhere' in ")
+    assert run["id"] in call["url"]
+    assert call["message"] in call["text"]
+    blocks = ui.api("/block_documents/filter", {})
+    assert blocks
+    assert "canary" not in json.dumps([blocks, ui.api("/automations/filter", {})])
+    assert "canary" not in ui.errors.read_text()
+
+
+def test_a_cron_schedule_fires(ui: Ui) -> None:
+    """A run that nobody started comes and completes."""
+    there = ui.deployment("city")
+    schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True}
+    (made,) = ui.api(f"/deployments/{there['id']}/schedules", [schedule])
+    body = {"deployments": {"id": {"any_": [there["id"]]}}}
+
+    def fired() -> list[dict[str, Any]]:
+        runs = ui.api("/flow_runs/filter", body)
+        return [run for run in runs if run["auto_scheduled"] and run["state_type"] == "COMPLETED"]
+
+    run = until("a run of the schedule", 240, fired)[0]
+    assert run["name"] == "city smoke, 50 customers"
+    ui.api(f"/deployments/{there['id']}/schedules/{made['id']}", {"active": False}, "PATCH")
+
+
+def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing of it runs any more; the next `mcvrp ui` ends the run, serves what waited, keeps changes."""
+    place = Workplace.new(tmp_path_factory.mktemp("killed"))
+    with mcvrp_ui(place) as ui:
+        ui.ended(ui.start("city"))
+        spec = ui.deployment("label")["parameters"]["label"]
+        slow = ui.start("label", label=spec | {"iterations": 100_000})
+        ui.reaches(slow, "Running")
+        waiting = ui.start("label", label=spec | {"dataset": "quick", "held_out": 0})
+        ui.reaches(waiting, "AwaitingConcurrencySlot")
+        city = ui.deployment("city")["id"]
+        schedule = {"schedule": {"cron": "0 3 * * *", "timezone": "UTC"}, "active": False}
+        ui.api(f"/deployments/{city}/schedules", [schedule])
+        stale = {
+            key: ui.deployment("city")[key] for key in ("flow_id", "tags", "work_pool_name", "entrypoint")
+        }
+        ui.api("/deployments/", stale | {"name": "of-yesterday"})
+        ui.process.send_signal(signal.SIGKILL)
+        ui.process.wait()
+    until("the end of all processes", 180, lambda: not place.processes())
+    with mcvrp_ui(place) as ui:
+        assert "1 runs that were cut off" in ui.errors.read_text()
+        run = ui.run(slow)
+        assert run["state_type"] == "CRASHED"
+        assert "start it again" in run["state"]["message"]
+        assert ui.ended(waiting)["state_type"] == "COMPLETED"
+        (kept,) = ui.deployment("city")["schedules"]
+        assert kept["schedule"]["cron"] == "0 3 * * *"
+        assert not kept["active"]
+        names = {found["name"] for found in ui.api("/deployments/filter", {})}
+        assert names == NAMES
+        assert ui.stop(signal.SIGTERM) in STOPPED
+    until("the end of all processes", 180, lambda: not place.processes())

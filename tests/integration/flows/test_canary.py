@@ -1,0 +1,134 @@
+"""Secrets of the environment are nowhere after a run: not in store, records, logs or process lists."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.storage.store.store import Store
+from tests.support.command import Workplace
+from tests.support.s3_server import S3Server, User
+
+CANARY = "c4n4ryc4n4ry"
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws",
+    "AWS_SESSION_TOKEN": f"{CANARY}-session",
+    "POSTGRES_PASSWORD": f"{CANARY}-postgres",
+    "PREFECT_API_AUTH_STRING": f"admin:{CANARY}-prefect",
+    "PREFECT_SERVER_API_AUTH_STRING": f"admin:{CANARY}-prefect",
+    "SOME_PASSWORD": f"{CANARY}-other",
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+class Watcher(threading.Thread):
+    """Reads the command lines of all processes again and again, as anybody on a machine can."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.seen: set[bytes] = set()
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(0.2):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    self.seen.add(path.read_bytes())
+                except OSError:  # ended meanwhile
+                    continue
+
+
+@pytest.fixture
+def watched() -> Iterator[Watcher]:
+    watcher = Watcher()
+    watcher.start()
+    yield watcher
+    watcher.over.set()
+    watcher.join()
+
+
+def files_with_a_canary(folder: Path) -> list[str]:
+    """Return the files below ``folder`` that hold a secret, as it is or as a password is sent."""
+    sought = [CANARY.encode(), b"YWRtaW46YzRuNHJ5"]  # the second is "admin:c4n4ry" in base64
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes()
+            found += [str(path)] if any(word in data for word in sought) else []
+    return found
+
+
+def bring_work(place: Workplace) -> Path:
+    """Put three driven days of 20 customers where the night looks for them; return a file of orders."""
+    rows = [f"2026-03-0{day},a,{k},{k},1,30" for day in (2, 3, 4) for k in range(1, 21)]
+    (place.store / "incoming").mkdir()
+    text = "\n".join(["date,route,stop,customer,demand,capacity", *rows, ""])
+    (place.store / "incoming" / "march.csv").write_text(text)
+    orders = place.folder / "monday.csv"
+    orders.write_text("customer,demand\n1,3\n2,4\n3,5\n")
+    return orders
+
+
+def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
+    assert CANARY not in said
+    assert files_with_a_canary(place.folder) == []
+    assert files_with_a_canary(ray) == []
+    assert not [line for line in watcher.seen if CANARY.encode() in line]
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        dump = "\n".join(database.iterdump())
+    assert "pipeline" in dump
+    assert CANARY not in dump
+
+
+def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
+    """All stages, a night, a round, a day's routes: store, Prefect's database, logs, what is said, `ps`."""
+    place = Workplace.new(tmp_path)
+    few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
+    run = ("run", "--preset", "smoke", "--verbose", *few)
+    done = place.mcvrp(*run, RAY_TMPDIR=str(scratch), **SECRETS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = done.stdout + done.stderr
+    orders = bring_work(place)
+    for command in ("nightly", "improve", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
+        done = place.mcvrp(
+            *command.split(), "--preset", "smoke", "--verbose", RAY_TMPDIR=str(scratch), **SECRETS
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        said += done.stdout + done.stderr
+    assert {"nights", "rounds"} <= set(Store.open(place.store).folders(""))
+    check(place, scratch, said, watched)
+    for name in ("logs", "tmp"):
+        assert not (tmp_path / name).exists()
+
+
+def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
+    s3: S3Server, tmp_path: Path, scratch: Path, watched: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server refuses the secret key in the middle of the work: neither sentence nor records have it."""
+    place = Workplace.new(tmp_path)
+    wrong = s3.environment(User("owner", s3.owner.key, f"{CANARY}-wrong"))
+    wrong |= {name: value for name, value in SECRETS.items() if not name.startswith("AWS_")}
+    address = f"s3://{s3.bucket()}/some"
+    refused = place.mcvrp("city", "create", "--preset", "smoke", "--store", address, **wrong)
+    assert refused.returncode == 2
+    assert "secret key is wrong" in refused.stderr
+    assert CANARY not in refused.stdout + refused.stderr
+    program = (
+        "from mcvrp.flows.city import city\nfrom mcvrp.flows.server.server import prefect_server\n"
+        "from mcvrp.tasks.city.make import CitySpec\n"
+        f"with prefect_server(print):\n    city(CitySpec(name='pipeline', customers=30), '{address}')\n"
+    )
+    failed = place.python("-c", program, RAY_TMPDIR=str(scratch), **wrong)
+    assert failed.returncode != 0
+    began = time.monotonic()
+    while place.processes() and time.monotonic() - began < 30:
+        time.sleep(0.5)
+    check(place, scratch, failed.stdout + failed.stderr, watched)
+    assert os.environ.get("AWS_SECRET_ACCESS_KEY") != wrong["AWS_SECRET_ACCESS_KEY"]

@@ -1,0 +1,231 @@
+"""A city of somebody's addresses through every stage, and on after it has been extended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, cost, infeasibility
+from mcvrp.storage.labels.files import load_labels, read_table, shards
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.models.models import ModelCard, load_model, model_card
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.label.stage import label_missing, labels_missing
+from mcvrp.tasks.report.summary import results_frame
+from mcvrp.tasks.report.write import write_report
+from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.train.phases import check_training, train
+from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+
+OWN = """
+[city]
+name = "own"
+source = "imported"
+
+[label]
+dataset = "own"
+smallest = 12
+largest = 13
+count = 24
+iterations = 20
+
+[train]
+run = "own"
+dataset = "own"
+model = "own"
+smallest = 12
+batch = 16
+ranks = 1
+
+[train.network]
+dim = 16
+heads = 2
+encoder_layers = 1
+decoder_layers = 1
+ff = 32
+
+[[train.phases]]
+name = "II"
+first = 13
+last = 13
+lr = 0.003
+rotation = true
+
+[benchmark]
+run = "own"
+sizes = [12]
+instances = 4
+samples = [1, 2]
+methods = ["hgs", "fm-gs", "fm-ns"]
+hgs_iterations = 20
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store in which the pipeline of `OWN` has run on the example city, and its preset."""
+
+    store: Store
+    spec: PipelineSpec
+    city: City
+    card: ModelCard
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Import, labels, training, benchmark and report, all in one Ray session."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.toml").write_text(OWN)
+    spec, store = load_preset(str(folder / "own.toml")), Store.open(folder / "store")
+    file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
+    city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
+    with ray_session(1):
+        require_sizes(spec, planned_city(store, spec.city))
+        label_missing(store, city, spec.label)
+        done = train(store, city, spec.train, folder / "cache")
+        run_benchmark(store, city, spec.benchmark, "own")
+        write_report(store, city, spec.benchmark)
+        yield Place(store, spec, city, done.model)
+
+
+def test_orders_are_drawn_as_the_city_has_them(place: Place) -> None:
+    """Demand and capacity of labels and test instances keep to the city's ranges, below 20 customers too."""
+    for n in place.spec.label.sizes:
+        table = load_labels(place.store, "own", n)
+        assert set(np.unique(table.demands)) <= set(range(2, 13))
+        assert set(np.unique(table.capacities)) <= set(range(25, 36))
+    stream = InstanceStream(place.city, 1, "test", place.spec.benchmark.in_city(place.city).rules)
+    assert 25 <= stream(12, 0).capacity <= 35
+
+
+def test_labels_and_answers_cost_metres(place: Place) -> None:
+    """A label's cost is its routes' length in metres; the report's table is in the same unit."""
+    for shard in shards(place.store, "own", 12):
+        for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
+            assert infeasibility(label.instance, label.solution) is None
+            assert label.cost == pytest.approx(cost(place.city, label.solution))
+            assert 10_000 < label.cost < 200_000
+    frame = results_frame(place.store, "own")
+    assert frame["feasible"].all()
+    assert set(frame["method"]) == {"HGS", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
+    assert frame["cost"].between(10_000, 300_000).all()
+
+
+def test_the_network_has_the_classes_that_the_city_reserves(place: Place) -> None:
+    """More output classes than nodes; every stage after it takes that."""
+    model, card = load_model(place.store, "own")
+    assert model.config.classes == place.city.classes == CUSTOMERS + 51
+    assert card.city_id == place.city.city_id
+
+
+def test_the_folder_of_a_city_describes_itself(place: Place) -> None:
+    """README, map and card; `inspect` prints the first."""
+    assert {"README.md", "city.json", "city.parquet", "map.png"} == {
+        path.split("/")[-1] for path in place.store.list("cities/own")
+    }
+    found = inspect(place.store, "cities/own")
+    assert found.document["city_id"] == place.city.city_id
+    for text in ("City `own`", "300 customers", "10.83 km by", "2 to 12", "47.3127° N"):
+        assert text in found.text, found.text
+
+
+def test_labels_and_model_hold_in_a_city_that_extends_it(place: Place, tmp_path: Path) -> None:
+    """Training goes on where it stood, the model is benchmarked with the new addresses; new orders
+    are labelled under another name.
+    """
+    file = AddressFile(file=str(MORE), extends="own")
+    child = make_city(place.store, CitySpec(name="own-2", source="imported", addresses=file)).city
+    assert child.customers == CUSTOMERS + ADDED
+    check_training(place.store, child, place.spec.train)
+    again = train(place.store, child, place.spec.train, tmp_path)
+    assert [phase.began_at for phase in again.phases] == [phase.steps for phase in again.phases]
+    assert again.model.version == place.card.version
+    model_card(place.store, "own").require_city(child)
+    spec = place.spec.benchmark.model_copy(update={"run": "own-2"})
+    summary = run_benchmark(place.store, child, spec, "own")
+    assert summary.city_id == child.city_id
+    assert results_frame(place.store, "own-2")["feasible"].all()
+    with pytest.raises(McvrpError, match=r"dataset 'own' has orders of city .* extends.*another name"):
+        labels_missing(place.store, child, place.spec.label)
+    other = place.spec.label.model_copy(update={"dataset": "own-2"})
+    assert labels_missing(place.store, child, other) == 48
+
+
+def test_a_model_without_a_class_for_each_address_is_refused(place: Place) -> None:
+    """Where new classes were reserved, labels hold and models are trained anew."""
+    file = AddressFile(file=str(MORE), extends="own", spare=40)
+    child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
+    assert child.classes == CUSTOMERS + ADDED + 41
+    with pytest.raises(McvrpError, match="classes"):
+        check_training(place.store, child, place.spec.train)
+    grown = City(
+        np.vstack([child.xy, np.tile(child.xy[:1], (30, 1))]),
+        None,
+        child.origin,
+        child.scale,
+        "m",
+        (CUSTOMERS, CUSTOMERS + ADDED),
+    )
+    with pytest.raises(McvrpError, match=r"has 351 output classes, city \w+ needs 356: train a new model"):
+        place.card.require_city(grown)
+
+
+def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: Place) -> None:
+    """The customers of an imported city are known once it is loaded, and then looked at first."""
+    spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
+    with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
+        require_sizes(spec, place.city)
+
+
+@pytest.mark.slow
+def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:
+    """Labels by PyVRP, stored as they are driven; a model; a benchmark whose gaps are to PyVRP, and a report
+    that says so, as HGS cannot take such costs.
+    """
+    rng = np.random.default_rng(1)
+    places = rng.uniform(0, 10, (31, 2))
+    rows = [f"n{k},{x!r},{y!r},{int(k == 0)}" for k, (x, y) in enumerate(places.tolist())]
+    (tmp_path / "own.csv").write_text("\n".join(["id,x,y,depot", *rows]) + "\n")
+    minutes = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) * rng.uniform(1, 1.5, (31, 31))
+    np.save(tmp_path / "minutes.npy", minutes)
+    (tmp_path / "own.toml").write_text(OWN)
+    methods = "benchmark.methods=['hgs','pyvrp','fm-gs','fm-ns']"
+    spec = load_preset(
+        str(tmp_path / "own.toml"), ["label.solver=pyvrp", methods, "benchmark.pyvrp_iterations=20"]
+    )
+    store = Store.open(tmp_path / "store")
+    file = AddressFile(
+        file=str(tmp_path / "own.csv"), matrix=str(tmp_path / "minutes.npy"), unit="min", capacity=(25, 35)
+    )
+    city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
+    assert not city.symmetric
+    with ray_session(1):
+        label_missing(store, city, spec.label)
+        train(store, city, spec.train, tmp_path / "cache")
+        summary = run_benchmark(store, city, spec.benchmark, "own")
+        write_report(store, city, spec.benchmark)
+    for shard in shards(store, "own", 12):
+        for label in table_labels(read_table(store, shard.path), city.city_id):
+            assert label.solver == "PyVRP"
+            assert label.cost == pytest.approx(cost(city, label.solution))
+    assert summary.baseline == "PyVRP"
+    assert summary.gs_mean_gap is not None
+    assert "gaps to a single run of PyVRP" in summary.markdown
+    assert "not symmetric" in summary.failures["HGS"][1]
+    results = results_frame(store, "own")
+    assert set(results.loc[results["cost"].notna(), "method"]) == {"PyVRP", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
+    report = store.get("benchmarks/own/report.html").decode()
+    assert "Greedy: gap to PyVRP" in report
+    assert "Gaps to PyVRP over all sizes" in report
+    assert store.exists("benchmarks/own/figures/gaps.png")

@@ -1,0 +1,42 @@
+"""The cache of labels read from an object store."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from mcvrp.model.problem import City
+from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.layout import label_shard
+from mcvrp.storage.store.store import Store
+from tests.support.training import write_dataset
+
+CITY = City.uniform(60, seed=3)
+COUNTS = {20: 6, 21: 6}
+
+
+def test_a_dataset_on_s3_is_read_once(s3_uri: str, tmp_path: Path) -> None:
+    """From S3 comes what a folder has; opened again, nothing but the cache is needed."""
+    remote, local = Store.open(s3_uri), Store.open(tmp_path / "store")
+    for store in (remote, local):
+        write_dataset(store, CITY, range(20, 22), COUNTS[20])
+    known = fingerprint(remote, "tiny")
+    assert known == fingerprint(local, "tiny")
+    with (
+        LabelCache.open(tmp_path / "cache", remote, "tiny", known, COUNTS) as one,
+        LabelCache.open(tmp_path / "cache", local, "tiny", known, COUNTS) as other,
+    ):
+        for n in COUNTS:
+            for field in fields(one.labels(n)):
+                theirs, ours = (getattr(cache.labels(n), field.name) for cache in (one, other))
+                assert np.array_equal(theirs, ours), field.name
+    for n in COUNTS:
+        remote.delete(label_shard("tiny", n, 0))
+    shutil.rmtree(local.uri)
+    for store in (remote, local):
+        with LabelCache.open(tmp_path / "cache", store, "tiny", known, COUNTS) as cache:
+            assert len(cache.labels(21)) == COUNTS[21]

@@ -1,0 +1,284 @@
+"""The store on a real S3 server: what holds for a folder holds there."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.models.models import export_model, load_model, versions
+from mcvrp.storage.models.registry import enrol, point, pointer, promote
+from mcvrp.storage.store.lease import Holder, holding
+from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    Moments,
+    Origin,
+    checkpoints,
+    latest_checkpoint,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of either kind."""
+    return Store.open(tmp_path if request.param == "folder" else request.getfixturevalue("s3_uri"))
+
+
+def test_what_is_put_is_what_is_there(store: Store) -> None:
+    """Files come back, a list names each one below a folder and nothing else, and folders are known."""
+    files = {
+        "a/b/c.bin": b"1",
+        "a/b.bin": b"",
+        "ab/c.bin": bytes(range(256)) * 5000,
+        "top": b"x",
+        "a/n=020/p": b"2",
+    }
+    for path, data in files.items():
+        store.put(path, b"before")
+        store.put(path, data)
+    store.put("a/.hidden", b"no")
+    assert store.list("") == sorted(files)
+    assert store.list("a") == ["a/b.bin", "a/b/c.bin", "a/n=020/p"]
+    assert store.list("a/") == store.list("a")
+    assert store.folders("") == ["a", "ab"]
+    assert store.folders("a") == ["b", "n=020"]
+    for path, data in files.items():
+        assert store.get(path) == data
+        assert store.get_tagged(path)[0] == data
+        assert store.size(path) == len(data)
+        assert store.exists(path)
+        with store.open_input(path) as stream:
+            assert stream.read() == data
+            stream.seek(0)
+            assert stream.read(3) == data[:3]
+    assert store.exists("a")
+    assert not store.exists("b")
+
+
+def test_deleting_takes_files_folders_and_nothing(store: Store) -> None:
+    """Names that begin alike stay; deleting what is not there is no error; nothing hidden is left."""
+    for path in ("a/b/c", "a/b/.scrap", "a/bc", "a/d"):
+        store.put(path, b"1")
+    store.delete("a/b")
+    assert store.list("") == ["a/bc", "a/d"]
+    assert not store.exists("a/b")
+    store.delete("a/d")
+    store.delete("a/d")
+    store.delete("never/was")
+    assert store.list("") == ["a/bc"]
+    store.delete("a")
+    assert store.list("a") == store.list("never") == store.folders("never") == []
+
+
+def test_a_file_has_nothing_below_it(store: Store) -> None:
+    """A path through a file leads nowhere."""
+    store.put("a", b"1")
+    with pytest.raises(McvrpError, match=r"there is no .*a/b"):
+        store.get("a/b")
+    assert not store.exists("a/b")
+
+
+def test_absent_files_are_named(store: Store) -> None:
+    """Reading what is not there says what is not there, and does not blame the store."""
+    store.put("folder/file", b"1")
+    reads = (store.get, store.get_tagged, store.get_json, store.size, store.open_input)
+    for read in reads:
+        for path in ("nowhere", "folder"):
+            with pytest.raises(McvrpError, match=rf"no .*{path}") as caught:
+                read(path)
+            assert not isinstance(caught.value, StoreError)
+    with pytest.raises(McvrpError, match=r"no .*nowhere"):
+        store.move("nowhere", "somewhere")
+
+
+def test_a_move_takes_the_bytes_along(store: Store) -> None:
+    """The file is at the new name, over what was there, and no longer at the old one."""
+    store.put("a/b", b"new")
+    store.put("c/d", b"old")
+    store.move("a/b", "c/d")
+    assert store.list("") == ["c/d"]
+    assert store.get("c/d") == b"new"
+
+
+def test_a_swap_needs_the_tag_of_what_is_there(store: Store) -> None:
+    """A tag is good for one swap, and for none when the file is gone."""
+    assert store.put_new("a", b"1")
+    assert not store.put_new("a", b"2")
+    _, tag = store.get_tagged("a")
+    assert store.swap("a", b"3", tag)
+    assert not store.swap("a", b"4", tag)
+    assert store.get("a") == b"3"
+    store.delete("a")
+    assert not store.swap("a", b"5", store_tag(store))
+    assert store.list("") == ["other"]
+
+
+def store_tag(store: Store) -> str:
+    """Return a tag of something else."""
+    store.put("other", b"other")
+    return store.get_tagged("other")[1]
+
+
+def test_of_sixteen_who_write_at_once_one_wins(store: Store) -> None:
+    """Each round has one winner, whose bytes are there, whole."""
+    for round_ in range(3):
+        gate = threading.Barrier(16)
+
+        def write(k: int, path: str = f"race/{round_}", gate: threading.Barrier = gate) -> bool:
+            gate.wait()
+            return store.put_new(path, bytes([k]) * 200_000)
+
+        with ThreadPoolExecutor(16) as pool:
+            won = list(pool.map(write, range(16)))
+        assert sum(won) == 1
+        assert store.get(f"race/{round_}") == bytes([won.index(True)]) * 200_000
+    assert len(store.list("")) == 3
+
+
+COUNT_UP = """
+import sys
+from storage.store import Store
+store, done = Store(sys.argv[1]), 0
+while done < int(sys.argv[2]):
+    data, tag = store.get_tagged("counter")
+    done += store.swap("counter", str(int(data) + 1).encode(), tag)
+"""
+
+
+def test_no_update_is_lost_among_threads_and_processes(store: Store) -> None:
+    """A counter that many raise by compare-and-swap ends at the number of raises."""
+    store.put("counter", b"0")
+    command = [sys.executable, "-c", COUNT_UP, store.uri, "15"]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+
+    def raise_it(times: int) -> None:
+        while times:
+            data, tag = store.get_tagged("counter")
+            times -= store.swap("counter", str(int(data) + 1).encode(), tag)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(raise_it, [15] * 4))
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    assert int(store.get("counter")) == 90
+
+
+def test_a_reader_meets_old_bytes_or_new_ones(store: Store) -> None:
+    """While a file is written again and again, every read is of one version."""
+    store.put("a", b"\0" * 1000)
+    end = threading.Event()
+
+    def write() -> None:
+        k = 0
+        while not end.is_set():
+            k = (k + 1) % 256
+            store.put("a", bytes([k]) * (1000 + 1000 * k))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(60):
+            data = store.get("a")
+            assert len(data) == 1000 + 1000 * data[0]
+            assert data == data[:1] * len(data)
+    finally:
+        end.set()
+        writer.join()
+
+
+def test_parquet_is_read_in_parts(store: Store) -> None:
+    """A reader takes single columns and row groups from where they lie."""
+    table = pa.table({"a": np.arange(10_000), "b": np.arange(10_000) * 0.5})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=1000)
+    store.put("t.parquet", sink.getvalue().to_pybytes())
+    with store.open_input("t.parquet") as stream:
+        file = pq.ParquetFile(stream)
+        assert file.read_row_group(7, ["a"])["a"].to_pylist() == list(range(7000, 8000))
+        assert file.read().equals(table)
+
+
+def test_a_store_travels(store: Store) -> None:
+    """Another process finds the same store; a fork of this one too."""
+    store.put("a", b"1")
+    assert pickle.loads(pickle.dumps(store)).get("a") == b"1"
+    code = (
+        "import sys; from mcvrp.storage import Store; sys.stdout.write(Store(sys.argv[1]).get('a').decode())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, store.uri], capture_output=True, text=True, check=True)
+    assert done.stdout == "1"
+
+
+# What is kept there
+
+
+def test_cities_checkpoints_models_and_metrics_come_back(store: Store) -> None:
+    """Everything that the stages keep survives a trip to either kind of store."""
+    city = City.uniform(6, 1)
+    save_city(store, "c", city)
+    assert load_city(store, "c").city_id == city.city_id
+
+    network = NetworkConfig(dim=8, heads=2, encoder_layers=1, decoder_layers=1)
+    model = FmMcvrp(network)
+    weights = {name: p.detach().numpy() for name, p in model.named_parameters()}
+    moments = Moments({k: a + 1 for k, a in weights.items()}, {k: a * a for k, a in weights.items()})
+    origin = Origin(city.city_id, "f", asdict(network), {"lr": 1e-3}, "")
+    for step in (1, 2, 3):
+        state = CheckpointState("r", "I", step, 3, step, origin, {"loss": 0.5})
+        save_checkpoint(store, state, weights, moments)
+    assert [state.step for state in checkpoints(store, "r", "I")] == [2, 3]
+    assert len(store.list("training/r/I")) == 6
+    latest = latest_checkpoint(store, "r", "I")
+    assert latest is not None
+    assert all(np.array_equal(a, weights[k]) for k, a in load_weights(store, latest).items())
+    assert load_moments(store, latest).exp_avg.keys() == weights.keys()
+
+    card = export_model(store, "m", latest, dataset="d", rotation_trained=False)
+    assert export_model(store, "m", latest, dataset="d", rotation_trained=False) == card
+    assert versions(store, "m") == [1]
+    assert load_model(store, "m")[1] == card
+
+
+def test_aliases_move_by_compare_and_swap_in_either_kind_of_store(store: Store) -> None:
+    """The first is champion, the challenger takes its place, and who looked before that is refused."""
+    for version in (1, 2):
+        store.put_json(layout.model_card("m", version), {})
+        enrol(store, "m", version)
+    champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
+    assert (champion.version, challenger.version) == (1, 2)
+    promote(store, "m", champion, challenger)
+    assert pointer(store, "m", "champion").version == 2
+    assert pointer(store, "m", "challenger").version is None
+    with pytest.raises(McvrpError, match="is version 2 now, it was version 1"):
+        point(store, "m", "champion", 1, champion)
+
+
+def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:
+    """It is renewed, seen, and gone at the end; a silent one from elsewhere is replaced."""
+    silent = replace(Holder.here(), host="far", machine="another")
+    store.put("lease", silent.encode())
+    with holding(store, "lease", "it is done", ttl=1.0) as lease:
+        time.sleep(0.8)
+        lease.check()
+        assert store.get_json("lease")["beats"] >= 1
+        with pytest.raises(McvrpError, match="it is done by process"), holding(store, "lease", "it is done"):
+            pass
+    assert store.list("") == []

@@ -1,0 +1,159 @@
+"""Settings of object stores: where they may stand, and one sentence for each that is wrong."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcvrp.storage.store import s3 as s3_objects
+from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from tests.support.s3_server import S3Server
+
+
+def test_a_profile_is_as_good_as_the_environment(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
+    """Endpoint, region and credentials may all stand in the usual files, for both clients."""
+    ours = s3.environment()
+    (tmp_path / "config").write_text(
+        f"[profile work]\nregion = {ours['AWS_REGION']}\nendpoint_url = {ours['AWS_ENDPOINT_URL']}\n"
+    )
+    (tmp_path / "credentials").write_text(
+        f"[work]\naws_access_key_id = {ours['AWS_ACCESS_KEY_ID']}\n"
+        f"aws_secret_access_key = {ours['AWS_SECRET_ACCESS_KEY']}\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | {
+        "AWS_PROFILE": "work",
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+    }
+    code = (
+        "import sys; from mcvrp.storage import Store; store = Store.open(sys.argv[1]); store.put('a', b'1')\n"
+        "sys.stdout.write(repr([store.list(''), store.open_input('a').read()]))"
+    )
+    command = [sys.executable, "-c", code, s3_uri]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[['a'], b'1']", done.stderr
+
+
+def refused(uri: str, *, writable: bool = True) -> str:
+    """Return the sentence with which the store is refused, having checked that it came in time."""
+    began = time.monotonic()
+    with pytest.raises(StoreError) as caught:
+        Store.open(uri, writable=writable)
+    assert time.monotonic() - began < 15
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert uri in sentence
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+    return sentence
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "the secret key is wrong.*: check AWS_ACCESS_KEY_ID"),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "does not know this access key.*: check AWS_ACCESS_KEY_ID"),
+        ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, "credentials.*: set AWS_ACCESS_KEY_ID"),
+        ({"AWS_SECRET_ACCESS_KEY": None}, "AWS_SECRET_ACCESS_KEY"),
+        ({"AWS_PROFILE": "absent"}, "absent.*AWS_PROFILE"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "at http://127.0.0.1:9 .no connection.: see whether"),
+        (
+            {"AWS_ENDPOINT_URL": "http://no.such.host.invalid"},
+            "at http://no.such.* .no connection.: see whether",
+        ),
+        ({"AWS_ENDPOINT_URL": "no address"}, "Invalid endpoint: no address.: check"),
+        ({"AWS_ENDPOINT_URL": None, "AWS_REGION": None}, "no region.*: set AWS_REGION"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_settings_are_named(
+    s3_uri: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str | None], said: str, writable: bool
+) -> None:
+    """Each has its own sentence, with what to set."""
+    for name, value in changes.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
+    sentence = refused(s3_uri, writable=writable)
+    assert re.search(said, sentence), sentence
+
+
+def test_a_bucket_that_is_not_there_is_named(s3_uri: str) -> None:
+    """It is not made: a name with a slip would go unnoticed."""
+    sentence = refused("s3://no-such-bucket/a")
+    assert "there is no bucket no-such-bucket" in sentence
+    assert "create it" in sentence
+
+
+def test_a_bucket_that_may_only_be_read_is_refused_to_who_writes(
+    s3: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who only reads may do so; who writes in spite of it is told too, and so is who may not even read."""
+    bucket = s3.readable_bucket()
+    s3.client().put_object(Bucket=bucket, Key="a", Body=b"1")
+    for name, value in s3.environment(s3.guest).items():
+        monkeypatch.setenv(name, value)
+    assert "permission denied" in refused(f"s3://{bucket}")
+    store = Store.open(f"s3://{bucket}", writable=False)
+    assert store.get("a") == b"1"
+    assert store.list("") == ["a"]
+    writes: list[Callable[[], object]] = [
+        lambda: store.put("b", b"2"),
+        lambda: store.put_new("b", b"2"),
+        lambda: store.swap("a", b"2", store.get_tagged("a")[1]),
+        lambda: store.delete("a"),
+        lambda: store.move("a", "b"),
+    ]
+    for write in writes:
+        with pytest.raises(StoreError, match=rf"{bucket}.*permission denied.*: ask its owner") as caught:
+            write()
+        assert not isinstance(caught.value, StoreUnavailable)
+    assert store.list("") == ["a"]
+    assert "permission denied" in refused(s3_uri, writable=False)
+
+
+def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        assert "see whether" in refused(s3_uri)
+
+
+@pytest.mark.parametrize("uri", ["s3://", "s3:///a", "s3://key:secret@b/a", "s3://b/a?region=x", "gs://b/a"])
+def test_addresses_that_are_none_are_refused(uri: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(StoreError, match=r"s3://"):
+        Store.open(uri)
+
+
+def test_what_is_too_large_for_one_request_is_refused(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence, not an error from the server after hours."""
+    store = Store.open(s3_uri)
+    monkeypatch.setattr(s3_objects, "LARGEST", 1000)
+    store.put("a", b"x" * 1000)
+    with pytest.raises(StoreError, match=r"1,001 bytes, an object store takes 1,000 at once"):
+        store.put("b", b"x" * 1001)
+    assert store.list("") == ["a"]
+
+
+def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
+    """Where two could overwrite each other's work, nothing is begun; here the condition gets lost."""
+    objects = s3_objects.connect(s3_uri, s3_objects.PROBING)
+    objects._client.meta.events.register(
+        "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__("If-None-Match")
+    )
+    with pytest.raises(StoreError, match="ignores conditional writes"):
+        objects.probe(writable=True)
+    assert Store.open(s3_uri).list("") == []

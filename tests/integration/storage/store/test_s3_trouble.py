@@ -1,0 +1,190 @@
+"""A server in trouble: what passes is waited for, what stays is told, and nothing half-written is seen."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mcvrp.storage.store import s3 as s3_objects
+from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.s3 import Patience
+from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    Moments,
+    Origin,
+    latest_checkpoint,
+    save_checkpoint,
+)
+from tests.support.s3_proxy import Proxy
+from tests.support.s3_server import S3Server
+
+
+@pytest.fixture
+def troubled(s3: S3Server, proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store behind the proxy, for somebody who has little patience."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    monkeypatch.setattr(s3_objects, "WORKING", Patience(1.0, 1.0, 2))
+    yield Store.open(s3_uri)
+    proxy.heal()
+
+
+@pytest.fixture
+def plain(s3: S3Server) -> Callable[[Store], dict[str, bytes]]:
+    """A look at the objects, past proxy and store."""
+
+    def look(store: Store) -> dict[str, bytes]:
+        client, (bucket, prefix) = s3.client(), store.uri.removeprefix("s3://").split("/", 1)
+        found = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+        keys = [item["Key"] for item in found]
+        return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+
+    return look
+
+
+READS: list[Callable[[Store], object]] = [
+    lambda store: store.get("a"),
+    lambda store: store.size("a"),
+    lambda store: store.list(""),
+    lambda store: store.exists("a"),
+    lambda store: store.open_input("a").read(),
+]
+WRITES: list[Callable[[Store], object]] = [
+    lambda store: store.put("b", b"2"),
+    lambda store: store.put_new("c", b"2"),
+    lambda store: store.swap("a", b"1", store.get_tagged("a")[1]),
+    lambda store: store.move("a", "d"),
+    lambda store: store.delete("d"),
+]
+
+
+@pytest.mark.parametrize("fault", ["503", "reset"])
+def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault: str) -> None:
+    """Every kind of request is tried again."""
+    troubled.put("a", b"1")
+    for work in READS + WRITES:
+        proxy.fail(fault, times=1)
+        work(troubled)
+        assert proxy.failed > 0
+        proxy.failed = 0
+    assert troubled.list("") == ["b", "c"]
+
+
+def test_a_server_that_is_busy_for_a_while_is_waited_for(
+    s3_uri: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the patience that everybody has, a second of 503 is nothing, for either client."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    store = Store.open(s3_uri)
+    store.put("a", b"1")
+    proxy.fail("503")
+    timer = threading.Timer(1.0, proxy.heal)
+    timer.start()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda work: work(store), READS + WRITES[:2]))
+    timer.join()
+    assert proxy.failed >= 7
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "hang"])
+def test_trouble_that_stays_is_told_in_time(
+    troubled: Store, proxy: Proxy, fault: str, plain: Callable[[Store], dict[str, bytes]]
+) -> None:
+    """The store is not to be had just now, which is no fault of ours; nothing has changed there."""
+    troubled.put("a", b"1")
+    before = plain(troubled)
+    proxy.fail(fault)
+
+    def check(work: Callable[[Store], object]) -> None:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="see whether") as caught:
+            work(troubled)
+        assert time.monotonic() - began < 12
+        assert "\n" not in str(caught.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(check, READS + WRITES[:2]))
+    proxy.heal()
+    assert plain(troubled) == before
+    assert troubled.get("a") == b"1"
+
+
+def test_an_upload_that_is_cut_leaves_nothing(
+    troubled: Store, proxy: Proxy, plain: Callable[[Store], dict[str, bytes]]
+) -> None:
+    """Half an object is none; the next try brings the whole one."""
+    data = os.urandom(3_000_000)
+    before = plain(troubled)
+    proxy.fail("cut upload", methods=("PUT",))
+    with pytest.raises(StoreUnavailable):
+        troubled.put("a", data)
+    assert plain(troubled) == before
+    proxy.fail("cut upload", methods=("PUT",), times=1)
+    troubled.put("a", data)
+    assert proxy.failed == 3
+    assert troubled.get("a") == data
+
+
+def test_a_download_that_is_cut_is_never_taken_for_the_whole(troubled: Store, proxy: Proxy) -> None:
+    """Once, it is asked for again; for ever, the store is not to be had, and no file is called damaged."""
+    table = pa.table({"a": np.random.default_rng(1).random(200_000)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    data = sink.getvalue().to_pybytes()
+    troubled.put("a", data)
+
+    def parquet() -> pa.Table:
+        with troubled.open_input("a") as stream:
+            return pq.ParquetFile(stream).read()
+
+    for read, expected in ((lambda: troubled.get("a"), data), (parquet, table)):
+        proxy.fail("cut download", methods=("GET",), times=1)
+        assert read() == expected
+        proxy.fail("cut download", methods=("GET",))
+        with pytest.raises(StoreUnavailable):
+            read()
+        proxy.heal()
+
+
+def test_a_winner_who_never_heard_of_it_is_told_that_it_won(troubled: Store, proxy: Proxy) -> None:
+    """The first request did the work, the second finds that it was done: by nobody else."""
+    proxy.fail("lose answer", methods=("PUT",), times=1)
+    assert troubled.put_new("a", b"1")
+    _, tag = troubled.get_tagged("a")
+    proxy.fail("lose answer", methods=("PUT",), times=1)
+    assert troubled.swap("a", b"2", tag)
+    proxy.fail("reset", methods=("PUT",), times=1)
+    assert not troubled.put_new("a", b"2")
+    assert troubled.get("a") == b"2"
+
+
+def test_an_unreachable_store_is_not_an_empty_one(troubled: Store, proxy: Proxy) -> None:
+    """Who looks for a checkpoint to go on from is not told that there is none."""
+    state = CheckpointState("r", "I", 1, 3, 1, Origin("c", "f", {}, {}, ""), {})
+    save_checkpoint(troubled, state, {}, Moments({}, {}))
+    proxy.fail("503", methods=("GET",))
+    with pytest.raises(StoreUnavailable):
+        latest_checkpoint(troubled, "r", "I")
+
+
+def test_a_lease_outlasts_an_outage(troubled: Store, proxy: Proxy) -> None:
+    """Its holder neither loses it nor forgets how to give it back."""
+    with holding(troubled, "lease", "it is done", ttl=0.4) as lease:
+        proxy.fail("lose answer")
+        time.sleep(3)
+        proxy.heal()
+        beats = troubled.get_json("lease")["beats"]
+        deadline = time.monotonic() + 30
+        while troubled.get_json("lease")["beats"] == beats:
+            lease.check()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert troubled.list("") == []

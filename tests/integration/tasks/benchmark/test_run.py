@@ -1,0 +1,312 @@
+"""The benchmark end to end on Ray, with real solvers and an untrained network."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import save
+
+import mcvrp.tasks.benchmark.methods as benchmark_methods
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import read_part, read_results, results_path
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.summary import read_summary, results_frame
+from mcvrp.tasks.report.write import write_report
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.solver import SolverMissing
+
+CITY = City.uniform(30, seed=5)
+SPEC = BenchmarkSpec(
+    run="b",
+    sizes=(20, 22),
+    instances=(5, 3),
+    samples=(1, 4),
+    heuristic_samples=(1, 2),
+    methods=("hgs", "fm-gs", "fm-ns"),
+    hgs_iterations=5,
+    workers=1,
+)
+TIMED = ["seconds", "other_cores"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with a model of random weights and a benchmark of it."""
+    store = Store.open(str(tmp_path_factory.mktemp("store")))
+    put_model(store, seed=0)
+    run_benchmark(store, CITY, SPEC, "m")
+    return store
+
+
+def put_model(store: Store, seed: int, version: int = 1, city: City = CITY) -> None:
+    import hashlib
+
+    torch.manual_seed(seed)
+    config = NetworkConfig(city.customers + 1, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
+    data = save(FmMcvrp(config).state_dict())
+    sha = hashlib.sha256(data).hexdigest()
+    card = ModelCard("m", version, city.city_id, asdict(config), "r", "d", "f", True, {}, len(data), sha)
+    store.put(f"{layout.model_dir('m', version)}/model.safetensors", data)
+    store.put_json(f"{layout.model_dir('m', version)}/model.json", asdict(card))
+
+
+def files(store: Store) -> dict[str, int]:
+    root = Path(store.uri)
+    return {p: (root / p).stat().st_mtime_ns for p in store.list("benchmarks/b/parts")}
+
+
+def test_results_have_a_row_an_instance_method_and_number_of_samples(finished: Store) -> None:
+    """8 instances; HGS at 1 and 2 runs, greedy once, nucleus at 1 and 4: 40 rows, all feasible."""
+    frame = results_frame(finished, "b")
+    assert len(frame) == 8 * 5
+    assert frame["feasible"].all()
+    assert not frame.duplicated(["method", "n", "index", "samples"]).any()
+    assert frame.groupby("n")["index"].nunique().to_dict() == {20: 5, 22: 3}
+
+
+def test_stored_costs_are_those_of_the_stored_routes(finished: Store) -> None:
+    """The best of the samples, recomputed from routes and city; fewer samples are a prefix."""
+    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules)
+    rows = read_results(finished, "b").to_pylist()
+    largest = {(r["method"], r["n"], r["index"]): r for r in rows if r["costs"] is not None}
+    assert len(largest) == 8 * 3
+    for row in rows:
+        top = largest[row["method"], row["n"], row["index"]]
+        assert row["cost"] == min(top["costs"][: row["samples"]])
+    for row in largest.values():
+        solution = Solution.of(row["routes"])
+        assert infeasibility(stream(row["n"], row["index"]), solution) is None
+        assert cost(CITY, solution) == pytest.approx(row["cost"], abs=1e-9)
+
+
+def test_running_again_solves_nothing_and_writes_the_same_results(finished: Store) -> None:
+    """Presence means done: no part is touched, results are byte for byte the same."""
+    before, results = files(finished), finished.get(results_path("b"))
+    run_benchmark(finished, CITY, SPEC, "m")
+    assert files(finished) == before
+    assert finished.get(results_path("b")) == results
+
+
+def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
+    """Without one part, that part is solved, and heuristics by iterations cost the same again."""
+    before = results_frame(finished, "b")
+    kept = files(finished)
+    lost = next(path for path in kept if "/hgs-" in path)
+    finished.delete(lost)
+    run_benchmark(finished, CITY, SPEC, "m")
+    again = files(finished)
+    assert {path for path in again if again[path] != kept[path]} == {lost}
+    np.testing.assert_array_equal(results_frame(finished, "b")["cost"], before["cost"])
+
+
+def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:
+    """A method, a size, instances and numbers of samples more: new parts hold those, and old ones stay."""
+    shutil.copytree(Path(finished.uri), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    before = files(store)
+    more = {
+        "methods": ("hgs", "pyvrp", "fm-gs", "fm-ns"),
+        "pyvrp_iterations": 20,
+        "sizes": (20, 21, 22),
+        "instances": (6, 1, 3),
+        "samples": (1, 4, 6),
+        "heuristic_samples": (1, 3),
+    }
+    wider = SPEC.model_copy(update=more)
+    run_benchmark(store, CITY, wider, "m")
+    after = files(store)
+    assert before.items() <= after.items()
+    samples: Counter[str] = Counter()
+    for path in after.keys() - before.keys():
+        for row in read_part(store, path):
+            samples[row.method] += len(row.costs)
+    assert samples == {
+        "HGS": 8 * 1 + 2 * 3,  # the third run of the instances that are there, all three of the two new ones
+        "PyVRP": 10 * 3,
+        "FM-MCVRP (GS)": 2 * 1,
+        "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed as such; the two smaller numbers are there
+    }
+    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules)
+    (direct,) = HGS(iterations=5).solve(CITY, [stream(22, 1)], samples=3, seed=SPEC.seed)
+    rows = {(r["method"], r["n"], r["index"], r["samples"]): r for r in read_results(store, "b").to_pylist()}
+    assert rows["HGS", 22, 1, 3]["costs"] == direct.costs.tolist()
+    assert len(rows) == 10 * (2 + 2 + 1 + 3)
+    run_benchmark(store, CITY, SPEC, "m")  # and back: fewer samples are a prefix
+    assert files(store) == after
+    np.testing.assert_allclose(results_frame(store, "b")["cost"], results_frame(finished, "b")["cost"])
+
+
+KILLED = """
+import sys
+from storage.store import Store
+from tasks.benchmark import run_benchmark
+from tests.integration.tasks.benchmark.test_run import CITY, SPEC
+run_benchmark(Store.open(sys.argv[1]), CITY, SPEC, "m")
+"""
+
+
+def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> None:
+    """SIGKILL after the first part: the same command ends with the results of an undisturbed run."""
+    store = Store.open(scratch)
+    put_model(store, seed=0)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(scratch)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300  # on a busy machine Ray alone takes minutes to start
+    try:
+        while not files(store):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    kept = files(store)
+    assert not store.exists(results_path("b"))
+    run_benchmark(store, CITY, SPEC, "m")
+    assert kept.items() <= files(store).items()
+    one, other = (read_results(each, "b").drop_columns(TIMED).to_pandas() for each in (store, finished))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
+    finished: Store, tmp_path: Path
+) -> None:
+    """Polished, re-constructed or searched on: never worse than the samples; equal time is held."""
+    beyond = ("fm-bs", "fm-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
+    few = {"equal_time": 0.1, "rounds": 2, "beam_width": 3, "sizes": (20,), "instances": 2}
+    spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
+    shutil.copytree(Path(finished.uri), tmp_path / "store")
+    store = Store.open(tmp_path / "store")
+    before = files(store)
+    run_benchmark(store, CITY, spec, "m")
+    frame = results_frame(store, "b")
+    cost_of = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
+    assert frame["feasible"].all()
+    for index in range(2):
+        for samples in (1, 4):
+            sampled = cost_of["FM-MCVRP (NS)", samples, index]
+            assert cost_of["FM-MCVRP (NS) + local search", samples, index] <= sampled + 1e-9
+        for name in ("re-construction", "HGS (equal time)", "PyVRP (equal time)"):
+            assert cost_of[f"FM-MCVRP (NS) + {name}", 4, index] <= sampled + 1e-9
+        assert cost_of["FM-MCVRP (BS)", 3, index] < math.inf
+    for method in ("HGS (equal time)", "FM-MCVRP (NS) + HGS (equal time)"):
+        assert (frame.loc[frame["method"] == method, "seconds"] > 0.09).all()
+    done = files(store)
+    assert before.items() <= done.items()
+    run_benchmark(store, CITY, spec, "m")
+    assert files(store) == done
+
+
+def test_summary_says_what_the_results_say(finished: Store) -> None:
+    """Mean gaps are recomputed here the slow way, over all instances of all sizes."""
+    summary = finished.get_json("benchmarks/b/summary.json")
+    frame = results_frame(finished, "b")
+    cost_of = {(r.method, r.samples, r.n, r.index): r.cost for r in frame.itertuples()}
+    keys = [(20, i) for i in range(5)] + [(22, i) for i in range(3)]
+    for name, method, samples in (("gs", "FM-MCVRP (GS)", 1), ("ns", "FM-MCVRP (NS)", 4)):
+        gaps = [100 * (cost_of[method, samples, *k] / cost_of["HGS", 1, *k] - 1) for k in keys]
+        assert summary[f"{name}_mean_gap"] == pytest.approx(sum(gaps) / 8)
+    assert 0 <= summary["encoder_accuracy"] <= 1
+    for table in (
+        "table",
+        "tables/training",
+        "tables/larger",
+        "tables/lkh3",
+        "tables/am",
+        "tables/significance",
+    ):
+        for ending in ("csv", "md", "tex"):
+            assert finished.exists(f"benchmarks/b/{table}.{ending}")
+    assert asdict(read_summary(finished, "b")) == asdict(run_benchmark(finished, CITY, SPEC, "m"))
+
+
+def test_another_model_redoes_the_networks_rows_only(finished: Store) -> None:
+    """A new version leaves the heuristics' parts alone and finds no decoded part of its own."""
+    before = files(finished)
+    put_model(finished, seed=1, version=2)
+    run_benchmark(finished, CITY, SPEC, "m")
+    after = files(finished)
+    assert all(after[path] == before[path] for path in before)
+    assert {path.split("/")[3][:5] for path in after.keys() - before.keys()} == {"fm-gs", "fm-ns"}
+    run_benchmark(finished, CITY, SPEC, "m", 1)  # back: all is there still
+    assert files(finished) == after
+
+
+def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No LKH-3: the run ends well, the table has the row, its footnote the reason."""
+
+    def absent(spec: BenchmarkSpec, method: str) -> None:
+        raise SolverMissing("LKH-3 is not installed: pip install elkai")
+
+    monkeypatch.setattr(benchmark_methods, "heuristic", absent)
+    store = Store.open(str(tmp_path))
+    summary = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
+    assert summary.failures == {"LKH-3": (8, "LKH-3 is not installed: pip install elkai")}
+    assert "| LKH-3 (s = 2) | – |" in summary.markdown
+    assert "LKH-3 has no figures: LKH-3 is not installed" in summary.markdown
+
+
+def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Store) -> None:
+    """A city too small, no capacity rule, no model, another city's model, a damaged part."""
+    store = Store.open(str(tmp_path))
+    for change, reason in (({"sizes": (31, 32)}, "30 customers"), ({"sizes": (5, 6)}, "no capacity rule")):
+        with pytest.raises(McvrpError, match=reason):
+            run_benchmark(store, CITY, SPEC.model_copy(update=change), "m")
+    with pytest.raises(McvrpError, match="no model 'm'"):
+        run_benchmark(store, CITY, SPEC, "m")
+    with pytest.raises(McvrpError, match="fm-ns need a model"):
+        run_benchmark(store, CITY, SPEC)
+    with pytest.raises(McvrpError, match=r"routes city .*, not city"):
+        run_benchmark(finished, City.uniform(30, seed=6), SPEC, "m")
+    assert store.list("") == []
+    path = next(path for path in files(finished) if "/hgs-" in path)
+    data = finished.get(path)
+    finished.put(path, data[:100])
+    with pytest.raises(McvrpError, match="no readable Parquet"):
+        run_benchmark(finished, CITY, SPEC, "m")
+    finished.put(path, data)
+
+
+def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> None:
+    """Written from the store alone; what it links to beside it exists."""
+    address = write_report(finished, CITY, SPEC)
+    page = Path(address).read_text()
+    assert address == finished.url("benchmarks/b/report.html")
+    pictures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")
+    for picture in pictures:
+        assert f'id="{picture}"' in page
+    links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("..")]
+    links = [link for link in links if not link.startswith("#")]
+    # results, summary, configuration; PNG and SVG; six tables
+    assert len(links) == 3 + 2 * len(pictures) + 3 * 6
+    for link in links:
+        assert finished.exists(f"benchmarks/b/{link}")
+
+
+def test_results_are_parquet_that_anything_reads(finished: Store) -> None:
+    """The columns that the contract names are there under these names."""
+    table = pq.read_table(io.BytesIO(finished.get(results_path("b"))))
+    contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
+    assert contract <= set(table.column_names)

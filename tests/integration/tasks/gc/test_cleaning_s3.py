@@ -1,0 +1,58 @@
+"""Keeping house in a bucket: the server's clock, its listing, and the same care as in a folder."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+import boto3
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.models.models import ModelCard, versions
+from mcvrp.storage.models.registry import point, pointer, roll_back
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.gc.cleaning import RetentionSpec, clean
+
+DAY = 86_400.0
+POLICY = RetentionSpec(keep_models=1, solution_days=10)
+
+
+def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
+    """Nothing young goes; of the old what is named stays, whatever odd names lie beside it."""
+    store = Store.open(s3_uri)
+    for number in range(1, 6):
+        card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "sha")
+        store.put(f"{card.folder}/model.safetensors", b"weights")
+        store.put_json(layout.model_card("m", number), asdict(card))
+    for number in (2, 3):
+        point(store, "m", "champion", number, pointer(store, "m", "champion"))
+    store.put("solutions/monday/routes.csv", b"routes")
+    now = store.now()
+    assert abs(now - time.time()) < 60
+    (routes,) = store.files("solutions")
+    assert (routes.path, routes.size) == ("solutions/monday/routes.csv", 6)
+    assert abs(routes.modified - now) < 60
+    assert clean(store, POLICY, delete=True).finds == ()
+    planned = clean(store, POLICY, delete=False, now=now + 100 * DAY)
+    assert [find.path for find in planned.finds] == ["models/m/0001", "models/m/0004", "solutions/monday"]
+    done = clean(store, POLICY, delete=True, now=now + 100 * DAY)
+    assert done.finds == planned.finds
+    assert versions(store, "m") == [2, 3, 5]
+    assert store.list("solutions") == []
+    assert roll_back(store, "m") == (3, 2)
+
+
+def test_keys_that_lead_elsewhere_are_not_ours(s3_uri: str) -> None:
+    """A bucket may hold any name: listings leave out what is none of ours, and nobody can ask for it."""
+    store = Store.open(s3_uri)
+    store.put("labels/d/spec.json", b"{}")
+    bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+    client = boto3.client("s3")
+    for key in ("labels/../../etc/passwd", "labels/d/a\\b", "labels/d/a\x01b", "labels/d/./x"):
+        client.put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
+        with pytest.raises(McvrpError, match="is no name in a store"):
+            store.get(key)
+    assert store.list("labels") == [file.path for file in store.files("labels")] == ["labels/d/spec.json"]
+    assert store.folders("labels") == ["d"]

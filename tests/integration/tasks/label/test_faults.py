@@ -1,0 +1,207 @@
+"""Labelling survives what breaks: whatever happens, the same command ends with the undisturbed dataset.
+
+Faults and their moments are random, from the seed in the test's name; MCVRP_FAULT_SEED draws others.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import label_missing
+from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.fault_kinds import (
+    DAMAGES,
+    FIRST,
+    INJECTED,
+    Cluster,
+    damage,
+    damageable,
+    disturb,
+    filled,
+    poison,
+    seeds,
+    small_disk,
+    strike,
+)
+from tests.support.faults import CITY, NAME, SPEC, TOTAL, Site, undisturbed
+
+TRIALS = 26  # of the slow suite alone, with this last one
+KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    """Ray for what the tests do themselves; the commands have their own."""
+    with ray_session(2):
+        yield
+
+
+@pytest.fixture
+def site(scratch: Path) -> Iterator[Site]:
+    """A store with the city and no labels."""
+    site = site_at(scratch / "store", scratch)
+    yield site
+    site.clear()
+
+
+def site_at(folder: Path, scratch: Path) -> Site:
+    shutil.copytree(undisturbed() / "cities", folder / "cities")
+    return Site(str(folder), scratch, Store.open(folder), {"RAY_TMPDIR": str(scratch)})
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_killed_processes(site: Site, seed: int) -> None:
+    """Workers and drivers are killed at any moment, with all that they started or alone."""
+    rng = random.Random(seed)
+    plan = rng.sample(KILLS, 4) if seed > FIRST else ["worker killed", "driver killed"]
+    disturb(site, rng, plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
+    """Of a cluster of two nodes one is killed, comes back, and others with it."""
+    rng = random.Random(seed)
+    cluster = Cluster(scratch, free_port())
+    try:
+        cluster.start("head")
+        cluster.start("second")
+        site.nodes, site.changes = cluster.nodes, cluster.environment
+        disturb(site, rng, ["node killed"])
+        shutil.rmtree(Path(site.uri) / layout.label_dir(NAME))
+        cluster.start("second")
+        disturb(site, rng, [*rng.sample(["worker killed", "driver killed"], 2), "node killed"])
+    finally:
+        site.clear()
+        cluster.stop()
+
+
+@pytest.mark.parametrize("seed", seeds(1, 9))
+def test_damaged_files(site: Site, seed: int) -> None:
+    """What is wrong in a finished dataset is found by verify, all of it, and healed by label."""
+    rng = random.Random(seed)
+    store = site.observer
+    shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
+    damaged = {}
+    for path in rng.sample(damageable(store), 5):
+        damaged[path] = rng.choice(DAMAGES)
+        damage(store, path, damaged[path], rng)
+    verdict = verify_dataset(store, NAME)
+    shards = [path for path in damaged if layout.shard_number(path) is not None]
+    faulty = {fault.path for fault in verdict.faults}
+    lost = [path for path in shards if damaged[path] == "file deleted"]
+    if layout.shard_list(NAME) not in damaged:
+        assert faulty >= set(shards), damaged
+    assert not lost or verdict.missing, damaged
+    label_missing(store, CITY, SPEC)
+    site.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_damaged_on_the_way(site: Site, seed: int) -> None:
+    """The driver is killed, and what it has staged and published so far is damaged."""
+    rng = random.Random(seed)
+    driver = site.start()
+    site.await_moment(driver, rng, at_work=True)
+    INJECTED["driver killed"] += strike("driver killed", site, driver, rng)
+    driver.wait()
+    files = damageable(site.observer)
+    for path in rng.sample(files, min(3, len(files))):
+        damage(site.observer, path, rng.choice(DAMAGES), rng)
+    verify_dataset(site.observer, NAME)
+    site.finish()
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_full_disk(scratch: Path, seed: int) -> None:
+    """A disk without room ends the run in a sentence; when there is room again it goes on."""
+    rng = random.Random(seed)
+    with small_disk(scratch / "store", 2**21) as disk:
+        site = site_at(disk / "s", scratch)
+        try:
+            for _ in range(2):
+                with filled(disk, rng.randrange(0, 80_000)):
+                    try:
+                        label_missing(site.observer, CITY, SPEC)
+                    except McvrpError as error:
+                        assert "space" in str(error)  # noqa: PT017
+            label_missing(site.observer, CITY, SPEC)
+            site.check()
+        finally:
+            site.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_disk_fills_while_at_work(scratch: Path, seed: int) -> None:
+    """Somebody else fills the disk for a while."""
+    rng = random.Random(seed)
+    with small_disk(scratch / "store", 2**21) as disk:
+        site = site_at(disk / "s", scratch)
+        try:
+            driver = site.start()
+            site.await_moment(driver, rng, at_work=True)
+            with filled(disk, rng.randrange(0, 4096)):
+                assert driver.wait() in (0, 1, 2)
+            site.finish()
+        finally:
+            site.clear()
+
+
+@pytest.mark.parametrize("seed", seeds(1, 1))
+def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
+    """The one instance that kills the solver is put aside with its reason, and everything else is done."""
+    rng = random.Random(seed)
+    n, i = rng.choice(SPEC.sizes), rng.randrange(SPEC.count)
+    environment = poison(scratch / "poison", n, i)
+    for _ in range(1 if seed == FIRST else 2):  # trying again changes nothing
+        driver = site.start(**environment)
+        assert driver.wait() == 1, driver.said
+        assert f"lacks 1 of {TOTAL} labels" in driver.last_line
+        assert f"n={n}, i={i}" in driver.last_line
+        assert "SIGSEGV" in site.observer.get(layout.quarantine(NAME)).decode()
+        verdict = verify_dataset(site.observer, NAME)
+        assert not verdict.faults
+        assert verdict.missing == ((n, i, i + 1),)
+        assert verdict.rows == TOTAL - 1
+    site.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_two_drivers(site: Site, seed: int) -> None:
+    """Two commands on one dataset: one is refused in a sentence, or both end well."""
+    rng = random.Random(seed)
+    drivers = [site.start()]
+    time.sleep(rng.uniform(0, 6))
+    drivers.append(site.start())
+    INJECTED["second driver"] += 1
+    codes = [driver.wait() for driver in drivers]
+    assert 0 in codes
+    for driver in drivers:
+        assert driver.wait() == 0 or "is being labelled by process" in driver.last_line, driver.said
+    site.check()
+
+
+@pytest.mark.slow
+def test_at_least_fifty_faults(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
+    """The suite says how many faults there were of each kind."""
+    counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(INJECTED.items()))
+    with capsys.disabled():
+        print(f"\n{INJECTED.total()} faults: {counts}")
+    trials = [item for item in request.session.items if "test_label_fault" in item.nodeid]
+    if len(trials) < TRIALS:
+        pytest.skip("a part of the suite")
+    assert INJECTED.total() >= 50

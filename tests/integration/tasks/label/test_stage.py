@@ -1,0 +1,431 @@
+"""Labelling with real Ray and real HGS: complete, exact, resumable, extensible, and safe from bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, infeasibility
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import LabelFile, load_labels, read_table, shards, write_labels, write_table
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import CitySpec, make_city
+from mcvrp.tasks.label import plan as label_plan
+from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.publish import merge_shard
+from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
+from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.worker import label_unit
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.support.machine import processor
+from mcvrp.tasks.support.ray_session import ray_session
+from tests.unit.tasks.label.test_isolated import poison
+
+CITY = City.uniform(60, seed=3)
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    with ray_session(2):
+        yield
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def spec(**changes: object) -> LabelSpec:
+    base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
+    return LabelSpec.model_validate({**base, **changes})
+
+
+def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
+    """Stage rows ``start`` to ``stop`` as a worker does."""
+    receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
+    assert receipt.chunk is not None
+    return receipt.chunk
+
+
+def checksums(store: Store) -> dict[str, str]:
+    return {path: hashlib.sha256(store.get(path)).hexdigest() for path in store.list("")}
+
+
+def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
+    """Every label of the dataset by (n, i), as plain values."""
+    found: dict[tuple[int, int], object] = {}
+    for shard in shards(store, dataset):
+        for row in read_table(store, shard.path).to_pylist():
+            key = (shard.footer.n, row["index"])
+            assert key not in found
+            found[key] = {name: value for name, value in row.items() if name != "runtime"}
+    return found
+
+
+def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
+    """Every instance of every size has the label that its solver gives it alone, in its shard."""
+    summary = label_missing(store, CITY, spec())
+    assert (summary.rows, summary.new, summary.workers) == (20, 20, 2)
+    assert [(s.footer.n, s.footer.row_start, s.footer.row_stop) for s in shards(store, "d")] == [
+        (20, 0, 6),
+        (20, 6, 10),
+        (21, 0, 6),
+        (21, 6, 10),
+    ]
+    for n in (20, 21):
+        paths = [layout.label_shard("d", n, k) for k in (0, 1)]
+        made = [label for path in paths for label in table_labels(read_table(store, path), CITY.city_id)]
+        assert [label.index for label in made] == list(range(10))
+        for label in made:
+            instance = InstanceStream(CITY, 1, "train")(n, label.index)
+            seed = solver_seed(1, n, label.index)
+            (answer,) = HGS(iterations=5).solve(CITY, [instance], samples=1, seed=seed)
+            assert label.instance.ids.tolist() == instance.ids.tolist()
+            assert label.instance.demands.tolist() == instance.demands.tolist()
+            assert label.instance.capacity == instance.capacity
+            assert infeasibility(instance, label.solution) is None
+            assert label.solution == answer.solution == canonical(CITY, label.solution)
+            assert (label.source, label.solver, label.seed) == ("solver", "HGS", seed)
+            assert label.version.startswith("hybgensea ")
+            assert (label.budget, label.cpu) == ("5 iterations", processor())
+    assert store.list(layout.staging_dir("d")) == []
+    assert store.get_json(layout.manifest("d"))["rows"] == 20
+    assert len(load_labels(store, "d", 21)) == 10
+
+
+def test_presence_means_done(store: Store) -> None:
+    """The same command again does nothing; a lost shard alone is made again, with the same labels."""
+    label_missing(store, CITY, spec())
+    before, rows = checksums(store), rows_of(store)
+    assert label_missing(store, CITY, spec()).new == 0
+    assert checksums(store) == before
+    store.delete(layout.label_shard("d", 20, 1))
+    assert label_missing(store, CITY, spec()).new == 4
+    assert rows_of(store) == rows
+    assert label_missing(store, CITY, spec(count=3)).new == 0
+    assert rows_of(store) == rows
+
+
+def test_extending_only_adds(store: Store) -> None:
+    """More rows and sizes later: what is there is kept, to the second it took, and not solved again."""
+    label_missing(store, CITY, spec(count=4, largest=20))
+    first = read_table(store, layout.label_shard("d", 20, 0))
+    summary = label_missing(store, CITY, spec(count=9))
+    assert summary.new == 5 + 9
+    assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(first)
+    assert store.get_json(layout.label_spec("d"))["count"] == 9
+    label_missing(store, CITY, spec(dataset="at-once", count=9))
+    assert fingerprint(store, "d") == fingerprint(store, "at-once")
+
+
+def test_how_work_is_cut_does_not_matter(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of one row, of a few and of everything, and another number of rows a shard: the same labels."""
+    prints = set()
+    for k, unit_seconds in enumerate((1e-6, 0.02, 60.0)):
+        monkeypatch.setattr(label_plan, "_SHORTEST_UNIT", unit_seconds)
+        monkeypatch.setattr(label_plan, "_LONGEST_UNIT", unit_seconds)
+        dataset = f"d{k}"
+        label_missing(store, CITY, spec(largest=20, dataset=dataset, shard_rows=6 + 50 * k))
+        assert len(rows_of(store, dataset)) == 10
+        prints.add(fingerprint(store, dataset))
+    assert len(prints) == 1
+
+
+def test_staged_rows_are_used(store: Store) -> None:
+    """Rows staged by an earlier run, in any cut and overlapping, are merged and not solved again."""
+    wanted = spec(largest=20, count=6)
+    recipe = wanted.recipe(CITY)
+    for start, stop, seconds in ((1, 4, 111.0), (3, 5, 222.0)):
+        path = stage(store, wanted, 20, start, stop).path
+        staged = list(table_labels(read_table(store, path), CITY.city_id))
+        marked = [dataclasses.replace(label, runtime=seconds) for label in staged]
+        write_labels(store, path, CITY, recipe.spec_hash, marked)
+    assert label_missing(store, CITY, wanted).new == 2
+    runtimes = read_table(store, layout.label_shard("d", 20, 0))["runtime"].to_pylist()
+    assert runtimes[1:5] == [111.0, 111.0, 111.0, 222.0]
+    assert max(runtimes[0], runtimes[5]) < 111.0
+    assert store.list(layout.staging_dir("d")) == []
+    label_missing(store, CITY, spec(dataset="fresh", largest=20, count=6))
+    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+
+
+def test_a_merge_may_be_done_twice(store: Store) -> None:
+    """A worker that died between publishing and saying so is asked again: nothing breaks."""
+    path, spec_hash = layout.label_shard("d", 20, 0), spec().recipe(CITY).spec_hash
+    sources = [stage(store, spec(), 20, a, b) for a, b in ((0, 2), (2, 6))]
+    merge_shard(store, CITY, spec_hash, path, 20, 0, 6, sources)
+    before = checksums(store)
+    assert list(before) == [path]
+    merge_shard(store, CITY, spec_hash, path, 20, 0, 6, sources)
+    assert checksums(store) == before
+    with pytest.raises(McvrpError, match="row 8 of n=20 went missing"):
+        merge_shard(store, CITY, spec_hash, path, 20, 6, 10, [stage(store, spec(), 20, 6, 8)])
+
+
+def test_rows_staged_for_later_are_kept(store: Store) -> None:
+    """A smaller run leaves what a larger, interrupted one has staged, and takes away what is done."""
+    later = stage(store, spec(), 21, 0, 3)
+    label_missing(store, CITY, spec(largest=20))
+    assert store.list(layout.staging_dir("d")) == [later.path]
+    done = stage(store, spec(), 20, 0, 3)  # as if killed between publishing and cleaning
+    assert label_missing(store, CITY, spec(largest=20)).new == 0
+    assert not store.exists(done.path)
+    assert label_missing(store, CITY, spec()).new == 10 - 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 2}, "seed is 1, asked 2"),
+        ({"iterations": 6}, "iterations is 5, asked 6"),
+        (
+            {"solver": "pyvrp", "split": "test"},
+            "split is 'train', asked 'test'; solver is 'hgs', asked 'pyvrp'",
+        ),
+        ({"shard_rows": 7}, "shard_rows is 6, asked 7"),
+    ],
+)
+def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], named: str) -> None:
+    """Another way to make the same dataset names the fields that differ, and changes nothing."""
+    label_missing(store, CITY, spec(count=2, largest=20))
+    before = checksums(store)
+    with pytest.raises(McvrpError, match=named):
+        label_missing(store, CITY, spec(**changes))
+    assert checksums(store) == before
+
+
+def test_another_city_is_refused(store: Store) -> None:
+    """Both cities are named, with the spec there and without it."""
+    label_missing(store, CITY, spec(count=2, largest=20))
+    other = City.uniform(60, seed=4)
+    with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', asked '{other.city_id}'"):
+        label_missing(store, other, spec())
+    store.delete(layout.label_spec("d"))
+    with pytest.raises(McvrpError, match=f"city {CITY.city_id}, .*{other.city_id}"):
+        label_missing(store, other, spec())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"largest": 61}, "largest = 61: the city has 60 customers"),
+        ({"smallest": 19}, "no capacity rule for 19 customers"),
+        ({"demand": (1, 31)}, "may hold 30 at n=20, a customer may want 31: give capacity"),
+        ({"workers": 10_000}, "10000 workers asked"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_work(
+    store: Store, changes: dict[str, object], message: str
+) -> None:
+    """One sentence, and an untouched store."""
+    with pytest.raises(McvrpError, match=message):
+        label_missing(store, CITY, spec(**changes))
+    assert store.list("") == []
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_damaged_file_is_made_anew(store: Store, staged: bool) -> None:
+    """A truncated shard or staged file is put aside and its rows are labelled again, no others."""
+    label_missing(store, CITY, spec(count=6, largest=20))
+    rows = rows_of(store)
+    path = stage(store, spec(), 21, 0, 2).path if staged else layout.label_shard("d", 20, 0)
+    store.put(path, store.get(path)[:-100])
+    wanted = spec(count=6)
+    missing = labels_missing(store, CITY, wanted)
+    assert missing == 6 + 6 * (not staged)
+    assert label_missing(store, CITY, wanted).new == missing
+    assert {key: row for key, row in rows_of(store).items() if key in rows} == rows
+    (aside,) = store.list(f"{layout.label_dir('d')}/_condemned")
+    assert PurePath(path).name in aside
+
+
+def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
+    """With three vehicles some instances cannot be served: the others are labelled, the command says so.
+
+    Each run tries them again and counts its attempts; a reader sees the other rows.
+    """
+    wanted = spec(largest=20, count=12, fleet=3)
+    stream = InstanceStream(CITY, 1, "train")
+    needed = [-(-int(x.demands.sum()) // x.capacity) for x in (stream(20, i) for i in range(12))]
+    hopeless = [i for i, vehicles in enumerate(needed) if vehicles > 3]
+    assert 0 < len(hopeless) < 12
+    for run in (1, 2):
+        with pytest.raises(
+            IncompleteError, match=r"lacks \d+ of 12 labels: quarantined \d+ \(first:"
+        ) as caught:
+            label_missing(store, CITY, wanted)
+        patients = store.get_json(layout.quarantine("d"))["instances"]
+        quarantined = [patient["i"] for patient in patients]
+        assert f"lacks {len(quarantined)} of 12" in str(caught.value)
+        assert set(hopeless) <= set(quarantined) < set(range(12))
+        assert [patient["attempts"] for patient in patients] == [3 * run] * len(patients)
+        assert all("fleet" in p["reason"] or "vehicle" in p["reason"] or p["reason"] for p in patients)
+        absent = [row for shard in shards(store, "d") for row in shard.footer.absent]
+        assert absent == quarantined
+        assert labels_missing(store, CITY, wanted) == len(quarantined)
+        assert len(load_labels(store, "d", 20)) == 12 - len(quarantined)
+        assert store.list(layout.staging_dir("d")) == []
+
+
+def test_a_solved_patient_leaves_the_quarantine(store: Store) -> None:
+    """A row that was absent and can be solved now goes into its shard, and out of the list."""
+    label_missing(store, CITY, spec(count=6, largest=20, dataset="whole"))
+    recipe, path = spec().recipe(CITY), layout.label_shard("d", 20, 0)
+    table = read_table(store, layout.label_shard("whole", 20, 0))
+    some = table.filter((pc.field("index") != 3) & (pc.field("index") != 4))
+    write_table(store, path, CITY, recipe.spec_hash, 20, some, [3, 4])
+    assert label_missing(store, CITY, spec(count=6, largest=20)).new == 2
+    assert fingerprint(store, "d") == fingerprint(store, "whole")
+    assert not store.exists(layout.quarantine("d"))
+
+
+def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
+    """A city with an asymmetric matrix: HGS is refused with the way out, PyVRP labels it."""
+    matrix = CITY.costs(np.arange(61))
+    city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
+    wanted = spec(largest=20, count=3)
+    with pytest.raises(McvrpError, match="use solver pyvrp"):
+        label_missing(store, city, wanted)
+    assert label_missing(store, city, wanted.model_copy(update={"solver": "pyvrp"})).new == 3
+    assert load_labels(store, "d", 20).costs.min() > 0
+
+
+def test_a_city_is_made_once(store: Store) -> None:
+    """Asked again, the city is there; another one under its name is refused with both ids."""
+    city = make_city(store, CitySpec(name="c", customers=30, seed=1)).city
+    before = checksums(store)
+    assert make_city(store, CitySpec(name="c", customers=30, seed=1)).city.city_id == city.city_id
+    assert checksums(store) == before
+    with pytest.raises(McvrpError, match=f"another city named 'c' .*{city.city_id}"):
+        make_city(store, CitySpec(name="c", customers=30, seed=2))
+
+
+SCRIPT = """
+import sys
+from model.problem import City
+from storage.store import Store
+from tasks.labels import LabelSpec, label_missing
+spec = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
+label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), spec)
+"""
+
+
+WANTED = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below ``root``, from /proc."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def test_ctrl_c_stops_everything_and_loses_nothing(store: Store) -> None:
+    """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, store.uri], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not store.list(layout.staging_dir("d")):
+            assert child.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        below = descendants(child.pid)
+        assert below
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(60) != 0
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    while [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
+    kept = sum(stop - start for start, stop in staged)
+    assert 0 < kept < 800
+    assert label_missing(store, CITY, WANTED).new == 800 - kept
+    assert len(load_labels(store, "d", 20)) == 800
+
+
+def run_script(store: Store, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, store.uri, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_killed_driver_is_followed_at_once(store: Store) -> None:
+    """After SIGKILL the same command takes over without waiting, whatever the dead one's workers still do."""
+    child = run_script(store, SCRIPT)
+    try:
+        deadline = time.monotonic() + 120
+        while not store.list(layout.staging_dir("d")):
+            assert child.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(McvrpError, match=rf"is being labelled by process {child.pid}"):
+            label_missing(store, CITY, WANTED)
+    finally:
+        child.kill()
+        child.wait()
+    began = time.monotonic()
+    assert label_missing(store, CITY, WANTED).new < 800
+    assert time.monotonic() - began < 45
+    assert len(rows_of(store)) == 800
+    label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
+    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+
+
+def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_path: Path) -> None:
+    """A solver that crashes on one instance each time: its worker dies, all other labels are there.
+
+    The command says which instance it was and that it is incomplete; with a solver that does not
+    crash the same command completes the dataset.
+    """
+    poison(tmp_path, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
+    child = run_script(store, SCRIPT.replace("800", "30"), PYTHONPATH=str(tmp_path))
+    said, _ = child.communicate(timeout=240)
+    reason = "(n=20, i=7): the solver died with SIGSEGV"
+    assert child.returncode != 0
+    assert f"IncompleteError: dataset 'd' lacks 1 of 30 labels: quarantined 1 (first: {reason})" in said
+    (patient,) = store.get_json(layout.quarantine("d"))["instances"]
+    assert (patient["n"], patient["i"], patient["attempts"]) == (20, 7, 3)
+    assert set(rows_of(store)) == {(20, i) for i in range(30) if i != 7}
+    wanted = WANTED.model_copy(update={"count": 30})
+    assert label_missing(store, CITY, wanted).new == 1
+    assert not store.exists(layout.quarantine("d"))
+    label_missing(store, CITY, wanted.model_copy(update={"dataset": "fresh"}))
+    assert fingerprint(store, "d") == fingerprint(store, "fresh")

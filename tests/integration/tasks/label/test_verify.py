@@ -1,0 +1,322 @@
+"""Verifying and healing with real Ray and real HGS: what is spoilt is named, and labelling mends it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.labels.files import read_table, shards
+from mcvrp.storage.labels.manifest import fingerprint, rebuild_manifest
+from mcvrp.storage.labels.verification import Verdict, condemned, read_verdict
+from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.stage import label_missing, labels_missing
+from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.ray_window import windowed
+from tests.support.datasets import (
+    CITY,
+    dearer,
+    in_row,
+    label_spec,
+    make_dataset,
+    rewritten,
+    swapped_customers,
+    wrong_demand,
+)
+
+FIRST, SECOND = layout.label_shard("d", 20, 0), layout.label_shard("d", 20, 1)  # rows 0-5 and 6-9
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    with ray_session(2):
+        yield
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Every file of a store with an undisturbed dataset."""
+    store = Store.open(tmp_path_factory.mktemp("labelled"))
+    save_city(store, "c", CITY)
+    label_missing(store, CITY, label_spec())
+    return {path: store.get(path) for path in store.list("")}
+
+
+@pytest.fixture
+def store(tmp_path: Path, labelled: dict[str, bytes]) -> Store:
+    """A store with a copy of that dataset."""
+    store = Store.open(tmp_path)
+    for path, data in labelled.items():
+        store.put(path, data)
+    return store
+
+
+def runtimes(store: Store, dataset: str = "d") -> dict[tuple[int, int], float]:
+    """The solver's seconds of every label: a label that was solved again has others."""
+    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in shards(store, dataset)]
+    return {
+        (n, i): seconds
+        for n, table in tables
+        for i, seconds in zip(table["index"].to_pylist(), table["runtime"].to_pylist(), strict=True)
+    }
+
+
+def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int, int]]:
+    """The instances that were solved again."""
+    after = runtimes(store)
+    assert after.keys() == before.keys()
+    return {key for key in before if before[key] != after[key]}
+
+
+def test_a_right_dataset_is_proved(store: Store) -> None:
+    """No fault, nothing missing, nothing changed but the verdict."""
+    before = {path: store.get(path) for path in store.list("")}
+    verdict = verify_dataset(store, "d")
+    assert verdict.good
+    assert (verdict.rows, verdict.files, verdict.unchecked) == (20, 4, ())
+    assert verdict.fingerprint == fingerprint(store, "d")
+    assert read_verdict(store, "d") == verdict
+    after = {path: store.get(path) for path in store.list("") if path != layout.verdict("d")}
+    assert after == before
+
+
+def in_file(path: str, spoil: Callable[[bytes], bytes]) -> Callable[[Store], None]:
+    return lambda store: store.put(path, spoil(store.get(path)))
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:60] + bytes([data[60] ^ 1]) + data[61:]  # in the first page of index
+
+
+def copied_as_another(store: Store) -> None:
+    store.put(layout.label_shard("d", 20, 7), store.get(FIRST))
+
+
+def copied_to_another_size(store: Store) -> None:
+    store.put(layout.label_shard("d", 21, 5), store.get(FIRST))
+
+
+def under_a_name_of_its_own(store: Store) -> None:
+    store.put(layout.size_dir("d", 20) + "/copy.parquet", store.get(FIRST))
+
+
+def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
+    return {(n, i) for i in index}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said", "again"),
+    [
+        (in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer))), "row 1 (instance n=20, i=7)", {7}),
+        (in_file(SECOND, lambda b: rewritten(b, in_row(1, swapped_customers))), "row 1", {7}),
+        (in_file(SECOND, lambda b: rewritten(b, in_row(1, wrong_demand))), "row 1", {7}),
+        (in_file(SECOND, lambda b: rewritten(b, lambda rows: rows[1:])), "3 rows, its footer says 4", {6}),
+        (in_file(SECOND, flipped), "rows 0 to 3 cannot be read", {6, 7, 8, 9}),
+        (in_file(SECOND, lambda b: b[:-10]), "no whole Parquet file", {6, 7, 8, 9}),
+        (in_file(SECOND, lambda b: b""), "no whole Parquet file", {6, 7, 8, 9}),
+        (copied_as_another, "rows 0 to 6, this place is for 42 to 48", set()),
+        (copied_to_another_size, "no shard's name for n=20", set()),
+        (under_a_name_of_its_own, "no shard's name for n=20", set()),
+    ],
+)
+def test_what_is_spoilt_is_named_and_mended(
+    store: Store, spoil: Callable[[Store], None], said: str, again: set[int]
+) -> None:
+    """Verify names the file and the row; labelling again solves what was lost and no more."""
+    before, content = runtimes(store), fingerprint(store, "d")
+    spoil(store)
+    verdict = verify_dataset(store, "d")
+    assert not verdict.good
+    assert any(said in str(fault) for fault in verdict.faults), verdict.faults
+    assert labels_missing(store, CITY, label_spec()) > 0
+    label_missing(store, CITY, label_spec())
+    assert changed(before, store) == rows_of(20, *again)
+    assert fingerprint(store, "d") == content
+    kept = [path for path in store.list(layout.label_dir("d")) if "/_condemned/" in path]
+    assert len(kept) == 1
+    assert condemned(store, "d") == {}
+    assert verify_dataset(store, "d").good
+
+
+def test_a_file_without_footer_is_mended_without_a_verdict(store: Store) -> None:
+    """Labelling sees by itself what it cannot read, in shards and in staged files."""
+    before = runtimes(store)
+    in_file(SECOND, lambda data: data[:-10])(store)
+    store.put(layout.staged_chunk("d", 21, 2, 4), b"half a file")
+    label_missing(store, CITY, label_spec())
+    assert changed(before, store) == rows_of(20, 6, 7, 8, 9)
+    assert len([path for path in store.list(layout.label_dir("d")) if "/_condemned/" in path]) == 2
+    assert verify_dataset(store, "d").good
+
+
+def test_several_files_are_mended_at_once(store: Store) -> None:
+    """All that is condemned is taken out before anything is labelled."""
+    before, content = runtimes(store), fingerprint(store, "d")
+    in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
+    in_file(SECOND, flipped)(store)
+    store.delete(layout.label_shard("d", 21, 0))
+    verdict = verify_dataset(store, "d")
+    assert {fault.path for fault in verdict.faults} == {FIRST, SECOND, layout.label_shard("d", 21, 0)}
+    assert verdict.missing == ((21, 0, 6),)
+    label_missing(store, CITY, label_spec())
+    assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
+    assert fingerprint(store, "d") == content
+    assert verify_dataset(store, "d").good
+
+
+def test_a_verdict_on_other_bytes_condemns_nothing(store: Store) -> None:
+    """A file that has been replaced since is left alone."""
+    whole = store.get(SECOND)
+    in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
+    verify_dataset(store, "d")
+    store.put(SECOND, whole)
+    before = runtimes(store)
+    label_missing(store, CITY, label_spec())
+    assert changed(before, store) == set()
+    assert not any("/_condemned/" in path for path in store.list(""))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "shards.parquet", "statistics.parquet", "README.md"])
+@pytest.mark.parametrize("data", [None, b"garbage"])
+def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | None, labelled: Any) -> None:
+    """Lost or spoilt, verify still proves the labels, and labelling brings the same bytes back."""
+    path = f"{layout.label_dir('d')}/{name}"
+    if data is None:
+        store.delete(path)
+    else:
+        store.put(path, data)
+    verdict = verify_dataset(store, "d")
+    assert verdict.good
+    assert ("checksums could not be compared" in str(verdict.unchecked)) == (name == "shards.parquet")
+    store.delete(layout.label_shard("d", 21, 1))
+    label_missing(store, CITY, label_spec())
+    if name != "README.md":
+        assert store.get(path) not in (data, b"")
+    assert verify_dataset(store, "d").good
+
+
+def test_a_spec_that_is_lost_or_damaged_is_named_and_written_again(store: Store) -> None:
+    """Without its spec nothing can be proved, which is said; labelling writes it again."""
+    path = layout.label_spec("d")
+    whole, before = store.get(path), runtimes(store)
+    for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
+        store.delete(path) if data is None else store.put(path, data)
+        verdict = verify_dataset(store, "d")
+        assert [fault.path for fault in verdict.faults] == [path]
+        assert verdict.unchecked
+        if data != b'{"city_id": "x"}':  # that one contradicts what is asked
+            label_missing(store, CITY, label_spec())
+            assert store.get(path) == whole
+            assert verify_dataset(store, "d").good
+    assert changed(before, store) == set()
+
+
+def test_what_cannot_be_proved_is_refused(store: Store) -> None:
+    """No dataset and no city: one sentence each."""
+    with pytest.raises(McvrpError, match="there is no dataset 'e'"):
+        verify_dataset(store, "e")
+    store.delete("cities")
+    with pytest.raises(McvrpError, match=f"no city in .* has the id {CITY.city_id}"):
+        verify_dataset(store, "d")
+
+
+def test_missing_rows_are_named(store: Store) -> None:
+    """Against the spec: rows of no shard, of a shard that is too short, of a size without any."""
+    store.delete(layout.size_dir("d", 21))
+    store.delete(FIRST)
+    rebuild_manifest(store, "d")
+    verdict = verify_dataset(store, "d")
+    assert verdict.faults == ()
+    assert verdict.missing == ((20, 0, 6), (21, 0, 10))
+    assert verdict.missing_rows == 16
+
+
+def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
+    """Two splits share nothing, until a dataset of one says that it is of the other."""
+    store = Store.open(tmp_path)
+    make_dataset(store, label_spec())
+    make_dataset(store, label_spec(dataset="t", split="test", largest=20))
+    assert verify_dataset(store, "d").good
+    assert verify_dataset(store, "t").good
+    path = layout.label_spec("t")
+    make_dataset(store, label_spec(dataset="t", largest=20, seed=1))
+    store.put_json(path, {**store.get_json(path), "split": "test"})
+    verdict = verify_dataset(store, "d")
+    assert len(verdict.faults) == 10
+    assert "it is instance (n=20, i=0) of dataset 't'" in str(verdict.faults[0])
+    assert (verdict.faults[0].path, verdict.faults[0].row) == (FIRST, 0)
+    assert condemned(store, "d") == {}  # the labels are right
+
+
+def test_a_verdict_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a store that cannot be written verify says what it found, and that nothing will heal it."""
+    from mcvrp.storage.store.store import StoreError
+
+    def refuse(*_: object) -> None:
+        raise StoreError("cannot write")
+
+    monkeypatch.setattr("mcvrp.tasks.label.verify.write_verdict", refuse)
+    verdict = verify_dataset(store, "d")
+    assert verdict.good
+    assert "the verdict is not kept" in verdict.unchecked[0]
+
+
+def test_a_damaged_verdict_is_no_verdict(store: Store) -> None:
+    """Labelling goes on as if there were none."""
+    for data in (b"", b"[]", b'{"faults": 3}', json.dumps({"faults": [{"path": 1}]}).encode()):
+        store.put(layout.verdict("d"), data)
+        assert read_verdict(store, "d") is None
+        assert label_missing(store, CITY, label_spec()).new == 0
+
+
+def test_a_proof_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
+    """The same labels in one file or in many: the same verdict but for the files."""
+    store = Store.open(tmp_path)
+    verdicts: list[Verdict] = []
+    for dataset, shard_rows in (("a", 3), ("b", 100)):
+        spec: LabelSpec = label_spec(dataset=dataset, shard_rows=shard_rows)
+        make_dataset(store, spec)
+        verdicts.append(verify_dataset(store, dataset))
+    assert [verdict.good for verdict in verdicts] == [True, True]
+    assert [verdict.files for verdict in verdicts] == [8, 2]
+    assert verdicts[0].fingerprint == verdicts[1].fingerprint
+
+
+def _worked(item: int, shared: int) -> int:
+    if item == 3:
+        os._exit(1)
+    return item * shared
+
+
+def test_a_worker_that_dies_takes_no_other_along() -> None:
+    """What kills its reader each time is an answer too; the other items have theirs."""
+    answers = dict(windowed(_worked, range(8), 2, 10))
+    assert isinstance(answers.pop(3), Exception)
+    assert answers == {k: 10 * k for k in range(8) if k != 3}
+
+
+def _refused(item: int, shared: int) -> int:
+    if item == 3:
+        raise StoreError("no space left") if shared == 0 else McvrpError("not this one")
+    return item
+
+
+def test_a_refusal_ends_all_or_only_its_item() -> None:
+    """An error of ours is raised, or, where asked for, is the answer; what the store refuses is raised."""
+    with pytest.raises(McvrpError, match="not this one"):
+        list(windowed(_refused, range(8), 2, 10))
+    answers = dict(windowed(_refused, range(8), 2, 10, refusals=True))
+    assert str(answers.pop(3)) == "not this one"
+    assert answers == {k: k for k in range(8) if k != 3}
+    with pytest.raises(StoreError, match="no space left"):
+        list(windowed(_refused, range(8), 2, 0, refusals=True))

@@ -1,0 +1,48 @@
+"""A night with real training: a champion that has hardly learned is tuned, beaten and replaced."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.problem import City
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.retrain.nightly import run_night
+from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.train.phases import train
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec
+from tests.support.driving import drive
+from tests.support.training import small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+TODAY = datetime.date(2026, 3, 31)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 200)
+    phase = PhaseSpec(name="short", first=22, last=22, lr=0.003, trunc=32)
+    network = NetworkSpec(dim=32, heads=2, encoder_layers=2, decoder_layers=2, ff=64, dropout=0.0)
+    train(store, CITY, small_spec(network=network, phases=(phase,), ranks=1), tmp_path / "cache")
+    return store
+
+
+def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
+    """Tuned on fresh days and old labels, the challenger is better beyond chance and takes over."""
+    drive(store, CITY, 30)
+    spec = NightlySpec(
+        model="small", replay=600, passes=8, batch=16, lr=0.003, instances=20, samples=4, ranks=1, settle=0
+    )
+    nodes = {str(node): node for node in range(1, 61)}
+    summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
+    assert not summary.taken.receipts[0].rejected
+    assert summary.measured
+    assert summary.record
+    assert summary.record.promote, summary.record
+    assert all(bucket.change < 0 for bucket in summary.measured.buckets)
+    assert pointer(store, "small", "champion").version == 2
+    assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers a day")

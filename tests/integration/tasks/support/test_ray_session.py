@@ -1,0 +1,57 @@
+"""Ray sessions: the cores that were asked, a clean end, and one sentence when there is no cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+import pytest
+import ray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.ray_session import ray_session
+
+
+def test_a_session_begins_and_ends() -> None:
+    """Inside there are one-thread workers; afterwards no Ray, and the old handlers and environment."""
+    before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
+    with ray_session(1) as workers:
+        assert workers == 1
+        threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
+        assert ray.get(threads.remote()) == "1"
+        with ray_session() as inner:
+            assert inner == 1
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
+    assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
+
+
+def test_more_cores_than_there_are_is_refused() -> None:
+    """The message names what was asked and what there is."""
+    there = local_cores()
+    message = f"{there + 1} workers asked, this machine has {there} cores"
+    with pytest.raises(McvrpError, match=message), ray_session(there + 1):
+        pass
+    assert not ray.is_initialized()
+
+
+@pytest.mark.parametrize(("prefix", "listening"), [("", False), ("", True), ("ray://", False)])
+def test_a_cluster_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, listening: bool
+) -> None:
+    """A closed port, and one where something else listens: one sentence, long before Ray gives up."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"{prefix}127.0.0.1:{server.getsockname()[1]}"
+        if listening:
+            server.listen()
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        began = time.monotonic()
+        message = f"no Ray cluster answers at RAY_ADDRESS={address}"
+        with pytest.raises(McvrpError, match=message), ray_session():
+            pass
+        assert time.monotonic() - began < 60
+    assert not ray.is_initialized()

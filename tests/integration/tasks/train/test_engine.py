@@ -1,0 +1,185 @@
+"""Steps of the engine with real DeepSpeed, in ranks of their own, against a plain loop of AdamW."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.multiprocessing
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.loss import losses
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.tasks.support.processes import free_port
+from tests.unit.conftest import batch_of, random_solution
+
+CITY = City.uniform(60, seed=3)
+SMALL = NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)
+LARGE = NetworkConfig(61, dim=256, heads=2, encoder_layers=2, decoder_layers=2, ff=1024, dropout=0.0)
+STEPS = 3
+LR, DECAY, CLIP = 0.01, 0.1, 0.5
+ROOM = 320 << 20  # bytes, too few for 256 samples and enough for some
+
+
+def whole_batch(count: int = 12) -> Batch:
+    rng = np.random.default_rng(0)
+    stream = InstanceStream(CITY, 1, "train")
+    instances = [stream(20 + i % 4, i) for i in range(count)]
+    return batch_of([(instance, random_solution(instance, rng)) for instance in instances])
+
+
+def take(batch: Batch, rows: slice) -> Batch:
+    parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    return replace(batch, **{name: t[rows] for name, t in parts.items() if isinstance(t, torch.Tensor)})
+
+
+def network(config: NetworkConfig) -> FmMcvrp:
+    torch.manual_seed(5)
+    return FmMcvrp(config)
+
+
+def spawn(target, ranks: int, *args: object) -> None:
+    torch.multiprocessing.spawn(join, (ranks, free_port(), target, *args), nprocs=ranks)
+
+
+def join(rank: int, ranks: int, port: int, target, *args: object) -> None:
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    os.environ |= {name: str(value) for name, value in names.items()}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    from mcvrp.tasks.train.loop import distributed
+
+    with distributed(cores=1):
+        target(rank, ranks, *args)
+
+
+def options(zero: int):
+    from mcvrp.tasks.train.engine import EngineOptions
+
+    return EngineOptions(train_decoder=True, zero=zero, bf16=False, weight_decay=DECAY, clip=CLIP)
+
+
+def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
+    """Save what `STEPS` steps of each ZeRO stage make, with 1, 2, 3, ... micro-batches a rank."""
+    from mcvrp.tasks.train.engine import Engine
+
+    batch = whole_batch()
+    problem, solution = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
+    share = len(batch.ids) // ranks
+    for zero in (0, 1, 2):
+        engine = Engine(network(SMALL), CityTable.of(CITY), options(zero))
+        sums, norms = [], []
+        for step in range(STEPS):
+            cuts = np.linspace(rank * share, (rank + 1) * share, step + 2).astype(int).tolist()
+            micro = [take(batch, slice(a, b)) for a, b in pairwise(cuts)]
+            total = engine.step(micro, problem, solution, LR)
+            torch.distributed.all_reduce(total)
+            sums.append(total.numpy())
+            norms.append(engine.gradient_norm())
+        moments = engine.moments()
+        if rank == 0:
+            result = engine.weights(), moments.exp_avg, np.array(sums), np.array(norms)
+            torch.save(result, folder / f"{zero}.pt")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path: Path, ranks: int) -> None:
+    """Whatever the ZeRO stage, ranks and micro-batches: the sums, norms and weights of a plain AdamW loop."""
+    batch, table, net = whole_batch(), CityTable.of(CITY), network(SMALL)
+    adam = torch.optim.AdamW(net.parameters(), lr=LR, weight_decay=DECAY)
+    sums, norms = [], []
+    for _ in range(STEPS):
+        found = losses(net, table, batch)
+        adam.zero_grad()
+        (
+            found.problem.loss_sum / found.problem.tokens + found.solution.loss_sum / found.solution.tokens
+        ).backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)))
+        adam.step()
+        streams = (found.problem, found.solution)
+        sums.append([float(s) for stream in streams for s in (stream.loss_sum.detach(), stream.correct)])
+    spawn(steps_of_every_stage, ranks, tmp_path)
+    for zero in (0, 1, 2):
+        weights, exp_avg, found_sums, found_norms = torch.load(tmp_path / f"{zero}.pt", weights_only=False)
+        np.testing.assert_allclose(found_sums, sums, rtol=1e-4)
+        np.testing.assert_allclose(found_norms, norms, rtol=1e-4)
+        for name, parameter in net.named_parameters():
+            expected, found_weight = parameter.detach().numpy(), weights[name]
+            if name.endswith("key_value.bias"):  # softmax is blind to a key's bias: its gradient is rounding
+                half = len(expected) // 2
+                expected, found_weight = expected[half:], found_weight[half:]
+            np.testing.assert_allclose(found_weight, expected, atol=2e-4, err_msg=f"{name}, ZeRO {zero}")
+            moment = adam.state[parameter]["exp_avg"].numpy()
+            np.testing.assert_allclose(exp_avg[name], moment, atol=1e-4, err_msg=f"{name}, ZeRO {zero}")
+
+
+def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
+    """Save the sums of two steps with compiled blocks, and without."""
+    from mcvrp.tasks.train.engine import Engine
+
+    batch, found = whole_batch(), []
+    parts = [take(batch, slice(0, 7)), take(batch, slice(7, 12))]
+    for compiled in (False, True):
+        engine = Engine(network(SMALL), CityTable.of(CITY), replace(options(0), compile=compiled))
+        found.append(torch.stack([engine.step(parts, 300, 330, LR) for _ in range(2)]))
+        assert engine.weights().keys() == dict(network(SMALL).named_parameters()).keys()
+    torch.save(found, folder / "sums.pt")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
+    """train.compile changes no loss, no right answer and no parameter's name."""
+    spawn(compiled_and_eager_steps, 1, tmp_path)
+    eager, compiled = torch.load(tmp_path / "sums.pt")
+    torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
+
+
+def step_in_little_memory(rank: int, ranks: int, zero: int, rows: int, answer: Path) -> None:
+    """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
+    from mcvrp.tasks.train.engine import Engine
+
+    torch.set_num_threads(1)
+    batch = whole_batch(256)
+    tokens = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
+    engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
+    engine.step([take(batch, slice(0, 2))], *tokens, LR)  # what is loaded once is loaded
+    occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
+    try:
+        engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], *tokens, LR)
+        said = "done"
+    except McvrpError as error:
+        said = str(error)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    answer.write_text(said)
+
+
+@pytest.mark.parametrize("zero", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_out_of_memory_names_a_micro_batch_that_fits(
+    tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence with a train.micro_tokens with which the same step then fits into the same memory."""
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # the limit is on addresses: hand back what is free
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    spawn(step_in_little_memory, 1, zero, 256, tmp_path / "said")
+    said = (tmp_path / "said").read_text()
+    pattern = (
+        r"out of memory: a micro-batch of 256 samples of up to 23 customers has ([\d,]+) tokens, "
+        r"[\d,]+ fit: train with --set train.micro_tokens=(\d+)"
+    )
+    found = re.fullmatch(pattern, said)
+    assert found, said
+    whole, fits = (int(number.replace(",", "")) for number in found.groups())
+    spawn(step_in_little_memory, 1, zero, 256 * fits // whole, tmp_path / "then")
+    assert (tmp_path / "then").read_text() == "done"

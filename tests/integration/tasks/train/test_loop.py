@@ -1,0 +1,320 @@
+"""Training with real DeepSpeed: most tests as the single rank of a group, two with ranks of their own."""
+
+import math
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.flows.server.interrupt import descendants
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable
+from mcvrp.model.loss import losses
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.model.random import philox_key
+from mcvrp.storage import layout
+from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.training.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
+from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train import phases as stage
+from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.launch_ray import run_cluster
+from tests.support.training import small_spec, write_dataset
+
+ROOT = Path(__file__).resolve().parents[4]
+COUNT = 30
+NO_DROPOUT = small_spec().network.model_copy(update={"dropout": 0.0})
+LOSSES = ("step", "samples", "problem_loss", "problem_accuracy", "solution_loss", "solution_accuracy", "lr")
+
+
+@pytest.fixture(scope="module")
+def city():
+    return City.uniform(60, seed=3)
+
+
+@pytest.fixture
+def store(tmp_path, city):
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, city, range(20, 23), COUNT)
+    return store
+
+
+@pytest.fixture(scope="module")
+def device():
+    """Make this process the only rank of a group."""
+    from mcvrp.tasks.train.loop import distributed
+
+    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
+    names |= {"MASTER_PORT": free_port()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**names, "MASTER_ADDR": "127.0.0.1"}.items():
+            patch.setenv(name, str(value))
+        with distributed(cores=1) as device:
+            yield device
+
+
+class Stopped(Exception):
+    """Stands for whatever ends a run early."""
+
+
+@pytest.fixture
+def here(device):
+    """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
+    from mcvrp.tasks.train.loop import prepare, run_rank
+
+    def launcher(stop_at=None, hear=lambda event: None):
+        def launch(job, progress):
+            def report(event):
+                hear(event)
+                if event["event"] == "step" and event["step"] == stop_at:
+                    raise Stopped
+
+            with prepare(job, report) as labels:
+                run_rank(job, labels, 0, device, report)
+
+        return launch
+
+    return launcher
+
+
+def train_phase(store, city, spec, name, launch=None):
+    return stage.train_phase(store, city, spec, name, Path(f"{store.uri}-cache"), launch)
+
+
+def train_all(store, city, spec, launch):
+    return [train_phase(store, city, spec, phase.name, launch) for phase in spec.phases]
+
+
+def stream_of(store, spec, phase):
+    """Return the stream of ``phase`` as one rank has it."""
+    fingerprint = latest_checkpoint(store, spec.run, phase).origin.fingerprint
+    counts = dict.fromkeys(spec.sizes(phase), COUNT)
+    cache = LabelCache.open(Path(f"{store.uri}-cache"), store, spec.dataset, fingerprint, counts)
+    curriculum = spec.curriculum(phase, tuple(counts.values()), fingerprint)
+    return SampleStream(curriculum, cache, spec.phase(phase).rotation)
+
+
+def rows(store, run, phase="II", names=LOSSES):
+    return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, phase)])
+
+
+def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store, city, here):
+    """Stopped between checkpoints and run again: the same metrics, no row twice, same weights and moments."""
+    train_all(store, city, small_spec(run="whole"), here())
+    broken = small_spec(run="broken")
+    with pytest.raises(Stopped):
+        train_phase(store, city, broken, "I", here(stop_at=8))
+    assert train_phase(store, city, broken, "I", here()).began_at == 5
+    with pytest.raises(Stopped):
+        train_phase(store, city, broken, "II", here(stop_at=6))
+    train_phase(store, city, broken, "II", here())
+    for phase in ("I", "II"):
+        np.testing.assert_array_equal(rows(store, "broken", phase), rows(store, "whole", phase))
+        whole, again = (latest_checkpoint(store, run, phase) for run in ("whole", "broken"))
+        assert whole.files == again.files
+        assert whole.adam_step == again.adam_step == whole.steps
+
+
+def test_the_first_phase_leaves_the_decoder_alone(store, city, here):
+    """Phase I changes every encoder parameter and no decoder one, and keeps moments of the former only."""
+    spec = small_spec()
+    train_phase(store, city, spec, "I", here())
+    final = latest_checkpoint(store, "small", "I")
+    network = FmMcvrp(NetworkConfig(**final.origin.network))
+    trained = {id(p) for p in network.encoder_parameters()}
+    encoder = {name for name, p in network.named_parameters() if id(p) in trained}
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    start = {n: p.detach().numpy() for n, p in FmMcvrp(network.config).named_parameters()}
+    weights = load_weights(store, final)
+    assert {name for name in weights if not np.array_equal(weights[name], start[name])} == encoder
+    assert set(load_moments(store, final).exp_avg) == encoder
+    assert all(math.isnan(row.solution_loss) for row in read_metrics(store, "small", "I"))
+    losses = rows(store, "small", "I", ("problem_loss",))
+    assert losses[-3:].mean() < losses[:3].mean()
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_losses_and_gradients_are_those_of_the_whole_batch(store, city, here, zero):
+    """With one micro-batch or many, step 1 has the mean over all tokens, and every step the same gradient."""
+
+    phase = small_spec().phases[1].model_copy(update={"name": "only"})
+    for run, micro in (("whole", None), ("pieces", 3)):
+        spec = small_spec(run=run, network=NO_DROPOUT, phases=(phase,), micro_batch=micro, zero=zero)
+        train_phase(store, city, spec, "only", here())
+    state = latest_checkpoint(store, "whole", "only")
+    stream = stream_of(store, spec.model_copy(update={"run": "whole"}), "only")
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    network = FmMcvrp(NetworkConfig(**state.origin.network))
+    found = losses(network, CityTable.of(city), stream.tensors(stream.global_batch(1), np.arange(12)))
+    expected = [float((s.loss_sum / s.tokens).detach()) for s in (found.problem, found.solution)]
+    whole, pieces = (rows(store, run, "only", (*LOSSES, "gradient_norm")) for run in ("whole", "pieces"))
+    np.testing.assert_allclose(whole[0, [2, 4]], expected, rtol=1e-6)
+    np.testing.assert_allclose(pieces, whole, rtol=1e-5)
+
+
+def test_adam_sees_the_learning_rate_and_the_decay_of_the_specification(store, city, here):
+    """The weights after the first phase are those that a plain AdamW loop over the same batches gives."""
+
+    spec = small_spec(network=NO_DROPOUT, weight_decay=0.1, clip=0.2)
+    train_phase(store, city, spec, "I", here())
+    final = latest_checkpoint(store, "small", "I")
+    stream = stream_of(store, spec, "I")
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    network, table = FmMcvrp(NetworkConfig(**final.origin.network)), CityTable.of(city)
+    parameters = network.encoder_parameters()
+    adam = torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1)
+    norms = []
+    for step in range(1, stream.curriculum.steps + 1):
+        batch = stream.tensors(stream.global_batch(step), np.arange(12))
+        found = losses(network, table, batch, False).problem
+        adam.zero_grad()
+        (found.loss_sum / found.tokens).backward()
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, 0.2)))
+        adam.step()
+    for name, array in load_weights(store, final).items():
+        expected = network.get_parameter(name).detach().numpy()
+        if name.endswith("key_value.bias"):  # softmax is blind to a key's bias: its gradient is rounding
+            array, expected = array[len(array) // 2 :], expected[len(array) // 2 :]
+        np.testing.assert_allclose(array, expected, rtol=1e-3, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(rows(store, "small", "I", ("gradient_norm",))[:, 0], norms, rtol=1e-3)
+
+
+@pytest.mark.parametrize("stages", [(1, 0), (0, 2), (2, 1)])
+def test_a_checkpoint_knows_no_zero_stage(store, city, here, stages):
+    """Begun in one ZeRO stage and finished in another, a phase has the losses of one stage alone."""
+    train_all(store, city, small_spec(run="plain"), here())
+    begun, finished = (small_spec(run="mixed", zero=zero) for zero in stages)
+    train_phase(store, city, begun, "I", here())
+    with pytest.raises(Stopped):
+        train_phase(store, city, begun, "II", here(stop_at=6))
+    train_phase(store, city, finished, "II", here())
+    names = (*LOSSES, "gradient_norm")
+    np.testing.assert_allclose(
+        rows(store, "mixed", names=names), rows(store, "plain", names=names), rtol=1e-4
+    )
+    assert latest_checkpoint(store, "mixed", "II").adam_step == 7
+
+
+def test_bf16_learns_and_keeps_fp32(store, city, here):
+    """Autocast changes the losses a little, the weights stay fp32."""
+    for run, precision in (("full", "fp32"), ("half", "bf16")):
+        train_phase(store, city, small_spec(run=run, precision=precision), "I", here())
+    full, half = (rows(store, run, "I", ("problem_loss",)) for run in ("full", "half"))
+    assert not np.array_equal(full, half)
+    np.testing.assert_allclose(full, half, rtol=0.02)
+    weights = load_weights(store, latest_checkpoint(store, "half", "I"))
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float32)}
+
+
+def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
+    """An absurd learning rate ends with the step, the last good checkpoint and a way out."""
+    phase = small_spec().phases[0].model_copy(update={"lr": 1e30})
+    spec = small_spec(phases=(phase,), checkpoint_every=1, log_every=5)
+    with pytest.raises(
+        McvrpError, match=r"no finite number, at step \d+ .*last good checkpoint: .*with an lr below 1e"
+    ):
+        train_phase(store, city, spec, "I", here())
+    state = latest_checkpoint(store, "small", "I")
+    if state is not None:
+        assert all(np.isfinite(array).all() for array in load_weights(store, state).values())
+
+
+def test_watching_a_phase_does_not_change_it(store, city, here):
+    """With and without a held-out set: the same losses and weights, and a gap every so many steps."""
+    write_dataset(store, city, range(20, 23), 2, "apart")
+    store.put_json(layout.label_spec("apart"), {"split": "valid"})
+    train_all(store, city, small_spec(run="alone"), here())
+    train_all(store, city, small_spec(run="watched", held_out="apart", held_out_every=3), here())
+    for phase in ("I", "II"):
+        np.testing.assert_array_equal(rows(store, "alone", phase), rows(store, "watched", phase))
+        alone, watched = (latest_checkpoint(store, run, phase) for run in ("alone", "watched"))
+        assert alone.files == watched.files
+    steps, gaps = rows(store, "watched", "II", ("step", "greedy_gap")).T
+    assert steps[~np.isnan(gaps)].tolist() == [3, 6, 7]
+    assert np.isnan(rows(store, "watched", "I", ("greedy_gap",))).all()
+    assert store.exists(layout.run_losses("watched"))
+
+
+def test_a_loss_that_diverges_stops_the_phase(store, city, here):
+    """A learning rate that spoils the network: worse than guessing for too long, said in one sentence."""
+    phase = small_spec().phases[0].model_copy(update={"lr": 10.0, "passes": 8})
+    spec = small_spec(phases=(phase,), diverged_after=20)
+    named = r"has diverged: .* on problem tokens.*last good checkpoint: .*step-"
+    with pytest.raises(McvrpError, match=named):
+        train_phase(store, city, spec, "I", here())
+    assert latest_checkpoint(store, "small", "I").step >= 15
+
+
+def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, monkeypatch):
+    """While it does not take a checkpoint the run waits and says so; it ends as if nothing had been."""
+    train_phase(store, city, small_spec(run="whole"), "I", here())
+    silences = iter([True, True])
+
+    def save(*arguments):
+        if next(silences, False):
+            raise StoreUnavailable("no answer")
+        return save_checkpoint(*arguments)
+
+    monkeypatch.setattr("mcvrp.tasks.train.loop.save_checkpoint", save)
+    monkeypatch.setattr("mcvrp.tasks.support.retry._FIRST_WAIT", 0.01)
+    heard = []
+    train_phase(store, city, small_spec(run="delayed"), "I", here(hear=heard.append))
+    assert [e["message"] for e in heard if e["event"] == "waiting"] == [
+        "waiting for the store: no answer"
+    ] * 2
+    np.testing.assert_array_equal(rows(store, "delayed", "I"), rows(store, "whole", "I"))
+    one, two = (latest_checkpoint(store, run, "I") for run in ("whole", "delayed"))
+    assert one.files == two.files
+
+
+@pytest.mark.slow
+def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
+    """Ray Train starts the same ranks, again after one was killed: the losses are those of a single rank."""
+    phase = small_spec().phases[1].model_copy(update={"name": "only"})
+    spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
+    train_phase(store, city, spec, "only", here())
+    left = [1]  # kills
+
+    class Killing(Progress):
+        def update(self, done, note=None):
+            super().update(done, note)
+            if done >= 3 and left:
+                left.pop()
+                workers = [pid for pid in descendants(os.getpid()) if "RayTrainWorker" in title(pid)]
+                os.kill(workers[0], signal.SIGKILL)
+
+    def launch(job, progress):
+        run_cluster(job, Killing(progress.label, progress.total, progress.unit, progress.done))
+
+    on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
+    train_phase(store, city, spec.model_copy(update=on_ray), "only", launch)
+    assert not left
+    assert "started again from step" in capsys.readouterr().err
+    np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
+
+
+def title(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_what_a_rank_refuses_reaches_the_user(store, city, here):
+    """A checkpoint that turns out damaged when the ranks read it ends in the same sentence as anywhere."""
+    spec = small_spec(ranks=1)
+    with pytest.raises(Stopped):
+        train_phase(store, city, spec, "I", here(stop_at=7))
+    path = latest_checkpoint(store, "small", "I").folder + "/weights.safetensors"
+    store.put(path, store.get(path)[:-1] + b"\x7f")
+    with pytest.raises(McvrpError, match=r"step-00000005/weights.safetensors is damaged") as caught:
+        train_phase(store, city, spec, "I")
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,89 @@
+"""The cards of training runs, benchmarks and driven days: what they say is what the store has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mcvrp.storage import layout
+from mcvrp.storage.driven import Receipt, driven_readme, write_receipt
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState
+from mcvrp.tasks.report.page import Figure, KeyFigure
+from mcvrp.tasks.report.summary import BenchmarkSummary
+from mcvrp.tasks.report.write import benchmark_text
+from mcvrp.tasks.train import card as train_card
+from mcvrp.tasks.train.card import PhaseStanding, run_text, write_run_card
+from tests.support.datasets import CITY
+from tests.support.training import small_spec
+
+
+def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One finished, one half-way: README for people, metrics for programs, the spec as it was given."""
+    store, spec = Store.open(tmp_path), small_spec(held_out="tiny-held-out")
+    metrics = {"problem_loss": 0.5, "solution_loss": None, "greedy_gap": None}
+    there = {
+        "I": CheckpointState("small", "I", 1_200, 1_200, 1_200, None, metrics),  # type: ignore[arg-type]
+        "II": CheckpointState("small", "II", 30, 90, 30, None, metrics | {"greedy_gap": 7.25}),  # type: ignore[arg-type]
+    }
+    monkeypatch.setattr(train_card, "latest_checkpoint", lambda _store, _run, phase: there.get(phase))
+    write_run_card(store, CITY, spec)
+    readme = store.get(layout.run_card("small")).decode()
+    rows = [line for line in readme.splitlines() if line.startswith(("| I ", "| II "))]
+    assert [re.findall(r"1,200|30 of 90", row) for row in rows] == [["1,200"], ["30 of 90"]]
+    assert "7.25" in rows[1]
+    assert "Not finished" in readme
+    assert "losses.png)" not in readme  # no metrics, no picture
+    assert type(spec)(**store.get_json(layout.run_spec("small"))) == spec
+    figures = store.get_json(layout.run_figures("small"))
+    assert [(phase["phase"], phase["step"]) for phase in figures["phases"]] == [("I", 1_200), ("II", 30)]
+
+
+def test_a_run_that_has_not_begun_claims_nothing() -> None:
+    """No steps, no losses: dashes."""
+    spec = small_spec()
+    text = run_text(CITY, spec, [PhaseStanding(p.name, 0, None, {}) for p in spec.phases], pictured=False)
+    assert text.count("not begun") == 2
+    assert "Not finished" in text
+    done = [PhaseStanding(phase.name, 9, 9, {}) for phase in spec.phases]
+    assert "\n\nFinished.\n" in run_text(CITY, spec, done, pictured=True)
+
+
+def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
+    """Key figures, table and each picture with its caption."""
+    summary = BenchmarkSummary(
+        run="b",
+        city_id="c",
+        model="m",
+        model_version=3,
+        instances={20: 8},
+        encoder_accuracy=None,
+        gs_mean_gap=None,
+        ns_mean_gap=None,
+        ns_samples=4,
+        p=0.9,
+        mean_costs={},
+        failures={},
+        hardware="abacus",
+        markdown="| N | Method |\n|--:|---|\n| 20 | HGS |\n",
+    )
+    figures = [Figure("gaps", b"", "How far from HGS.")]
+    text = benchmark_text(summary, "Model m, version 3.", [KeyFigure("5 %", "Greedy", "mean")], figures)
+    assert "| Greedy | 5 % | mean |" in text
+    assert "| 20 | HGS |" in text
+    assert "![gaps](figures/gaps.png)\n\nHow far from HGS." in text
+
+
+def test_driven_days_add_up(tmp_path: Path) -> None:
+    """Files, days, rows and quarantine of all receipts; a refused file with its reason; zeros at first."""
+    store = Store.open(tmp_path)
+    assert "| files of routes taken | 0 |" in driven_readme(store, "lyon")
+    days = ("2026-02-26", "2026-02-27")
+    write_receipt(store, "lyon", Receipt("a.csv", "a" * 64, 1_000, 7, days))
+    write_receipt(store, "lyon", Receipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
+    text = driven_readme(store, "lyon")
+    for row in ("taken | 2 |", "days | 2, 2026-02-26 to 2026-02-27 |", "quarantine | 7 |", "refused | 1 |"):
+        assert row in text
+    assert "b.csv has no column stop" in text

@@ -1,0 +1,229 @@
+"""Malformed inputs, all that we could think of: one clear sentence each, and nothing is lost."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses
+from mcvrp.storage.driven import Receipt, read_day, receipts
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.models.registry import enrol
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
+from mcvrp.tasks.driven.take import take_routes
+from mcvrp.tasks.solve.orders import checked_day, read_orders
+from tests.support import malformed, malformed_store
+from tests.support.datasets import label_spec, make_dataset
+from tests.support.malformed import Case, sound
+from tests.support.malformed_store import BEFORE, DAY, HEADER, Damage
+
+TOWN = City.uniform(12, seed=1)
+NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 13))))
+NODES = {name: node for node, name in enumerate(NAMES.ids)}
+TODAY = datetime.date(2026, 3, 1)
+LONGEST = 2500  # characters of a sentence: twenty faults fit
+Act = Callable[[], object]
+
+
+def encoded(data: str | bytes) -> bytes:
+    """Return ``data`` as a file has it."""
+    return data.encode() if isinstance(data, str) else data
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A store with something of each kind, and a folder beside it for what people bring."""
+
+    store: Store
+    folder: Path
+
+    def file(self, name: str, data: str | bytes) -> str:
+        """Return the address of a new file here."""
+        (self.folder / name).write_bytes(encoded(data))
+        return str(self.folder / name)
+
+    def everything(self) -> dict[str, bytes]:
+        """Return all that is in the store."""
+        return {path: self.store.get(path) for path in self.store.list("")}
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with that store, to be copied."""
+    desk = Desk(Store.open((folder := tmp_path_factory.mktemp("desk")) / "store"), folder)
+    make_dataset(desk.store, label_spec(largest=20))
+    make_city(desk.store, _city("own", desk.file("own.csv", sound()), spare=1))
+    card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "sha")
+    desk.store.put_json(layout.model_card("m", 1), asdict(card))
+    enrol(desk.store, "m", 1)
+    desk.store.put("incoming/before.csv", f"{HEADER}\n{BEFORE},a,1,C9,1,10\n".encode())
+    _take(desk.store)
+    return folder
+
+
+@pytest.fixture
+def desk(furnished: Path, tmp_path: Path) -> Desk:
+    shutil.copytree(furnished / "store", tmp_path / "store")
+    return Desk(Store.open(tmp_path / "store"), tmp_path)
+
+
+def _city(name: str, file: str, **options: object) -> CitySpec:
+    addresses = AddressFile.model_validate({"file": file, **options})
+    return CitySpec(name=name, source="imported", addresses=addresses)
+
+
+def _take(store: Store) -> tuple[Receipt, ...]:
+    return take_routes(store, "town", TOWN, NODES, today=TODAY).receipts
+
+
+# Ways in: each lays a case where people lay it, and returns what the command does then; its answer is what
+# is said, unless it is an error that says so.
+
+
+def addresses(desk: Desk, case: Case) -> Act:
+    spec = _city("new", desk.file("own.csv", case.data), **case.options)
+    return lambda: make_city(desk.store, spec)
+
+
+def more_addresses(desk: Desk, case: Case) -> Act:
+    spec = _city("new", desk.file("more.csv", case.data), extends="own", **case.options)
+    return lambda: make_city(desk.store, spec)
+
+
+def matrix(desk: Desk, case: Case) -> Act:
+    file, costs = desk.file("own.csv", malformed.TRIANGLE), desk.file("costs", case.data)
+    return lambda: make_city(desk.store, _city("new", file, matrix=costs))
+
+
+def history(desk: Desk, case: Case) -> Act:
+    file, past = desk.file("own.csv", sound()), desk.file("past.csv", case.data)
+    return lambda: make_city(desk.store, _city("new", file, history=past))
+
+
+def orders(desk: Desk, case: Case) -> Act:
+    file = desk.file("day.csv", case.data)
+    return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
+
+
+def routes(desk: Desk, case: Case) -> Act:
+    """Of a file of routes the good rows are taken; the others stand in quarantine, and say why."""
+    desk.store.put("incoming/routes.csv", encoded(case.data))
+
+    def act() -> str:
+        (receipt,) = _take(desk.store)
+        assert (receipt.days, receipt.refused) == ((DAY,), None)
+        aside = pd.read_csv(io.BytesIO(desk.store.get(layout.driven_quarantine("town", receipt.key))))
+        day = read_day(desk.store, "town", datetime.date.fromisoformat(DAY))
+        assert receipt.rows == day.instance.n + len(aside)
+        return "; ".join(f"row {row}: {why}" for row, why in zip(aside["row"], aside["reason"], strict=True))
+
+    return act
+
+
+def unreadable_routes(desk: Desk, case: Case) -> Act:
+    """Of a file that is none the receipt says why."""
+    desk.store.put("incoming/routes.csv", encoded(case.data))
+
+    def act() -> str:
+        (receipt,) = _take(desk.store)
+        assert receipt.days == ()
+        assert receipt in receipts(desk.store, "town")
+        return str(receipt.refused)
+
+    return act
+
+
+def stored(desk: Desk, case: Damage) -> Act:
+    case.spoil(desk.store)
+    return lambda: case.ask(desk.store)
+
+
+WAYS_IN: dict[Callable[[Desk, Any], Act], Sequence[Case | Damage]] = {
+    addresses: malformed.ADDRESSES,
+    more_addresses: malformed.MORE_ADDRESSES,
+    matrix: malformed.MATRICES,
+    history: malformed.HISTORIES,
+    orders: malformed.ORDERS,
+    routes: malformed_store.ROWS,
+    unreadable_routes: malformed_store.FILES,
+    stored: malformed_store.STORED,
+}
+CASES = [(way, case) for way, cases in WAYS_IN.items() for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("way", "case"), CASES, ids=[f"{way.__name__}: {case.name}".replace("_", " ") for way, case in CASES]
+)
+def test_a_malformed_input_is_one_sentence_and_loses_nothing(
+    desk: Desk, way: Callable[[Desk, Any], Act], case: Case | Damage
+) -> None:
+    """It names file, row or field, what was found and what was expected; every byte of the store is there
+    afterwards, and nothing beside it but what became of a file of routes.
+    """
+    act = way(desk, case)
+    before = desk.everything()
+    try:
+        said = str(act())
+    except McvrpError as error:
+        said = str(error)
+    assert all(part in said for part in case.said), said
+    assert "\n" not in said
+    assert len(said) < LONGEST
+    after = desk.everything()
+    before.pop(layout.driven_card("town"), None)  # it tells of what there is
+    assert after.items() >= before.items()
+    assert all(path.startswith("driven/town/") for path in after.keys() - before.keys())
+
+
+def test_many_faults_of_a_file_are_counted(desk: Desk) -> None:
+    """A file that is wrong throughout gets a sentence that can be read: twenty faults and a number."""
+    rows = [f"a{k},x,4.8,0" for k in range(100)]
+    data = "\n".join([malformed.HEAD, "d,45.76,4.84,1", *rows])
+    with pytest.raises(McvrpError) as caught:
+        addresses(desk, malformed.case("", data))()
+    assert str(caught.value).count("no number") == 20
+    assert str(caught.value).endswith("and 80 more")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("city import own.csv --name new", "own.csv: no row is the depot"),
+        ("city extend own own.csv --name new", "own.csv has x and y"),
+        ("inspect nowhere", "nowhere"),
+        ("verify nothing", "nothing"),
+    ],
+)
+def test_the_command_says_it_in_one_line(
+    desk: Desk, arguments: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, nothing on stdout, no traceback, nothing written."""
+    for name in ("MCVRP_STORE", "MCVRP_CACHE"):
+        monkeypatch.setenv(name, str(desk.folder / name.removeprefix("MCVRP_").lower()))
+    monkeypatch.chdir(desk.folder)
+    desk.file("own.csv", "id,x,y\na,1,1\n")
+    before, environment = desk.everything(), dict(os.environ)
+    try:
+        assert cli.run(arguments.split()) == 2
+    finally:  # the command sets variables for its children
+        os.environ.clear()
+        os.environ.update(environment)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert said in err
+    assert desk.everything() == before

@@ -1,0 +1,380 @@
+"""What must never happen: names that lead out of the store, pickles from it, secrets in what is said."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.models.models import model_card
+from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    Moments,
+    Origin,
+    latest_checkpoint,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
+from tests.support.datasets import label_spec, make_dataset
+
+ROOT = Path(__file__).parents[2]
+OURS = sorted(
+    path for folder in ("model", "storage", "tasks", "flows") for path in (ROOT / folder).rglob("*.py")
+)
+CANARY = "c4n4ry-0f-s0m3-s3cr3t"
+
+# Names that are none, and what each of them could do.
+NAMES = {
+    "nothing": "",
+    "here": ".",
+    "above": "..",
+    "climbs": "../../etc/passwd",
+    "absolute": "/etc/passwd",
+    "of another system": "..\\..\\windows",
+    "a folder more": "a/b",
+    "ends early": "a\0b",
+    "a line more": "a\nb",
+    "hidden": ".hidden",
+    "an option": "-rf",
+    "a home": "~root",
+    "a look-alike dot": "\u2024\u2024",
+    "a look-alike slash": "a\u2215b",
+    "a look-alike letter": "l\u0430ptop",
+    "written backwards": "a\u202eb",
+    "longer than a disk takes": "a" * 101,
+    "percent-encoded": "%2e%2e%2f",
+    "a stranger's digits": "\u0661",
+}
+PLACES: dict[str, Callable[[str], str]] = {
+    "city": layout.city_card,
+    "dataset": layout.label_dir,
+    "run": layout.run_dir,
+    "phase": lambda name: layout.phase_dir("run", name),
+    "model": layout.models_dir,
+    "alias": lambda name: layout.model_alias("m", name),
+    "benchmark": layout.benchmark_dir,
+    "solution": layout.solution_dir,
+    "quarantine": layout.quarantine_dir,
+}
+# Fields of specs that are texts but no names, and who looks at them.
+TEXTS = {
+    "city.addresses.file": "a path of whoever asks, or of the store, which refuses what leads out",
+    "city.addresses.matrix": "likewise",
+    "city.addresses.history": "likewise",
+    "city.addresses.depot": "an id, looked up in the file",
+    "city.addresses.unit": "has a pattern of its own",
+    "nightly.incoming": "a folder of the store, which refuses what leads out",
+    "train.base": "NAME@VERSION, of which the name is looked at",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store beside a file that nobody is to reach."""
+    (tmp_path / "outside.json").write_text('"outside"')
+    return Store.open(tmp_path / "store")
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """An environment of its own: the command sets variables for its children."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None:
+    """Whatever it stands for, a name of another kind is refused before a path is made of it."""
+    with pytest.raises(McvrpError, match="is no name for a"):
+        place(name)
+
+
+def text_fields(spec: type[BaseModel], above: str = "") -> Iterator[tuple[type[BaseModel], str, str]]:
+    """Yield spec, field and full name of every field below ``spec`` that may be any text."""
+    for key, field in spec.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            kinds = (kind, *get_args(kind))
+            if str in kinds:
+                yield spec, key, f"{above}{key}"
+            for inner in kinds:
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    yield from text_fields(inner, f"{above}{key}.")
+
+
+FIELDS = {name: (spec, key) for spec, key, name in text_fields(PipelineSpec)}
+
+
+@pytest.mark.parametrize("field", [name for name in FIELDS if name not in TEXTS])
+def test_a_field_takes_names_only(field: str) -> None:
+    """So do the fields of all specs, wherever they come from; those that are no names stand in a list."""
+    spec, key = FIELDS[field]
+    for name in filter(None, NAMES.values()):
+        with pytest.raises(ValidationError) as caught:
+            spec.model_validate({key: name})
+        assert (key,) in {error["loc"] for error in caught.value.errors()}, name
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("inspect ../x", "verify ../x", "models ../x", "promote ../x 1", "rollback ../x"),
+        *("city extend ../x a.csv", "city import a.csv --name ../x", "solve a.csv --city ../x"),
+        *("nightly --set nightly.model=../x", "nightly --set nightly.old=../x"),
+        *("am --set am.model=../x", "run --set label.dataset=../x"),
+    ],
+)
+def test_no_option_leads_out_of_the_store(
+    store: Store, arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option that takes a name refuses one that climbs, in a sentence, and writes nothing."""
+    os.environ["MCVRP_STORE"] = store.uri
+    (tmp_path / "x").mkdir()
+    assert cli.run(arguments.split()) == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "unexpected" not in said.err
+    assert store.list("") == []
+    assert list((tmp_path / "x").iterdir()) == []
+
+
+LEADING_OUT = ["../outside.json", "a/../../outside.json", "/etc/passwd", "a//b", "a/./b", "a\0b", "a\\..\\b"]
+
+
+@pytest.mark.parametrize("path", LEADING_OUT)
+def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path) -> None:
+    """Every way to use one is refused, and nothing is read, written or removed."""
+    for use in (
+        store.get,
+        store.get_tagged,
+        store.open_input,
+        store.exists,
+        store.size,
+        store.folders,
+        store.list,
+        store.files,
+        store.delete,
+        lambda p: store.put(p, b""),
+        lambda p: store.put_new(p, b""),
+        lambda p: store.swap(p, b"", "tag"),
+        lambda p: store.move(p, "a"),
+        lambda p: store.move("a", p),
+        lambda p: inspect(store, p),
+    ):
+        with pytest.raises(McvrpError):
+            use(path)
+    assert (tmp_path / "outside.json").read_text() == '"outside"'
+    assert store.list("") == []
+
+
+def test_odd_names_in_a_store_are_not_listed(store: Store) -> None:
+    """Whoever can put files there cannot make us use what they are called."""
+    store.put("labels/d/spec.json", b"{}")
+    for name in ("labels/d/a\\b", "labels/d/a\nb"):
+        Path(store.uri, name).write_bytes(b"")
+    Path(store.uri, "labels", "a\tb").mkdir()
+    assert store.list("labels") == ["labels/d/spec.json"]
+    assert store.folders("labels") == ["d"]
+
+
+# Pickles ---------------------------------------------------------------------------------------
+
+UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+BETWEEN_PROCESSES = {
+    "tasks/train/launch.py",
+    "tasks/train/rank.py",
+}  # of one machine, through a file of their own
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_is_read_by_pickle(path: Path) -> None:
+    """No unpickler is imported; torch.load and read_pickle are not called, numpy.load only without."""
+    tree = ast.parse(path.read_text())
+    names = {
+        alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    names |= {
+        (node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
+    if str(path.relative_to(ROOT)) not in BETWEEN_PROCESSES:
+        assert not names & UNPICKLERS
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called = ast.unparse(call.func)
+        assert called not in ("torch.load", "torch.jit.load", "pd.read_pickle", "pandas.read_pickle"), called
+        if called in ("np.load", "numpy.load", "np.lib.format.read_array"):
+            allowed = {word.arg: ast.unparse(word.value) for word in call.keywords}
+            assert allowed.get("allow_pickle") == "False", f"line {call.lineno}: say allow_pickle=False"
+
+
+@pytest.mark.usefixtures("environment")
+def test_prefect_keeps_no_results() -> None:
+    """It would pickle them; what a stage makes is in the store. No flow or task asks for it, nor do we."""
+    settings.prepare(verbose=True)
+    assert os.environ["PREFECT_RESULTS_PERSIST_BY_DEFAULT"] == "false"
+    assert os.environ["PREFECT_RESULTS_DEFAULT_SERIALIZER"] == "json"
+    for path in (ROOT / "flows").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in {
+                "persist_result",
+                "result_storage",
+                "result_serializer",
+            }:
+                assert ast.unparse(node.value) == "False", f"{path}:{node.value.lineno}"
+
+
+def test_reading_the_store_unpickles_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """City, labels, weights and moments are read with every unpickler taken away."""
+    import numpy as np
+
+    make_dataset(store, label_spec(largest=20))
+    origin = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
+    arrays = {"w": np.ones(3, np.float32)}
+    save_checkpoint(store, CheckpointState("run", "I", 5, 10, 5, origin, {}), arrays, Moments(arrays, arrays))
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("something was unpickled")
+
+    for name in ("load", "loads", "Unpickler", "_load", "_loads", "_Unpickler"):
+        monkeypatch.setattr(pickle, name, refused)
+    state = latest_checkpoint(store, "run", "I")
+    assert state is not None
+    assert load_weights(store, state).keys() == load_moments(store, state).exp_avg.keys() == {"w"}
+    assert load_city(store, "c").customers == len(load_city(store, "c").xy) - 1
+    assert len(load_labels(store, "d", 20)) == 10
+
+
+class Bomb:
+    """Goes off when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.write_text, (Path("went-off"), ""))
+
+
+def test_a_pickle_in_the_store_is_damage(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In place of each file of the store: a sentence about the file, and nothing goes off."""
+    monkeypatch.chdir(tmp_path)
+    make_dataset(store, label_spec(largest=20))
+    bomb = io.BytesIO()
+    pickle.dump(Bomb(), bomb)
+    for path, read in (
+        (layout.label_shard("d", 20, 0), lambda: load_labels(store, "d", 20)),
+        (layout.city_path("c"), lambda: load_city(store, "c")),
+        (layout.city_card("c"), lambda: load_city(store, "c")),
+        (layout.model_card("m", 1), lambda: model_card(store, "m")),
+    ):
+        store.put(path, bomb.getvalue())
+        with pytest.raises(McvrpError):
+            read()
+    assert not Path("went-off").exists()
+
+
+# Secrets ---------------------------------------------------------------------------------------
+
+ADDRESSES = [
+    f"s3://key:{CANARY}@bucket/prefix",
+    f"s3://key:{CANARY}/more@bucket",
+    f"s3://key:{CANARY}",
+    f"s3://{CANARY}@bucket",
+    f"s3://bucket/prefix?secret_key={CANARY}",
+    f"gs://key:{CANARY}@bucket",
+    f"https://key:{CANARY}@host/bucket",
+    f"gs://bucket?secret={CANARY}",
+]
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_with_a_secret_is_refused_without_saying_it(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the command; the sentence says where credentials belong."""
+    with pytest.raises(StoreError) as caught:
+        Store.open(address)
+    assert CANARY not in str(caught.value)
+    assert cli.run(["inspect", "--store", address]) == 2
+    said = capsys.readouterr()
+    assert CANARY not in said.out + said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/a@b", "s3://bucket@", "s3://@bucket", "s3://bu@cket/a"])
+def test_an_at_sign_is_no_part_of_an_object_stores_address(address: str) -> None:
+    """What stands before it may be a secret, wherever it stands: refused, and none of it is repeated."""
+    with pytest.raises(
+        StoreError, match=r"has an @, as after a key: leave that out .* the environment"
+    ) as caught:
+        Store.open(address)
+    assert "bu" not in str(caught.value).split("@")[0]
+
+
+def test_an_at_sign_in_a_folder_is_one(tmp_path: Path) -> None:
+    """Local paths may have it, and so may names in a store."""
+    for address in (tmp_path / "a@b", f"file://{tmp_path}/c@d"):
+        store = Store.open(address)
+        store.put("uploads/day@noon.csv", b"x")
+        assert store.list("") == ["uploads/day@noon.csv"]
+
+
+def test_an_endpoint_with_a_secret_is_refused_without_saying_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for the server's address."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://key:{CANARY}@127.0.0.1:1")
+    with pytest.raises(StoreError, match="AWS_ENDPOINT_URL") as caught:
+        Store.open("s3://bucket")
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_goes_wrong_is_told_without_secrets(
+    verbose: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the terminal nor the log of an unexpected error has a secret of the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_SECRET_ACCESS_KEY", "POSTGRES_PASSWORD", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, CANARY)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", f"admin:{CANARY}-too")
+
+    def broken(options: object) -> None:
+        raise RuntimeError(f"postgresql://prefect:hunter2@db/prefect does not like {CANARY} nor {CANARY}-too")
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", broken)
+    assert cli.run(["plan", *(["--verbose"] if verbose else [])]) == 2
+    said = capsys.readouterr()
+    text = said.out + said.err + "".join(path.read_text() for path in tmp_path.glob("logs/*"))
+    assert "does not like" in text
+    assert CANARY not in text
+    assert "hunter2" not in text
+
+
+def test_secrets_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no secret, or too short to be one, is left in texts."""
+    monkeypatch.setenv("MCVRP_STORE", "s3://bucket")
+    monkeypatch.setenv("SOME_PASSWORD", "a")
+    monkeypatch.setenv("SOME_SECRET_KEY", CANARY)
+    assert CANARY in settings.secrets()
+    assert not {"a", "s3://bucket"} & set(settings.secrets())

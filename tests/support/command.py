@@ -1,0 +1,90 @@
+"""The `mcvrp` command as a user runs it, in a process of its own, with a Prefect history of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _empty_prefect_home() -> Path:
+    """Return a Prefect home whose database has its tables: making them takes longer than a test."""
+    home = Path(tempfile.mkdtemp(prefix="mcvrp-prefect-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    upgrade = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+    subprocess.run(upgrade, env=_environment(PREFECT_HOME=str(home)), capture_output=True, check=True)
+    return home
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    ours = ("PREFECT_", "RAY_ADDRESS", "MCVRP_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changes
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A folder with a store and a Prefect home in which commands run."""
+
+    folder: Path
+
+    @classmethod
+    def new(cls, folder: Path) -> Workplace:
+        """Return a workplace with an empty store and an empty history."""
+        shutil.copytree(_empty_prefect_home(), folder / "prefect")
+        return cls(folder)
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def prefect(self) -> Path:
+        return self.folder / "prefect"
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        """Return the environment of a command: nothing of Prefect's and Ray's from outside."""
+        cache = self.folder / "cache"
+        places = {"PREFECT_HOME": self.prefect, "MCVRP_STORE": self.store, "MCVRP_CACHE": cache}
+        # Ray's workers run at niceness 15: beside another test they would hardly run at all.
+        awake = {"RAY_worker_niceness": "0"}
+        return _environment(**{name: str(place) for name, place in places.items()}) | awake | changes
+
+    def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        """Run Python to its end."""
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env=self.environment(**changes),
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+
+    def mcvrp(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end."""
+        return self.python("-m", "mcvrp.flows.cli.main", *arguments, **changes)
+
+    def recorded(self, table: str) -> Counter[tuple[str, str]]:
+        """Return name and final state of each "flow_run" or "task_run", read past Prefect."""
+        with sqlite3.connect(self.prefect / "prefect.db") as database:
+            return Counter(database.execute(f"SELECT name, state_type FROM {table}").fetchall())
+
+    def processes(self) -> list[int]:
+        """Return the processes that commands of this workplace have left running."""
+        mark = f"PREFECT_HOME={self.prefect}".encode()
+        found = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in environ.read_bytes().split(b"\0"):
+                    found.append(int(environ.parent.name))
+            except OSError:  # ended meanwhile, or not ours
+                continue
+        return found

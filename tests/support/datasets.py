@@ -1,0 +1,121 @@
+"""Small datasets of labels for tests: real instances, routes by sweep, no solver and no Ray."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Solution, cost
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.labels.files import ROW_GROUP, write_labels
+from mcvrp.storage.labels.manifest import rebuild_manifest
+from mcvrp.storage.labels.schema import Label, label_table, table_labels
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.spec import LabelSpec
+
+CITY = City.uniform(60, seed=3)
+
+
+def label_spec(**changes: Any) -> LabelSpec:
+    """Return the spec of two sizes with ten labels each, in shards of six."""
+    base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
+    return LabelSpec.model_validate({**base, **changes})
+
+
+def sweep_label(n: int, i: int, spec: LabelSpec, city: City = CITY) -> Label:
+    """Return instance (n, i) with its customers by angle, a new route when the vehicle is full."""
+    instance = InstanceStream(city, spec.seed, spec.split, spec.rules)(n, i)
+    routes: list[list[int]] = [[]]
+    load = 0
+    for k in np.argsort(city.angles[instance.ids]):
+        if load + instance.demands[k] > instance.capacity:
+            routes.append([])
+            load = 0
+        routes[-1].append(int(instance.ids[k]))
+        load += int(instance.demands[k])
+    solution = canonical(city, Solution.of(routes))
+    price = cost(city, solution)
+    seconds = 0.01 + 0.001 * i
+    return Label(i, instance, solution, price, "solver", "sweep", "sweep 1", i, "none", seconds, "abacus")
+
+
+def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
+    """Write city, spec, shards and manifest of ``spec`` and return its source."""
+    save_city(store, "c", city)
+    extent = {"smallest": spec.smallest, "largest": spec.largest, "count": spec.count}
+    store.put_json(layout.label_spec(spec.dataset), {**spec.identity(city), **extent})
+    for n in spec.sizes:
+        for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
+            rows = range(start, min(start + spec.shard_rows, spec.count))
+            path = layout.label_shard(spec.dataset, n, k)
+            labels = [sweep_label(n, i, spec, city) for i in rows]
+            write_labels(store, path, city, spec.recipe(city).spec_hash, labels)
+    rebuild_manifest(store, spec.dataset)
+    return Source(spec, city)
+
+
+def rewritten(data: bytes, spoil: Callable[[list[Label]], Sequence[Label]]) -> bytes:
+    """Return a sound Parquet file with the footer of the one in ``data``, and ``spoil`` of its labels."""
+    table = pq.read_table(pa.BufferReader(data))
+    city_id = table.schema.metadata[b"city_id"].decode()
+    other = label_table(spoil(list(table_labels(table, city_id))))
+    buffer = io.BytesIO()
+    pq.write_table(
+        other.replace_schema_metadata(table.schema.metadata),
+        buffer,
+        compression="zstd",
+        row_group_size=ROW_GROUP,
+        write_page_checksum=True,
+    )
+    return buffer.getvalue()
+
+
+def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]], Sequence[Label]]:
+    """Return what applies ``change`` to one row of many."""
+    return lambda labels: [change(label) if k == row else label for k, label in enumerate(labels)]
+
+
+def other_routes(label: Label, routes: Sequence[Sequence[int]]) -> Label:
+    """Return ``label`` with ``routes`` at what they cost."""
+    solution = Solution.of(routes)
+    return dataclasses.replace(label, solution=solution, cost=cost(CITY, solution))
+
+
+def routes(label: Label) -> list[list[int]]:
+    """Return the routes of ``label`` as lists."""
+    return [list(route) for route in label.solution.routes]
+
+
+def dearer(label: Label) -> Label:
+    """Return ``label`` at a cost that is wrong in the eighth digit."""
+    return dataclasses.replace(label, cost=label.cost * (1 + 1e-8))
+
+
+def swapped_customers(label: Label) -> Label:
+    """Return ``label`` with a customer of one route in another, at the old cost."""
+    first, second, *rest = routes(label)
+    first[0], second[0] = second[0], first[0]
+    return dataclasses.replace(other_routes(label, [first, second, *rest]), cost=label.cost)
+
+
+def wrong_demand(label: Label) -> Label:
+    """Return ``label`` with a customer who wants something else."""
+    demands = label.instance.demands.copy()
+    demands[3] = demands[3] % 9 + 1
+    instance = dataclasses.replace(label.instance, demands=demands)
+    return dataclasses.replace(label, instance=instance)
+
+
+def everything(store: Store) -> dict[str, bytes]:
+    """Return all files of ``store`` by their paths."""
+    return {path: store.get(path) for path in store.list("")}

@@ -1,0 +1,238 @@
+"""What can break while a dataset is labelled: processes and nodes killed, files damaged, disks filled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.attempt import solver_seed
+from tests.support.faults import NAME, PATIENCE, SPEC, Driver, Family, Site, start_family
+
+INJECTED: Counter[str] = Counter()  # faults by kind, in all trials of this run of the tests
+
+FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
+
+
+def seeds(short: int, full: int) -> list[ParameterSet]:
+    """Return ``short`` seeds for every run of the tests, and ``full`` more for the slow one."""
+    numbers = range(FIRST, FIRST + short + full)
+    slow = [()] * short + [pytest.mark.slow] * full
+    return [
+        pytest.param(seed, id=f"seed-{seed}", marks=mark) for seed, mark in zip(numbers, slow, strict=True)
+    ]
+
+
+# Processes
+
+
+def strike(kind: str, site: Site, driver: Driver, rng: random.Random) -> bool:
+    """Do ``kind`` to a running command; False when it was too late for it."""
+    if kind == "worker killed":
+        workers = site.solving(driver)
+        if workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rng.choice(workers), signal.SIGKILL)
+                return True
+        return False
+    if not driver.running:
+        return False
+    if kind == "driver killed":
+        driver.process.kill()
+    elif kind == "driver and workers killed":
+        driver.family.kill()
+    elif kind == "node killed":
+        site.nodes["second"].kill()
+    return True
+
+
+def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
+    """Label while the faults of ``plan`` happen one after another at random moments; then finish.
+
+    Where the command is through before its fault, a shard is lost, and it has to work again.
+    """
+    driver = site.start()
+    for kind in plan:
+        struck = False
+        while not struck:
+            site.await_moment(driver, rng, at_work=kind in ("worker killed", "node killed"))
+            struck = strike(kind, site, driver, rng)
+            if not struck and not driver.running:
+                assert driver.wait() == 0, driver.said
+                lose_shards(site.observer, rng)
+                driver = site.start()
+        INJECTED[kind] += 1
+        if kind.startswith("driver"):
+            driver.wait()
+            driver = site.start()
+    site.finish(driver)
+
+
+# Files
+
+
+def _flip(data: bytearray, rng: random.Random) -> None:
+    for position in rng.sample(range(len(data)), min(len(data), rng.choice((1, 1, 2, 8)))):
+        data[position] ^= 1 << rng.randrange(8)
+
+
+def _overwrite(data: bytearray, rng: random.Random) -> None:
+    start, length = rng.randrange(len(data)), rng.choice((4, 64, 512))
+    data[start : start + length] = rng.randbytes(len(data[start : start + length]))
+
+
+def _truncate(data: bytearray, rng: random.Random) -> None:
+    del data[rng.randrange(len(data)) :]
+
+
+_DAMAGES = {"bits flipped": _flip, "sector overwritten": _overwrite, "file truncated": _truncate}
+DAMAGES = (*_DAMAGES, "file deleted")
+
+
+def damage(store: Store, path: str, kind: str, rng: random.Random) -> None:
+    """Do ``kind`` to the file at ``path``."""
+    if kind == "file deleted":
+        store.delete(path)
+    else:
+        data = bytearray(store.get(path))
+        before = bytes(data)
+        while bytes(data) == before:
+            _DAMAGES[kind](data, rng)
+        store.put(path, bytes(data))
+    INJECTED[kind] += 1
+
+
+def damageable(store: Store) -> list[str]:
+    """Return the files of the dataset that the command must do without: all but its spec."""
+    paths = store.list(layout.label_dir(NAME))
+    return [path for path in paths if path != layout.label_spec(NAME) and "/_condemned/" not in path]
+
+
+def lose_shards(store: Store, rng: random.Random) -> None:
+    """Delete half of the shards."""
+    paths = [path for path in damageable(store) if layout.shard_number(path) is not None]
+    for path in rng.sample(paths, -(-len(paths) // 2)):
+        damage(store, path, "file deleted", rng)
+
+
+# A disk
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[Path]:
+    """Mount a disk of ``size`` bytes at ``folder``; skip where that is not allowed, but not in CI."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True)
+    if mounted.returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            f"no small disk here: {mounted.stderr.strip()}"
+        )
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def filled(disk: Path, left: int) -> Iterator[None]:
+    """Fill the disk but for ``left`` bytes."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk)
+    ballast.write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - left)))
+    INJECTED["disk full"] += 1
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+# An instance
+
+
+def poison(folder: Path, n: int, i: int) -> dict[str, str]:
+    """Return the environment in which HGS dies of a segmentation fault whenever it meets instance (n, i)."""
+    seed = solver_seed(SPEC.seed, n, i)
+    folder.mkdir()
+    (folder / "hybgensea.py").write_text(f'''
+"""HGS, with an instance that it does not survive."""
+import importlib.machinery, importlib.util, os, signal, sys
+elsewhere = [path for path in sys.path if path != os.path.dirname(__file__)]
+found = importlib.machinery.PathFinder.find_spec("hybgensea", elsewhere)
+module = sys.modules["hybgensea"] = importlib.util.module_from_spec(found)
+found.loader.exec_module(module)
+solve = module.solve_cvrp
+def solve_cvrp(*arguments, seed, **options):
+    if {seed} <= seed < {seed} + 10:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return solve(*arguments, seed=seed, **options)
+module.solve_cvrp = solve_cvrp
+''')
+    INJECTED["poison instance"] += 1
+    return {"PYTHONPATH": str(folder), "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}
+
+
+# A cluster
+
+
+@dataclass
+class Cluster:
+    """Two Ray nodes of one core on this machine."""
+
+    folder: Path
+    port: int
+    nodes: dict[str, Family] = field(default_factory=dict)
+    _token: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What leads a command to it."""
+        return {"RAY_ADDRESS": f"127.0.0.1:{self.port}", **self._authority}
+
+    @property
+    def _authority(self) -> dict[str, str]:
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
+
+    def start(self, name: str) -> None:
+        """Start the node ``name``, "head" or "second", and wait for it."""
+        where = [f"--address=127.0.0.1:{self.port}"]
+        if name == "head":
+            where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1", *where]
+        changes = {
+            **self._authority,
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_health_check_initial_delay_ms": "1000",  # to notice a dead node in two seconds
+            "RAY_health_check_period_ms": "500",
+            "RAY_health_check_timeout_ms": "1000",
+            "RAY_health_check_failure_threshold": "3",
+        }
+        log = self.folder / f"{name}-{secrets.token_hex(2)}.log"
+        process, self.nodes[name] = start_family(
+            [*command, "--num-gpus=0", "--object-store-memory=100000000"], log, **changes
+        )
+        deadline = time.monotonic() + PATIENCE
+        while "Ray runtime started" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End all nodes."""
+        for family in self.nodes.values():
+            family.kill()

@@ -1,0 +1,260 @@
+"""A dataset that is labelled while things break: the command in processes of its own, and what must hold.
+
+`Site` runs the command and checks what it made; the faults themselves are in `tests.support.fault_kinds`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.labels.files import read_table, shards
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.stage import label_missing
+from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.support.processes import start_group
+
+CITY = City.uniform(60, seed=3)
+CITY_NAME = "c"
+NAME = "d"
+SPEC = LabelSpec(dataset=NAME, smallest=20, largest=22, count=150, iterations=20, shard_rows=40)
+TOTAL = SPEC.count * len(SPEC.sizes)
+PATIENCE = 300.0  # seconds for a command that takes ten, on a machine that has other work too
+RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+MARK = "MCVRP_FAMILY"  # environment variable
+
+_ROOT = Path(__file__).parents[2]
+_POLL = 0.05
+_COMMAND = """
+import sys
+from model.errors import McvrpError
+from storage.cities import load_city
+from storage.store import Store
+from tasks.labels import LabelSpec, label_missing
+try:
+    store = Store.open(sys.argv[1])
+    label_missing(store, load_city(store, "c"), LabelSpec.model_validate_json(sys.argv[2]))
+except McvrpError as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A process that begins a session, and all that it starts: they keep its session or its MARK."""
+
+    leader: int
+    mark: str
+
+    def members(self) -> dict[int, str]:
+        """Return those that live, by id, with their titles."""
+        found, mark = {}, f"{MARK}={self.mark}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                state, _, _, session = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:4]
+                ours = int(session) == self.leader or mark in (folder / "environ").read_bytes().split(b"\0")
+                if ours and state != "Z":
+                    title = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found[int(folder.name)] = title.decode(errors="replace").strip()
+        return found
+
+    def solving(self) -> list[int]:
+        """Return those that label or merge just now."""
+        idle = ("ray::IDLE", *RAY_AGENTS)
+        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.isolated")
+        return [
+            pid
+            for pid, title in self.members().items()
+            if title.startswith(busy) and not title.startswith(idle)
+        ]
+
+    def without_agents(self) -> dict[int, str]:
+        """Return the members but for those two that Ray allows a minute to notice that it is dead."""
+        return {pid: title for pid, title in self.members().items() if not title.startswith(RAY_AGENTS)}
+
+    def kill(self) -> None:
+        """SIGKILL all of them, those too that begin meanwhile."""
+        while members := self.members():
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL)
+
+
+def start_family(command: Sequence[str], log: Path, **changes: str) -> tuple[subprocess.Popen[str], Family]:
+    """Start ``command`` with nothing of Ray's from outside and what it writes in ``log``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MCVRP_"))}
+    env = {**kept, "OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0", MARK: str(log), **changes}
+    with log.open("w") as stream:
+        process = start_group(command, env=env, cwd=_ROOT, stdout=stream, stderr=stream)
+    return process, Family(process.pid, str(log))
+
+
+@dataclass
+class Driver:
+    """The command at work."""
+
+    process: subprocess.Popen[str]
+    family: Family
+    log: Path
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """Everything that it has written."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def last_line(self) -> str:
+        return (self.said.strip().splitlines() or [""])[-1]
+
+    def wait(self) -> int:
+        """Return its exit code; an error is one sentence on its last line."""
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the command does not end; it said:\n{self.said}") from None
+        assert code in (0, -signal.SIGKILL) or self.last_line.startswith("error: "), self.said
+        return code
+
+
+@dataclass
+class Site:
+    """A store with a city and one dataset, and the command that labels it.
+
+    Parameters
+    ----------
+    uri
+        The store as the command sees it.
+    folder
+        Where its logs go.
+    observer
+        The same store past every fault.
+    changes
+        Environment variables of the command.
+    nodes
+        The nodes of the cluster by name, if RAY_ADDRESS names one.
+    """
+
+    uri: str
+    folder: Path
+    observer: Store
+    changes: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, Family] = field(default_factory=dict)
+    drivers: list[Driver] = field(default_factory=list)
+
+    def start(self, **changes: str) -> Driver:
+        """Start the command."""
+        log = self.folder / f"command-{len(self.drivers)}.log"
+        command = [sys.executable, "-c", _COMMAND, self.uri, SPEC.model_dump_json(exclude_none=True)]
+        process, family = start_family(command, log, **{**self.changes, **changes})
+        self.drivers.append(Driver(process, family, log))
+        return self.drivers[-1]
+
+    def solving(self, driver: Driver) -> list[int]:
+        """Return the processes that work for ``driver`` just now."""
+        return [pid for family in (driver.family, *self.nodes.values()) for pid in family.solving()]
+
+    def labelled(self) -> int:
+        """Return about how many labels there are, by the names of the files."""
+        count = 0
+        for path in self.observer.list(layout.label_dir(NAME)):
+            if rows := layout.staged_rows(path):
+                count += rows[1] - rows[0]
+            elif (k := layout.shard_number(path)) is not None and "/_" not in path:
+                count += min(SPEC.count - k * SPEC.shard_rows, SPEC.shard_rows)
+        return min(count, TOTAL)
+
+    def await_moment(self, driver: Driver, rng: random.Random, *, at_work: bool = False) -> None:
+        """Wait for a random moment of what ``driver`` has left to do, or for its end.
+
+        Unless it is to be ``at_work``, it may as well lie before the first label or after the last.
+        """
+        kind = 0.5 if at_work else rng.random()
+        if kind < 0.25:
+            _wait(lambda: not driver.running, rng.uniform(0.5, 8.0))
+            return
+        there = self.labelled()
+        wanted = TOTAL if kind > 0.85 else there + 1 + int(rng.uniform(0, 0.6) * (TOTAL - there))
+        _wait(lambda: not driver.running or self.labelled() >= wanted, PATIENCE)
+        time.sleep(rng.uniform(0, 0.5))
+
+    def finish(self, driver: Driver | None = None, runs: int = 3) -> None:
+        """Give the same command until it says that all is done, and check that it is.
+
+        ``driver`` may be at it already.
+        """
+        for _ in range(runs):
+            driver = driver or self.start()
+            if driver.wait() == 0:
+                break
+            driver = None
+        assert driver, [driver.said for driver in self.drivers]
+        self.check()
+
+    def check(self) -> None:
+        """The dataset is complete, right, and the undisturbed one; nothing is twice, nothing left over."""
+        store = self.observer
+        rows = []
+        for shard in shards(store, NAME):
+            indices = read_table(store, shard.path)["index"].to_pylist()
+            assert indices == list(range(shard.footer.row_start, shard.footer.row_stop))
+            rows += [(shard.footer.n, i) for i in indices]
+        assert sorted(rows) == [(n, i) for n in SPEC.sizes for i in range(SPEC.count)]
+        assert fingerprint(store, NAME) == fingerprint(Store.open(undisturbed()), NAME)
+        assert store.get_json(layout.manifest(NAME))["rows"] == TOTAL
+        assert store.list(layout.staging_dir(NAME)) == []
+        assert not store.exists(layout.quarantine(NAME))
+        assert not store.exists(layout.driver_lease(NAME))
+        verdict = verify_dataset(store, NAME)
+        assert verdict.good, verdict
+        assert not verdict.unchecked, verdict
+        for driver in self.drivers:
+            _wait(lambda driver=driver: not driver.family.without_agents(), PATIENCE)
+            assert driver.family.without_agents() == {}, "processes are left"
+            _wait(lambda driver=driver: not self.solving(driver), PATIENCE)
+            assert self.solving(driver) == [], "workers go on for a driver that is dead"
+
+    def clear(self) -> None:
+        """End what is left of all commands."""
+        for driver in self.drivers:
+            driver.family.kill()
+            driver.process.wait()
+
+
+@cache
+def undisturbed() -> Path:
+    """Return a folder with the city and the dataset as it becomes when nothing breaks."""
+    folder = Path(tempfile.mkdtemp(prefix="mcvrp-undisturbed-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    store = Store.open(folder)
+    save_city(store, CITY_NAME, CITY)
+    label_missing(store, CITY, SPEC)
+    return folder
+
+
+def _wait(until: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not until() and time.monotonic() < deadline:
+        time.sleep(_POLL)

@@ -1,0 +1,106 @@
+"""Ranks as copies of one warm process: a launcher for tests that start, and kill, training many times.
+
+A rank begins in a fraction of a second, for torch and DeepSpeed are imported once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
+
+# Decides at a report of rank 0 which of so many ranks are killed now, if any.
+Fate = Callable[[Mapping[str, Any], int], list[int]]
+
+
+def forked(fate: Fate | None = None) -> Callable[[RankJob, Progress], None]:
+    """Return a launcher whose ranks are forks, of one thread each, and meet ``fate``."""
+
+    def launch(job: RankJob, progress: Progress) -> None:
+        port = free_port()
+        reader, writer = _FORKS.Pipe(duplex=False)
+        ranks = [
+            _FORKS.Process(target=_rank, args=(job, rank, port, dict(os.environ), writer), daemon=True)
+            for rank in range(job.ranks)
+        ]
+        try:
+            for process in ranks:
+                process.start()
+            writer.close()
+            _follow(job, ranks, reader, fate)
+        finally:
+            for process in ranks:
+                process.kill()
+                process.join()
+
+    return launch
+
+
+def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | None) -> None:
+    error, open_ = None, True
+    while open_ and not any(process.exitcode for process in ranks):
+        if reader in wait([reader, *(p.sentinel for p in ranks if p.exitcode is None)]):
+            try:
+                event = reader.recv()
+            except (EOFError, OSError):  # cut off in the middle of a report, or all have ended
+                open_ = False
+                continue
+            error = refusal(event) or error
+            if fate and event["event"] not in OF_ANY_RANK:
+                chosen = fate(event, len(ranks))
+                for rank in chosen:
+                    ranks[rank].kill()
+                fate = None if chosen else fate  # what was reported before the kill is no moment any more
+    if error:
+        raise error
+    for process in ranks:
+        process.join(None if not open_ else 0)
+    codes = [process.exitcode for process in ranks]
+    if any(codes):
+        killed = -signal.SIGKILL in codes
+        raise ranks_died(job, "SIGKILL" if killed else f"exit codes {codes}")
+
+
+def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], channel: Connection) -> None:
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks}
+    os.environ |= environment | {name: str(value) for name, value in names.items()}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    from mcvrp.tasks.train.loop import take_part
+
+    error = take_part(job, rank, job.ranks, lambda event: channel.send(dict(event)))
+    if error:
+        raise SystemExit(error.exit_code)
+
+
+class Killer:
+    """Kills ranks at random moments of steps and checkpoints, ``count`` times, then lets them be."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.left = count
+        self._random = random.Random(seed)
+        self._due = self._next()
+
+    def __call__(self, event: Mapping[str, Any], ranks: int) -> list[int]:
+        """Return one rank or all of them, if the moment has come."""
+        self._due -= event["event"] in ("step", "saved")
+        if not self.left or self._due > 0:
+            return []
+        time.sleep(self._random.uniform(0.0, 0.05))  # a few steps, or a checkpoint
+        self.left -= 1
+        self._due = self._next()
+        return list(range(ranks)) if self._random.random() < 0.5 else [self._random.randrange(ranks)]
+
+    def _next(self) -> int:
+        return self._random.randint(1, 9)

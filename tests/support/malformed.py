@@ -1,0 +1,201 @@
+"""Malformed files: what people bring that is no city, no matrix and no order, and what is to be said.
+
+A case is a name, the file's content and the parts of the one sentence that it gets; `malformed_store`
+has those that lie in a store. None of them is read by anything but `test_malformed_inputs`.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Data = str | bytes
+HEAD = "id,lat,lon,depot"
+SOUND = (HEAD, "d,45.76,4.84,1", "a,45.77,4.85,0", "b,45.75,4.86,", "c,45.74,4.83,no")
+PLANE = pd.DataFrame({"id": ["d", "a", "b"], "x": [0.0, 3.0, 0.0], "y": [0.0, 4.0, 1.0], "depot": [1, 0, 0]})
+COSTS = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])  # in the order of the next: a, d, b
+TRIANGLE = "id,x,y,depot\na,3,4,0\nd,0,0,1\nb,0,1,0\n"
+PAIRS = pd.DataFrame(
+    [(f, t, COSTS[i, j]) for i, f in enumerate("adb") for j, t in enumerate("adb") if i != j],
+    columns=["from", "to", "cost"],
+)
+
+
+def sound(*changes: tuple[int, str]) -> str:
+    """Return a sound file of addresses with some rows, counted as in the file, replaced or added."""
+    rows = dict(enumerate(SOUND, start=1)) | dict(changes)
+    return "\n".join(rows[row] for row in sorted(rows)) + "\n"
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    """Return ``frame`` as the bytes of a Parquet file."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer)
+    return buffer.getvalue()
+
+
+def npy(array: Any) -> bytes:
+    """Return ``array`` in NumPy's format, pickled where that is the only way."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One malformed file, the options beside it, and the parts of what is to be said of it."""
+
+    name: str
+    data: Data
+    said: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def case(name: str, data: Data, *said: str, **options: Any) -> Case:
+    """Return the case ``name``."""
+    return Case(name, data, said, options)
+
+
+ADDRESSES = (
+    case("nothing in it", "", "own.csv is empty"),
+    case("blank lines", "\n \n", "own.csv is empty"),
+    case("a byte order mark alone", b"\xff\xfe", "own.csv is empty"),
+    case("separators alone", ";;\n;;\n", "own.csv is empty"),
+    case("a header alone", HEAD + "\n", "no rows", "id"),
+    case("no id", sound((1, "name,lat,lon,depot")), "no column id", "name, lat, lon"),
+    case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
+    case("lat twice", sound((1, "id,lat,lat,depot")), "two columns named lat"),
+    case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
+    case("degrees and metres", "id,lat,lon,x,y,depot\na,1,1,1,1,1\n", "lat, lon and x, y"),
+    case("an id missing", sound((3, ",45.77,4.85,0")), "row 3: id is missing"),
+    case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is that of row 3 already"),
+    case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "cannot be printed"),
+    case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "too long"),
+    case("lat missing", sound((3, "a,,4.85,0")), "row 3: lat is missing"),
+    case("lon is NaN", sound((3, "a,45.77,nan,0")), "row 3: lon is 'nan', no number"),
+    case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', no number"),
+    case("lat is infinite", sound((3, "a,inf,4.85,0")), "row 3: lat is 'inf'"),
+    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat 95 is not within -90 to 90"),
+    case("lon out of range", sound((3, "a,45.77,190,0")), "row 3: lon 190 is not within -180 to 180"),
+    case("lat and lon swapped", sound((3, "a,4.85,45.77,0")), "row 3: (4.85, 45.77)", "look swapped"),
+    case("all swapped", "id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n", "lat and lon look swapped"),
+    case(
+        "no place at all", "id,lat,lon,depot\nd,,,1\na,x,,0\n", "row 2: lat is missing", "row 3: lat is 'x'"
+    ),
+    case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "geocoders"),
+    case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the middle"),
+    case(
+        "a region, no city", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"
+    ),
+    case("no depot marked", sound((2, "d,45.76,4.84,0")), "no row is the depot", "column depot"),
+    case("no column depot", "id,x,y\na,1,1\n", "no row is the depot", "--depot ID"),
+    case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
+    case("a depot perhaps", sound((3, "a,45.77,4.85,maybe")), "row 3: depot is 'maybe'"),
+    case("a depot that is not there", sound(), "the depot 'z' is no id", depot="z"),
+    case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
+    case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
+    case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
+    case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a name"),
+    case("a form feed in a row", sound((3, "a\x0c,45.7,4.8,0,more")), "row 3", "column without a name"),
+    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is no CSV", "UTF-8"),
+    case("a zero byte", sound().replace("a", "a\0"), "binary"),
+    case("no encoding at all", sound().encode() + b"\x81\xff", "no text", "UTF-8"),
+    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet", "CSV"),
+    case("a cut Parquet file", parquet(PLANE)[:-20], "no whole Parquet file"),
+    case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x holds true and false"),
+    case("lists for ids", parquet(PLANE.assign(x=[[1], [2], [3]])), "row 1: x is '[1]', no number"),
+    case(
+        "missing and infinite", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"
+    ),
+    case("a unit of another age", sound(), "unit 'furlong'", "m, km or mi", unit="furlong"),
+    case(
+        "four faults",
+        sound((3, ",x,4.85,0"), (4, "d,45.7,500,2")),
+        *("row 3: id is missing; row 3: lat is 'x'", "row 4: id 'd'", "row 4: lon 500", "row 4: depot"),
+    ),
+)
+
+MORE_ADDRESSES = (  # for a city of SOUND with one class to spare
+    case("none", "id,lat,lon\n", "no rows"),
+    case("none that is new", "id,lat,lon\na,45.77,4.85\n", "no address that city 'own' has not already"),
+    case("one that moved", "id,lat,lon\na,45.78,4.85\n", "row 2: 'a' was", "keeps its place"),
+    case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' lies", "21 % is the most"),
+    case("another depot", "id,lat,lon,depot\ne,45.76,4.85,1\n", "row 2: the depot of city 'own' is 'd'"),
+    case("metres beside degrees", "id,x,y\ne,45.76,4.85\n", "has x and y", "lat and lon"),
+    case("more than fit", "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n", "adds 2 addresses", "1 spare classes"),
+    case("with costs", "id,lat,lon\ne,45.76,4.85\n", "straight lines", matrix="m.npy"),
+)
+
+MATRICES = (  # for TRIANGLE
+    case("two rows of three", npy(COSTS[:2]), "2 x 3", "3 x 3"),
+    case("negative", npy(COSTS - 2), "'a' to 'a' is -2: it has to be 0", "'a' to 'd' is -1", "from 0 up"),
+    case("NaN", npy(np.where(COSTS == 3, np.nan, COSTS)), "'d' to 'b' is nan", "'b' to 'd' is nan"),
+    case("pickled", npy(COSTS.astype(object)), "no array of numbers"),
+    case("text", npy(COSTS.astype(str)), "not numbers"),
+    case("cut", npy(COSTS)[:40], "no array of numbers"),
+    case("a header that is no header", npy(COSTS).replace(b"{'", b"{{", 1), "no array of numbers"),
+    case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
+    case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is there already"),
+    case("nobody's pair", parquet(PAIRS.replace("b", "z")), "to 'z' is no address", "from 'z' is no address"),
+    case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
+    case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
+)
+
+HISTORIES = (
+    case("no demand", "customer,stop\na,1\n", "no column demand and none capacity"),
+    case(
+        "no demands",
+        "demand\n0\n2.5\nmany\n70000\n",
+        *("row 2: demand is 0", "row 3", "row 4", "row 5: demand is 70000"),
+    ),
+    case("vehicles too small", "demand,capacity\n50,40\n", "a vehicle may hold 40, an order may be 50"),
+)
+
+ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
+    case("nothing in it", "", "day.csv is empty"),
+    case("a header alone", "customer,demand\n", "no rows"),
+    case("no demand", "customer,amount\nC1,3\n", "no column demand", "amount"),
+    case("no customer", "name,demand\nC1,3\n", "no column customer (or id)", "name"),
+    case("no header", "C1,3\nC2,4\n", "no column customer"),
+    case("two customers", "customer,customer_id,demand\nC1,C1,3\n", "customer and customer_id mean the same"),
+    case("two demands", "customer,demand,Demand\nC1,3,4\n", "two columns", "demand"),
+    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand '2.5' is no whole number"),
+    case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand 'x'"),
+    case("NaN", "customer,demand\nC1,nan\n", "row 2: demand 'nan'"),
+    case("with an exponent", "customer,demand\nC1,1e3\n", "row 2: demand '1e3'"),
+    case("zero", "customer,demand\nC1,0\n", "row 2: demand 0 is not positive"),
+    case("negative", "customer,demand\nC1,-4\n", "row 2: demand -4 is not positive"),
+    case("demand missing", "customer,demand\nC1,\n", "row 2: demand is missing"),
+    case("customer missing", "customer,demand\n,4\n", "row 2: customer is missing"),
+    case("huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "more than 65,535"),
+    case("a stranger", "customer,demand\nX9,4\n", "row 2: 'X9' is no customer of city 'town'"),
+    case("the depot", "customer,demand\nDepot,4\n", "row 2: 'Depot' is the depot"),
+    case(
+        "four faults", "customer,demand\nX9,2.5\nC1,0\n\nC2,x\n", "'X9'", "2.5", "row 3", "row 5: demand 'x'"
+    ),
+    case("too much", "customer,demand\nC1,21\n", "customer 'C1' wants 21, a vehicle holds 20"),
+    case("too much in two", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' wants 21 in 2 orders"),
+    case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "10 more"),
+    case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
+    case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
+    case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity 'lots'"),
+    case(
+        "vehicles", "customer,demand,vehicles\nC1,1,3\n", "vehicles of day.csv asks for a limit of the fleet"
+    ),
+    case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
+    case(
+        "a deadline", "customer,demand,due\nC1,1,17\n", "due of day.csv asks for a time window", "remove it"
+    ),
+    case("binary", b"customer,demand\nC1,\x00\x01\x02\n", "day.csv", "binary"),
+    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet"),
+    case("a cut Parquet file", parquet(PLANE)[:200], "no whole Parquet file"),
+    case(
+        "nothing in a row",
+        parquet(pd.DataFrame({"customer": ["C1", None], "demand": [3, None]})),
+        *("row 2: customer is missing", "demand is"),
+    ),
+)

@@ -1,0 +1,198 @@
+"""Malformed route files as they arrive, and what lies in a store damaged, misnamed, or not at all.
+
+As in `tests.support.malformed`, with the parts of what is to be said of each.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.flows.cli.models import promote_version
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import read_results
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.driven import driven_days, read_day, receipts
+from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.models.attention import attention_card
+from mcvrp.storage.models.models import model_card
+from mcvrp.storage.models.registry import pointer, roll_back
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.report.summary import read_summary
+from tests.support.malformed import Case, case
+
+DAY, BEFORE = "2026-02-27", "2026-02-26"  # of the cases, and one that the city has already
+HEADER = "date,route,stop,customer,demand,capacity"
+_GOOD = f"{HEADER}\n{DAY},north,1,C1,4,10\n{DAY},north,2,C2,6,10\n{DAY},south,1,C3,2,10\n"  # rows 2 to 4
+_EAST = f"{DAY},east"
+
+
+def _rows(name: str, rows: str, *said: str) -> Case:
+    """Return the case of good rows with others behind them, from row 5 on."""
+    return case(name, f"{_GOOD}{rows}\n", *said)
+
+
+ROWS = (  # of two good routes and a bad one, whose reasons are told
+    _rows("no date", ",east,1,C5,1,10", "row 5: no date"),
+    _rows("no route", f"{DAY}, ,1,C5,1,10", "row 5: no route"),
+    _rows("no customer", f"{_EAST},1,,1,10", "row 5: no customer"),
+    _rows("another way to write a date", "27.02.2026,east,1,C5,1,10", "'27.02.2026' is no day written as"),
+    _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is no day written as 2026-01-31"),
+    _rows("a day to come", "2026-03-02,east,1,C5,1,10", "date '2026-03-02' lies in the future"),
+    _rows("a day of old", "1926-02-27,east,1,C5,1,10", "date '1926-02-27' is before the year 2000"),
+    _rows(
+        "a day that is known", f"{BEFORE},east,1,C5,1,10", f"day {BEFORE} is known already, from before.csv"
+    ),
+    _rows("stop 0", f"{_EAST},0,C5,1,10", "stop '0' is no whole number from 1 to 65,535"),
+    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "demand '1.5' is no whole number from 1 to 65,535"),
+    _rows("a negative demand", f"{_EAST},1,C5,-1,10", "demand '-1' is no whole number"),
+    _rows("an infinite demand", f"{_EAST},1,C5,inf,10", "demand 'inf' is no whole number"),
+    _rows("a demand that is NaN", f"{_EAST},1,C5,nan,10", "demand 'nan' is no whole number"),
+    _rows("a huge demand", f"{_EAST},1,C5,1000000000000,10", "demand '1000000000000' is no whole number"),
+    _rows(
+        "a word for a capacity", f"{_EAST},1,C5,1,ten", "capacity 'ten' is no whole number from 1 to 4,294"
+    ),
+    _rows("an unknown customer", f"{_EAST},1,C13,1,10", "customer 'C13' is not in the city"),
+    _rows("the depot", f"{_EAST},1,Depot,1,10", "customer 'Depot' is the depot: list customers only"),
+    _rows("a stop that is missing", f"{_EAST},2,C5,1,10", "its route has 1 stops, the last is number 2"),
+    _rows("an overloaded vehicle", f"{_EAST},1,C5,11,10", "its route delivers 11, the vehicle holds 10"),
+    _rows("another vehicle", f"{_EAST},1,C5,1,20", "its vehicle holds 20, most of that day hold 10"),
+    _rows("a row twice", f"{DAY},south,1,C3,2,10", "row 5: repeats row 4"),
+    _rows(
+        "a stop twice",
+        f"{_EAST},1,C5,1,10\n{_EAST},1,C6,1,10",
+        *("row 5: its route has stop 1 twice", "row 6: its route has stop 1 twice"),
+    ),
+    _rows(
+        "a fault that takes its route along",
+        f"{_EAST},1,C5,1,10\n{_EAST},2,C99,1,10",
+        *("row 5: its route has a fault in row 6", "row 6: customer 'C99' is not in the city"),
+    ),
+    _rows(
+        "a load too much together",
+        f"{_EAST},1,C5,5,10\n{_EAST},2,C6,6,10",
+        "row 5: its route delivers 11, the vehicle holds 10",
+    ),
+    _rows(
+        "a customer twice",
+        f"{_EAST},1,C5,1,10\n{_EAST},2,C5,2,10",
+        "row 6: its route serves customer 'C5', who is served twice that day",
+    ),
+    case(
+        "rows of a quarantine, half mended",
+        f"row,{HEADER},reason\n7,{DAY},north,1,C1,4,10,customer 'c1'\n8,{_EAST},1,C99,1,10,why",
+        "row 3: customer 'C99' is not in the city",
+    ),
+)
+
+FILES = (  # that cannot be read at all
+    case("nothing in it", "", "routes.csv is empty"),
+    case("a header alone", f"{HEADER}\n", "no rows"),
+    case(
+        "no dates", "day,stop\n1,2\n", "routes.csv has no column date, route, customer, demand and capacity"
+    ),
+    case("a column twice", f"{HEADER},date\n{DAY},a,1,C1,1,10,{DAY}\n", "two columns named date"),
+    case("a row too long", f"{_GOOD}{_EAST},1,C5,1,10,more\n", "row 5 has 'more' in a column without a name"),
+    case("a quote without end", f'{_GOOD}"{_EAST},1,C5,1,10\n', "routes.csv is no CSV"),
+    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet"),
+    case("half a Parquet file", b"PAR1half of it", "no whole Parquet file", "copy it again"),
+)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something done to a store, what is asked of it then, and the parts of the answer."""
+
+    name: str
+    spoil: Callable[[Store], object]
+    ask: Callable[[Store], object]
+    said: tuple[str, ...]
+
+
+def _cut(path: str) -> Callable[[Store], None]:
+    return lambda store: store.put(path, store.get(path)[:-30])
+
+
+def _put(path: str, data: bytes) -> Callable[[Store], None]:
+    return lambda store: store.put(path, data)
+
+
+def _nothing(_: Store) -> None:
+    return None
+
+
+_SHARD, _CHAMPION = layout.label_shard("d", 20, 0), layout.model_alias("m", "champion")
+_YESTERDAY = datetime.date.fromisoformat(BEFORE)
+
+STORED = (  # the store has city c, dataset d, version 1 of model m, and the day BEFORE of city town
+    Damage("a cut shard", _cut(_SHARD), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
+    Damage("an empty shard", _put(_SHARD, b""), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
+    Damage("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
+    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("does not hold a city",)),
+    Damage("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
+    Damage("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
+    Damage("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
+    Damage("a path that climbs", _nothing, lambda s: inspect(s, "../c"), ("would lead elsewhere",)),
+    Damage("nothing there", _nothing, lambda s: inspect(s, "nowhere"), ("nowhere",)),
+    Damage("no model", _nothing, lambda s: model_card(s, "n"), ("no model 'n'", "mcvrp train")),
+    Damage("no version", _nothing, lambda s: model_card(s, "m", 9), ("no version 9, it has 1",)),
+    Damage("no alias", _nothing, lambda s: model_card(s, "m", "challenger"), ("no challenger", "version 1")),
+    Damage(
+        "an alias of nothing",
+        _put(_CHAMPION, b'{"version": 7}'),
+        lambda s: model_card(s, "m", "champion"),
+        ("no version 7",),
+    ),
+    Damage(
+        "a wrong alias",
+        _put(_CHAMPION, b'{"version": "one"}'),
+        lambda s: pointer(s, "m", "champion"),
+        ("champion.json is no alias of a model",),
+    ),
+    Damage(
+        "a list for an alias", _put(_CHAMPION, b"[1]"), lambda s: pointer(s, "m", "champion"), ("no alias",)
+    ),
+    Damage(
+        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
+    ),
+    Damage("nobody before", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)),
+    Damage(
+        "a card of another kind",
+        _put(layout.model_card("m", 1), b"[]"),
+        lambda s: model_card(s, "m"),
+        ("model.json",),
+    ),
+    Damage(
+        "a cut day",
+        _cut(layout.driven_day("town", BEFORE)),
+        lambda s: read_day(s, "town", _YESTERDAY),
+        (f"{BEFORE}.parquet",),
+    ),
+    Damage(
+        "a day that is none",
+        lambda s: s.move(layout.driven_day("town", BEFORE), layout.driven_day("town", "monday")),
+        lambda s: list(driven_days(s, "town")),
+        ("has no day for a name",),
+    ),
+    Damage(
+        "a receipt of another kind",
+        _put(layout.driven_receipt("town", "0123"), b'{"days": []}'),
+        lambda s: receipts(s, "town"),
+        ("0123.json is no receipt of a file of routes",),
+    ),
+    Damage("no benchmark", _nothing, lambda s: read_summary(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")),
+    Damage(
+        "a cut benchmark",
+        _put("benchmarks/b/results.parquet", b"PAR1"),
+        lambda s: read_results(s, "b"),
+        ("results.parquet",),
+    ),
+    Damage(
+        "no attention model's card",
+        _put(layout.attention_card("a", 20), b"{}"),
+        lambda s: attention_card(s, "a", 20),
+        ("no attention model's card",),
+    ),
+)

@@ -1,0 +1,70 @@
+"""A real Postgres for tests, on loopback, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+
+_SECONDS = 60.0
+_USER = "postgres"  # Debian's; Postgres refuses to run as root
+
+
+def _programs() -> Path | None:
+    """Return the folder of Postgres' programs: on the PATH, or where Debian has them."""
+    found = shutil.which("initdb")
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    return Path(found).resolve().parent if found else (versions[-1] if versions else None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of an empty database; skips where Postgres is not installed, fails in CI."""
+    programs = _programs()
+    if programs is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Postgres: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="mcvrp-postgres-"))
+    become: list[str] = []
+    if os.geteuid() == 0:
+        become = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--pdeathsig=KILL"]
+        user = pwd.getpwnam(_USER)
+        os.chown(folder, user.pw_uid, user.pw_gid)
+    data, password = folder / "data", folder / "password"
+    password.write_text("secret")
+    password.chmod(0o644)
+    initdb = [str(programs / "initdb"), "-D", str(data), "--username=prefect", f"--pwfile={password}"]
+    subprocess.run(
+        [*become, *initdb, "--auth=scram-sha-256", "--encoding=UTF8", "--no-sync"],
+        check=True,
+        capture_output=True,
+        cwd="/",
+    )
+    port = free_port()
+    command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1"]
+    with (folder / "log").open("w") as log:
+        server = start_group(
+            [*become, *command, "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"],
+            cwd="/",
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        until = time.monotonic() + _SECONDS
+        ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+        while subprocess.run(ready).returncode:
+            assert server.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < until, "Postgres did not start"
+            time.sleep(0.1)
+        yield f"postgresql://prefect:secret@127.0.0.1:{port}/postgres"
+    finally:
+        stop_group(server)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,156 @@
+"""A proxy before an S3 server that makes it misbehave."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.s3_server import S3Server
+
+
+class Proxy:
+    """A proxy in front of the server that answers as told.
+
+    Faults, by name: "403" and "503" (an answer with that status), "hang" (no answer), "reset" (the
+    connection breaks before the request is read), "cut upload" (it breaks in the middle of the
+    body), "cut download" (half an answer, then the end), "lose answer" (the server does its work,
+    and nobody hears of it).
+    """
+
+    def __init__(self, target: str) -> None:
+        self.failed = 0  # requests that met a fault
+        self.served = 0  # requests that reached the server
+        self._target = urlsplit(target)
+        self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
+        self._turn = threading.Lock()
+        self._healed = threading.Event()
+        self._server = _Listener(("127.0.0.1", 0), _Handler)
+        self._server.proxy = self
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def fail(
+        self,
+        fault: str,
+        *,
+        methods: tuple[str, ...] = ("GET", "HEAD", "PUT", "POST", "DELETE"),
+        times: float = float("inf"),
+    ) -> None:
+        """Let the next ``times`` requests with one of ``methods`` meet ``fault``."""
+        self._healed.clear()
+        with self._turn:
+            self._fault = (fault, methods, times)
+
+    def heal(self) -> None:
+        """Behave from now on; whoever hangs is let go."""
+        with self._turn:
+            self._fault = ("", (), 0)
+        self._healed.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.heal()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def next_fault(self, method: str) -> str:
+        """Return the fault that this request meets, "" for none."""
+        with self._turn:
+            fault, methods, times = self._fault
+            if method not in methods or times < 1:
+                self.served += 1
+                return ""
+            self._fault = (fault, methods, times - 1)
+            self.failed += 1
+            self.served += fault == "lose answer"
+            return fault
+
+    def hang(self) -> None:
+        """Wait for `heal`."""
+        self._healed.wait()
+
+    def forward(self, handler: _Handler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Return the server's status, headers and body for the request of ``handler``."""
+        connection = http.client.HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
+        try:
+            connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in handler.headers.items():
+                if name.lower() not in ("connection", "expect"):
+                    connection.putheader(name, value)
+            connection.endheaders(body or None)
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    proxy: Proxy
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Broken connections are what this is for."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+
+    def answer(self) -> None:
+        proxy = self.server.proxy
+        fault = proxy.next_fault(self.command)
+        if fault == "hang":
+            proxy.hang()
+        if fault in ("hang", "reset"):
+            return self._break()
+        length = int(self.headers.get("Content-Length", 0))
+        if fault == "cut upload" and length:
+            self.rfile.read(length // 2)
+            return self._break()
+        body = self.rfile.read(length)
+        if fault in ("403", "503"):
+            return self._send(int(fault), [("Content-Length", "0")], b"")
+        status, headers, data = proxy.forward(self, body)
+        if fault == "lose answer":
+            return self._break()
+        if fault == "cut download":
+            self._send(status, headers, data[: len(data) // 2])
+            return self._break()
+        return self._send(status, headers, data)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+    def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                self.send_header(name, value)
+        length = next((value for name, value in headers if name.lower() == "content-length"), str(len(data)))
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(data)
+        self.wfile.flush()
+
+    def _break(self) -> None:
+        self.close_connection = True
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[Proxy]:
+    """A proxy that behaves until told otherwise."""
+    proxy = Proxy(s3.endpoint)
+    yield proxy
+    proxy.close()

@@ -1,0 +1,247 @@
+"""A real S3 server for tests: Ceph's gateway, in memory, on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+
+PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
+_START_SECONDS = 90.0
+_CONFIGURATION = """
+[global]
+fsid = {fsid}
+mon host = v1:127.0.0.1:{mon}
+mon initial members = a
+auth cluster required = none
+auth service required = none
+auth client required = none
+ms bind ipv6 = false
+public addr = 127.0.0.1
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 1
+osd pool default pgp num = 1
+osd pool default pg autoscale mode = off
+osd crush chooseleaf type = 0
+osd objectstore = memstore
+memstore device bytes = 4294967296
+mon allow pool size one = true
+mon max pg per osd = 1000
+mon data = {folder}/mon
+osd data = {folder}/osd
+rgw data = {folder}/rgw
+run dir = {folder}/run
+log file = {folder}/log/$name.log
+admin socket = {folder}/run/$name.asok
+pid file = {folder}/run/$name.pid
+rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
+rgw thread pool size = 64
+setuser match path =
+[mon.a]
+host = localhost
+mon addr = v1:127.0.0.1:{mon}
+"""
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks."""
+
+    name: str
+    key: str
+    secret: str
+
+
+@dataclass
+class S3Server:
+    """The server: its address, and who may use it. ``owner`` makes the buckets, ``guest`` has none."""
+
+    folder: Path
+    endpoint: str
+    owner: User
+    guest: User
+    daemons: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def environment(self, user: User | None = None, endpoint: str | None = None) -> dict[str, str]:
+        """Return the standard environment that leads to the server, as its owner unless told."""
+        user = user or self.owner
+        return {
+            "AWS_ENDPOINT_URL": endpoint or self.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": user.key,
+            "AWS_SECRET_ACCESS_KEY": user.secret,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    def client(self) -> Any:
+        """Return a boto3 client as the owner, past everything that is being tested."""
+        import boto3
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.owner.key,
+            aws_secret_access_key=self.owner.secret,
+            region_name="us-east-1",
+        )
+
+    def bucket(self, policy: dict[str, Any] | None = None) -> str:
+        """Make a bucket with ``policy`` and return its name."""
+        name = f"b-{uuid.uuid4().hex[:12]}"
+        self.client().create_bucket(Bucket=name)
+        if policy is not None:
+            self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
+        return name
+
+    def readable_bucket(self) -> str:
+        """Make a bucket that the guest may list and read, not write."""
+        name = self.bucket()
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": [f"arn:aws:iam:::user/{self.guest.name}"]},
+            "Action": ["s3:ListBucket", "s3:GetObject"],
+            "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
+        }
+        policy = {"Version": "2012-10-17", "Statement": [statement]}
+        self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
+        return name
+
+
+def missing_programs() -> str | None:
+    """Return why there can be no server here, None when there can."""
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    if not absent:
+        return None
+    return f"no {', '.join(absent)}: apt-get install radosgw ceph-mon ceph-osd ceph-common"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """The server, one a session; where its programs are missing, tests skip, and in CI they fail."""
+    reason = missing_programs()
+    if reason and os.environ.get("CI"):
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    for last in (False, False, False, False, True):  # another program may take a port before the server does
+        server = _configured(Path(tempfile.mkdtemp(prefix="mcvrp-s3-")))
+        try:
+            _start(server)
+            yield server
+            return
+        except _NotStarted:
+            if last:
+                raise
+        finally:
+            for daemon in reversed(server.daemons):
+                stop_group(daemon)
+            shutil.rmtree(server.folder, ignore_errors=True)
+
+
+class _NotStarted(Exception):
+    """The server did not come up; says which part of it, with the ends of its logs."""
+
+
+def _configured(folder: Path) -> S3Server:
+    for name in ("mon", "osd", "rgw", "run", "log"):
+        (folder / name).mkdir()
+    port, mon = free_port(), free_port()
+    text = _CONFIGURATION.format(fsid=uuid.uuid4(), mon=mon, port=port, folder=folder)
+    (folder / "ceph.conf").write_text(text)
+    (folder / "mon-port").write_text(str(mon))
+    owner, guest = User("owner", "ownerkey", "ownersecret"), User("guest", "guestkey", "guestsecret")
+    return S3Server(folder, f"http://127.0.0.1:{port}", owner, guest)
+
+
+def _start(server: S3Server) -> None:
+    folder = server.folder
+    configuration = folder / "ceph.conf"
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            [*command, "-c", str(configuration)], capture_output=True, text=True, timeout=_START_SECONDS
+        )
+        if done.returncode:
+            raise _NotStarted(f"{' '.join(command)}: {done.stderr[-500:]}\n{_logs(folder)}")
+        return done.stdout
+
+    def daemon(*command: str) -> None:
+        with (folder / "log" / f"{command[0]}.out").open("w") as log:
+            server.daemons.append(
+                start_group([*command, "-f", "-c", str(configuration)], stdout=log, stderr=subprocess.STDOUT)
+            )
+
+    mon = (folder / "mon-port").read_text()
+    fsid = configuration.read_text().split("fsid = ")[1].split("\n")[0]
+    monmap = str(folder / "monmap")
+    subprocess.run(
+        ["monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]", monmap],
+        capture_output=True,
+        check=True,
+    )
+    run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
+    daemon("ceph-mon", "-i", "a")
+    run("ceph", "osd", "create")
+    run("ceph-osd", "-i", "0", "--mkfs")
+    daemon("ceph-osd", "-i", "0")
+    _await(lambda: "1 up" in run("ceph", "osd", "stat"), "its disk", folder)
+    for user in (server.owner, server.guest):
+        named = ("--uid", user.name, "--display-name", user.name)
+        run("radosgw-admin", "user", "create", *named, "--access-key", user.key, "--secret-key", user.secret)
+    daemon("radosgw", "-n", "client.rgw")
+    _await(lambda: _answers(server.endpoint), "its gateway", folder)
+
+
+def _await(ready: Callable[[], bool], what: str, folder: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not ready():
+        if time.monotonic() > deadline:
+            raise _NotStarted(f"the S3 server waits for {what}:\n{_logs(folder)}")
+        time.sleep(0.25)
+
+
+def _logs(folder: Path) -> str:
+    return "\n".join(path.read_text()[-500:] for path in (folder / "log").glob("*.out"))
+
+
+def _answers(endpoint: str) -> bool:
+    parts = urlsplit(endpoint)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=2)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="session")
+def s3_bucket(s3: S3Server) -> str:
+    """A bucket."""
+    return s3.bucket()
+
+
+@pytest.fixture
+def s3_uri(s3: S3Server, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A prefix of a bucket, with nothing in it, and an environment that leads there."""
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{s3_bucket}/some/{uuid.uuid4().hex}"

@@ -1,0 +1,49 @@
+"""A store in which days can be routed: a small city, and models of it that have learnt nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.models.registry import enrol
+from mcvrp.storage.store.store import Store
+
+CITY = City.uniform(40, seed=5)
+
+
+def one_way_city() -> City:
+    """Return the city with costs that depend on the direction."""
+    costs = CITY.costs(np.arange(len(CITY.xy)))
+    costs = costs * np.random.default_rng(0).uniform(1, 1.5, costs.shape)
+    return City(CITY.xy, matrix=costs, unit="min")
+
+
+def put_model(store: Store, name: str, city: City, version: int = 1, *, alias: bool = True) -> ModelCard:
+    """Write a model of random weights for ``city``; with ``alias`` it is champion or challenger."""
+    torch.manual_seed(version)
+    config = NetworkConfig(city.classes, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
+    data = save(FmMcvrp(config).state_dict())
+    sha = hashlib.sha256(data).hexdigest()
+    card = ModelCard(
+        name, version, city.city_id, asdict(config), "r", "d", "f", True, {}, len(data), sha, 20, 24
+    )
+    store.put(f"{card.folder}/model.safetensors", data)
+    store.put_json(layout.model_card(name, version), asdict(card))
+    if alias:
+        enrol(store, name, version)
+    return card
+
+
+def put_day(store: Store) -> None:
+    """Write the city and its model, both named "small"."""
+    save_city(store, "small", CITY)
+    put_model(store, "small", CITY)

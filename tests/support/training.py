@@ -1,0 +1,80 @@
+"""Small labelled datasets and small training runs for the tests of training; no solver needed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.storage.labels.files import write_labels
+from mcvrp.storage.labels.schema import SOLVED, Label
+from mcvrp.storage.layout import label_shard
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from tests.support.sweep import sweep
+
+
+def alone(city: City, instance: Instance) -> Solution:
+    """Return the dearest routes: one a customer."""
+    return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
+
+
+def nudge(job: RankJob, progress: Progress) -> None:
+    """Stand in for the ranks, whose work other tests look at: every weight moves a little, by run."""
+    steps = job.spec.curriculum(job.phase, job.counts).steps
+    if job.start:
+        step = np.float32(0.01 + 0.01 * zlib.crc32(job.spec.run.encode()) / 2**32)
+        weights = {name: array + step for name, array in load_weights(job.store, job.start).items()}
+    else:
+        network = FmMcvrp(NetworkConfig(**job.origin.network))
+        weights = {name: p.detach().numpy() for name, p in network.named_parameters()}
+    state = CheckpointState(job.spec.run, job.phase, steps, steps, steps, job.origin, {})
+    save_checkpoint(job.store, state, weights, Moments({}, {}))
+
+
+def write_dataset(
+    store: Store,
+    city: City,
+    sizes: range,
+    count: int,
+    name: str = "tiny",
+    solve: Callable[[City, Instance], Solution] = sweep,
+) -> None:
+    """Write ``count`` solutions of each size, one shard a size, those of the sweep unless told otherwise."""
+    stream = InstanceStream(city, 1, "train")
+    for n in sizes:
+        labels = []
+        for i in range(count):
+            instance = stream(n, i)
+            solution = solve(city, instance)
+            price = cost(city, solution)
+            labels.append(Label(i, instance, solution, price, SOLVED, "sweep", "1", 0, "none", 0.0, "abacus"))
+        write_labels(store, label_shard(name, n, 0), city, "tests", labels)
+
+
+def small_spec(**changes: object) -> TrainSpec:
+    """Return a run of two phases on sizes 20 to 22, a few dozen steps of a tiny network."""
+    values: dict[str, object] = {
+        "run": "small",
+        "dataset": "tiny",
+        "model": "small",
+        "network": NetworkSpec(dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.1),
+        "phases": (
+            PhaseSpec(name="I", first=20, last=22, trunc=24, trains="encoder", lr=0.01),
+            PhaseSpec(
+                name="II", first=22, last=22, schedule="knee", lr=0.005, warmup=4, tail=0.3, rotation=True
+            ),
+        ),
+        "batch": 12,
+        "checkpoint_every": 5,
+        "log_every": 1,
+    }
+    return TrainSpec(**values | changes)  # type: ignore[arg-type]

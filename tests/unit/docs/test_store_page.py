@@ -1,0 +1,71 @@
+"""The README's tree of the store names every path that there can be."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import part_path, results_path
+from tests.support.store_page import lines, unknown
+
+_SHARD = layout.label_shard("d", 20, 0)
+_ARGUMENTS = {
+    "n": 20,
+    "k": 3,
+    "step": 5,
+    "start": 0,
+    "stop": 9,
+    "version": 1,
+    "alias": "champion",
+    "path": _SHARD,
+}
+_THINGS = {"trial": (f"{layout.NIGHT}x", f"{layout.ROUND}x"), "improved": (f"{layout.ROUND}x",)}
+_NO_PATHS = ("checked_name", "size_of", "shard_number", "staged_rows")
+
+
+def paths() -> Iterator[tuple[str, str]]:
+    """Yield the name of each function of the layout, and a path that it makes."""
+    for name, function in inspect.getmembers(layout, inspect.isfunction):
+        if function.__module__ == layout.__name__ and not name.startswith("_") and name not in _NO_PATHS:
+            words = inspect.signature(function).parameters
+            for thing in _THINGS.get(name.split("_")[0], ("x",)):
+                arguments = {"name": thing, **_ARGUMENTS}
+                yield name, function(**{word: arguments.get(word, "x") for word in words})
+
+
+def test_every_path_of_the_layout_has_a_line() -> None:
+    """Each file is a line's, each folder is where a line's files lie."""
+    files = {path for name, path in paths() if not name.endswith("_dir")}
+    folders = {name for name, _ in paths() if name.endswith("_dir")}
+    assert unknown(files) == []
+    assert len(folders) > 10
+    for name, folder in paths():
+        if name in folders:
+            assert any(_below(line, folder) for line, _ in lines()), f"{name}: nothing lies in {folder}"
+
+
+def _below(line: str, folder: str) -> bool:
+    """Whether the file of ``line`` lies in ``folder``, at any depth."""
+    parts, names = line.rstrip("/").split("/"), folder.split("/")
+    return len(parts) >= len(names) and not unknown(
+        ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]
+    )
+
+
+def test_results_of_benchmarks_have_lines() -> None:
+    """Their paths are made where they are written."""
+    assert unknown([part_path("b", "hgs-1", 20, 0, 9), results_path("b")]) == []
+
+
+def test_what_is_not_there_has_no_line() -> None:
+    """The page is no list of wildcards: a file of another name is not on it."""
+    strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/n=020/part.csv", "other/x.json"]
+    assert unknown(strange) == strange
+
+
+def test_no_path_has_two_lines() -> None:
+    """Each says what it is once."""
+    names = [path for path, _ in lines()]
+    assert len(set(names)) == len(names)
+    assert len(names) > 50

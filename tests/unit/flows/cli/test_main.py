@@ -1,0 +1,206 @@
+"""Tests of the command line: every mistake gets one sentence and its exit code, before work starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.config import settings
+from mcvrp.model.errors import IncompleteError, McvrpError
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path) -> Iterator[None]:
+    """An environment of its own: the command sets variables for its children."""
+    before = dict(os.environ)
+    os.environ["MCVRP_STORE"] = str(tmp_path / "store")
+    os.environ.pop("RAY_ADDRESS", None)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def stored(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("plan --preset laptp", ["no preset 'laptp'", "laptop"]),
+        ("plan --preset nope.toml", ["nope.toml"]),
+        ("run --set label.count=-3", ["label.count", "at least 1", "-3"]),
+        ("run --set label.cuont=3", ["label.cuont", "did you mean count?"]),
+        ("run --set label.count", ["label.count", "key=value"]),
+        ("label --set label.largest=101", ["101", "more than the city has customers (100)"]),
+        ("plan --preset paper --set label.largest=1200", ["1200", "no capacity rule"]),
+        ("label --set label.workers=100000", ["label.workers = 100000", "cores"]),
+        ("benchmark --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
+        ("label", ["no city 'laptop'", "mcvrp city create"]),
+        ("train", ["no city 'laptop'", "mcvrp city create"]),
+        ("am", ["no city 'laptop'", "mcvrp city create"]),
+        ("am --set am.sizes=[200]", ["am.sizes.0 = 200", "more than the city has customers (100)"]),
+        ("am --set am.model=mine", ["am.model = 'mine'", "benchmark takes 'laptop'", "benchmark.am"]),
+        ("am --set am.batch=0", ["am.batch", "at least 1"]),
+        ("train --phase IX", ["no phase 'IX'", "II-A"]),
+        ("label --store {file}", ["is a file"]),
+        ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
+        ("inspect nothing", ["nothing at"]),
+        ("city import addresses.csv", ["no file addresses.csv"]),
+        ("city import {file}", ["file has no rows, only a header (kept)"]),
+        ("city import {file} --demand 9 1", ["demand = [9, 1] is no range"]),
+        ("city import {file} --spare -1", ["--spare must be at least 0, not -1"]),
+        ("city import {file} --name a/b", ["name must be a name of letters", "'a/b'"]),
+        ("city import", ["file", "mcvrp city import --help"]),
+        ("city extend lyon {file}", ["no city 'lyon'", "mcvrp city import"]),
+        ("run --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
+        ("plan --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
+        ("inspect nothing --draw 20 0", ["no dataset 'nothing'"]),
+        ("inspect --out here.png", ["--draw N I"]),
+        ("inspect --draw 20 x", ["--draw", "'x'"]),
+        ("verify", ["no dataset 'laptop'", "mcvrp label"]),
+        ("verify mine", ["no dataset 'mine'"]),
+        ("verify a/b", ["'a/b' is no name for a dataset"]),
+        ("solve", ["ORDERS"]),
+        ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
+        ("solve day.csv --store nowhere", ["no store", "nowhere"]),
+        ("solve day.csv --samples 0", ["--samples", "at least 1"]),
+        ("solve day.csv --samples x", ["--samples", "'x'"]),
+        ("solve day.csv --time-limit nan", ["--time-limit", "finite"]),
+        ("solve day.csv --polish lkh", ["--polish", "local-search", "lkh"]),
+        ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
+        ("solve day.csv --set solve.p=2", ["--set solve.p", "at most 1"]),
+        ("solve day.csv --set solve.samplse=2", ["--set solve.samplse", "did you mean samples?"]),
+        ("solve day.csv --vehicles 3", ["--vehicles", "limit of the fleet", "leave it out"]),
+        ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "leave it out"]),
+        ("nightly", ["no city 'laptop'", "mcvrp city create"]),
+        ("improve", ["no city 'laptop'", "mcvrp city create"]),
+        ("ui --port 0", ["--port", "1 to 65535"]),
+        ("ui --port x", ["--port", "'x'"]),
+        ("ui --notify hooks.example.org", ["--notify", "https://"]),
+        ("ui --preset laptp", ["no preset 'laptp'"]),
+        ("ui --database mysql://host/name", ["--database", "postgresql://"]),
+        ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
+        ("", ["COMMAND"]),
+        ("rnu", ["rnu", "run"]),
+        ("run --prseet smoke", ["--prseet"]),
+        ("city", ["create|import|extend", "mcvrp city --help"]),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_code_2(
+    arguments: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, one line on stderr that names the matter, nothing on stdout, nothing stored."""
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "store").mkdir()
+    assert cli.run(arguments.format(file=tmp_path / "file").split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("mcvrp: ")
+    assert err.count("\n") == 1
+    assert all(part in err for part in said), err
+    assert stored(tmp_path) == [tmp_path / "file"]
+
+
+def test_the_plan_comes_as_text_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdout carries the result and nothing else."""
+    assert cli.run(["plan", "--preset", "smoke"]) == 0
+    assert "120 instances" in capsys.readouterr().out
+    assert cli.run(["plan", "--preset", "smoke", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"]["instances"] == 120
+
+
+def test_inspect_lists_the_store_and_describes_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All there is, by folder; a JSON document shown."""
+    folder = tmp_path / "store" / "labels"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text('{"seed": 7}')
+    assert cli.run(["inspect", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["folders"] == {
+        "labels": {"files": 1, "bytes": 11, "names": ["spec.json"]}
+    }
+    assert cli.run(["inspect", "labels/spec.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"seed": 7}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (McvrpError("wrong"), 2),
+        (IncompleteError("half done"), 1),
+        (KeyboardInterrupt(), 130),
+        (SystemExit(15), 130),  # what Ray makes of SIGTERM
+    ],
+)
+def test_the_exit_code_says_what_happened(
+    error: BaseException,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """2 bad input, 1 done in part, 130 interrupted, each with a line."""
+
+    def fail(options: object) -> object:
+        raise error
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    assert cli.run(["plan"]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unexpected_error_leaves_its_traceback_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The terminal gets a line with the path; the file has the traceback; --verbose shows it at once."""
+
+    def fail(options: object) -> object:
+        raise RuntimeError("first line\nsecond line")
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["plan"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "RuntimeError" in err
+    (log,) = stored(tmp_path / "logs")
+    assert str(log) in err
+    assert "Traceback" in log.read_text()
+    assert cli.run(["plan", "--verbose"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`mcvrp --help` imports none of the libraries that take long."""
+    code = (
+        "import sys; from mcvrp.flows.cli.main import run; run(['--help']); "
+        "print([m for m in ('torch', 'ray', 'prefect', 'pandas', 'numpy', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "benchmark" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_store_is_the_option_then_the_variable_then_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--store wins over $MCVRP_STORE, which wins over ./store."""
+    monkeypatch.setenv("MCVRP_STORE", "s3://bucket/a")
+    assert settings.store_uri("elsewhere") == "elsewhere"
+    assert settings.store_uri(None) == "s3://bucket/a"
+    monkeypatch.delenv("MCVRP_STORE")
+    assert settings.store_uri(None) == "./store"
+
+
+def test_what_the_user_has_set_for_the_libraries_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quiet is our default, not our command."""
+    monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DEBUG")
+    settings.prepare(verbose=False)
+    assert os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] == "DEBUG"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"

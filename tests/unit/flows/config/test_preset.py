@@ -1,0 +1,242 @@
+"""Tests of presets: what they say, and that whatever is wrong with one is said in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from mcvrp.flows.config.preset import Override, load_preset, preset_names
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.model.errors import McvrpError
+
+
+def refusal(name: str, *overrides: str) -> str:
+    with pytest.raises(McvrpError) as caught:
+        load_preset(name, overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["gpu", "laptop", "paper", "smoke"])
+def test_every_preset_of_the_application_is_valid(name: str) -> None:
+    """A preset that comes with the application loads, and keeps to a name of its own in the store."""
+    spec = load_preset(name)
+    assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
+
+
+def test_the_presets_are_there() -> None:
+    """The presets that the README names."""
+    assert preset_names() == ["gpu", "laptop", "paper", "smoke"]
+
+
+def test_the_paper_preset_has_the_papers_figures() -> None:
+    """City, labels, network, phases and benchmark of the `paper` preset are those of Sec. 5."""
+    spec = load_preset("paper")
+    assert spec.city.customers == 10_000
+    assert (spec.label.smallest, spec.label.largest, spec.label.count) == (20, 400, 100_000)
+    assert (spec.label.solver, spec.label.time_limit, spec.label.fleet) == ("hgs", 5.0, "default")
+    network = spec.train.network
+    assert (network.dim, network.heads, network.ff, network.dropout) == (768, 12, 3072, 0.1)
+    assert (network.encoder_layers, network.decoder_layers) == (12, 12)
+    assert spec.train.batch == 256
+    assert [(p.name, p.first, p.last, p.trunc, p.trains, p.rotation) for p in spec.train.phases] == [
+        ("I", 20, 400, 1000, "encoder", False),
+        ("II-A", 20, 50, None, "both", True),
+        ("II-B", 200, 200, None, "both", True),
+        ("II-C", 400, 400, None, "both", True),
+    ]
+    first, *others = (phase.learning_rate() for phase in spec.train.phases)
+    assert [first(k, 284_261) for k in (1, 10_000, 40_000)] == pytest.approx([0.01, 0.01, 0.005])
+    assert [rate(k, 70_000) for rate in others for k in (1, 70_000)] == pytest.approx([2**0.5 * 1e-3] * 6)
+    assert spec.benchmark.counts == {**dict.fromkeys((20, 50, 100, 200, 400), 1000), 600: 100, 800: 100}
+    assert spec.benchmark.samples == (1, 100, 1000)
+
+
+def test_every_preset_trains_the_four_phases() -> None:
+    """Small presets run the same phases in the same order as the paper."""
+    for name in preset_names():
+        assert [phase.name for phase in load_preset(name).train.phases] == ["I", "II-A", "II-B", "II-C"]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("label.count=500", ("label", "count"), 500),
+        ("train.phases.0.lr=1e-3", ("train", "phases", 0, "lr"), 1e-3),
+        ("benchmark.sizes=[20, 50]", ("benchmark", "sizes"), [20, 50]),
+        ("label.fleet=default", ("label", "fleet"), "default"),  # no TOML: taken as text
+        ("city.name = 'x y'", ("city", "name"), "x y"),
+        ("train.run=a=b", ("train", "run"), "a=b"),  # the first = separates
+    ],
+)
+def test_set_reads_toml_and_takes_the_rest_as_text(
+    text: str, path: tuple[str | int, ...], value: object
+) -> None:
+    """A value that TOML can read is read as TOML, anything else is text."""
+    override = Override.parse(text)
+    assert (override.path, override.value) == (path, value)
+
+
+def test_set_changes_single_fields() -> None:
+    """Fields of tables and of lists of tables change, and nothing else does."""
+    before = load_preset("smoke").model_dump()
+    after = load_preset("smoke", ["label.fleet=10000", "train.phases.1.lr=0.5"]).model_dump()
+    assert after["label"]["fleet"] == 10_000
+    assert after["train"]["phases"][1]["lr"] == 0.5
+    after["label"]["fleet"], after["train"]["phases"][1]["lr"] = "default", before["train"]["phases"][1]["lr"]
+    assert after == before
+
+
+def test_set_without_a_value_goes_back_to_the_default() -> None:
+    """An empty value takes a field of the preset away, so that its rival may be given."""
+    spec = load_preset("smoke", ["label.iterations=", "label.time_limit=2"])
+    assert (spec.label.iterations, spec.label.time_limit) == (None, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("label.cuont=3", ["label.cuont", "did you mean count?"]),
+        ("lable.count=3", ["lable", "did you mean label?"]),
+        ("label.zzz=3", ["label.zzz", "[label] knows", "smallest"]),
+        ("label.count=-3", ["label.count must be at least 1, not -3"]),
+        ("label.count=2.5", ["label.count must be a whole number, not 2.5"]),
+        ("label.count=many", ["label.count must be a whole number, not 'many'"]),
+        ("label.fleet=many", ["label.fleet must be 'default' or a whole number, not 'many'"]),
+        ("label.solver=hgz", ["label.solver must be", "'hgs'", "not 'hgz'"]),
+        ("label=3", ["label must be a table, not 3"]),
+        ("label.time_limit=3", ["time_limit and iterations exclude each other"]),
+        ("label.smallest=60", ["smallest = 60 is above largest = 22"]),
+        ("city.name=a/b", ["city.name must be a name of letters", "not 'a/b'"]),
+        ("city.customers=0", ["city.customers must be at least 1, not 0"]),
+        ("train.phases.0.lr=fast", ["train.phases.0.lr must be a number, not 'fast'"]),
+        ("train.phases.9.lr=1", ["train.phases", "entries are 0 to 3"]),
+        ("train.phases.first.lr=1", ["train.phases", "entries are 0 to 3"]),
+        ("label.count.x=1", ["label.count", "single value", "no field x"]),
+        ("train.network.heads=3", ["[train.network]", "dim 32 is not a multiple of heads 3"]),
+        ("benchmark.methods=['hgz']", ["benchmark.methods.0", "'hgs'", "not 'hgz'"]),
+        ("label.count", ["label.count", "key=value"]),
+        # what does not fit together between stages
+        ("label.largest=51", ["label.largest = 51 is more than the city has customers (50)"]),
+        ("benchmark.sizes=[20, 51]", ["benchmark.sizes.1 = 51 is more than the city has customers (50)"]),
+        ("label.smallest=19", ["label.smallest = 19", "no capacity rule", "capacity = [low, high]"]),
+        ("benchmark.sizes=[10]", ["benchmark.sizes.0 = 10", "no capacity rule"]),
+        ("train.phases.3.last=30", ["train.phases.3.last = 30", "labels are made for 20 to 22 customers"]),
+        ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
+        ("train.dataset=other", ["train.dataset = 'other' is not the labelled one ('smoke')"]),
+        ("label.split=test", ["held_out = 4 goes with split train, not test"]),
+        ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only where label.held_out is"]),
+        ("train.held_out=other", ["train.held_out = 'other' is not the labelled one ('smoke-held-out')"]),
+        ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
+        ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower train.batch"]),
+    ],
+)
+def test_a_bad_field_is_named_in_one_sentence(override: str, said: list[str]) -> None:
+    """The sentence names the field, what was found and what was expected."""
+    sentence = refusal("smoke", override)
+    assert all(part in sentence for part in said), sentence
+
+
+def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield every field of ``model`` and of the models in it, with its path."""
+    for name, field in model.model_fields.items():
+        yield f"{path}{name}", field
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from fields(inner, f"{path}{name}.")
+
+
+def test_every_field_says_what_it_is() -> None:
+    """The form in the Prefect UI has a sentence for each field of each stage."""
+    described = {path: field.description for path, field in fields(PipelineSpec)}
+    assert {"city.seed", "train.phases.lr", "train.network.dim"} <= set(described)
+    assert [path for path, text in described.items() if not text] == []
+
+
+def test_labels_of_another_split_are_not_learnt_from() -> None:
+    """What a model is measured on or watched by is not its training data."""
+    apart = ("label.held_out=0", "train.held_out=")
+    for split in ("test", "valid"):
+        said = f"label.split = '{split}': a model must not learn"
+        assert said in refusal("smoke", f"label.split={split}", *apart)
+    assert load_preset("smoke", apart).train.held_out is None
+
+
+def test_sizes_without_a_capacity_rule_are_refused() -> None:
+    """Table 1 ends at 1000 customers; beyond, the capacity has to be given."""
+    assert "no capacity rule for 1001 customers" in refusal("paper", "label.largest=1001")
+    wide = ["label.largest=1001", "label.capacity=[70, 79]"]
+    assert load_preset("paper", wide).label.largest == 1001
+
+
+def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
+    """A near miss gets the nearest name, anything else the list."""
+    assert "did you mean laptop?" in refusal("laptp")
+    assert "gpu, laptop, paper, smoke" in refusal("zzz")
+
+
+def test_files_are_presets_too(tmp_path: Path) -> None:
+    """A TOML file of the user's own is read like a preset of the application."""
+    source = Path(__file__).parents[4] / "flows" / "presets" / "smoke.toml"
+    own = tmp_path / "own.toml"
+    own.write_text(source.read_text())
+    assert load_preset(str(own)) == load_preset("smoke")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[city\nname = 1", ["own.toml is not valid TOML", "line 1"]),
+        ("a = 1\nb =\n", ["own.toml is not valid TOML", "line 2"]),
+        ("", ["own.toml: ", "is missing"]),
+        ("city = []", ["own.toml: ", "city must be a table"]),
+        ("[city]\ncustomres = 5", ["own.toml: ", "city.customres", "did you mean customers?"]),
+    ],
+)
+def test_a_bad_file_is_named_with_the_place(tmp_path: Path, text: str, said: list[str]) -> None:
+    """Malformed TOML gets the line, a missing or unknown field its name, both the file's."""
+    own = tmp_path / "own.toml"
+    own.write_text(text)
+    sentence = refusal(str(own))
+    assert all(part in sentence for part in said), sentence
+
+
+def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8, a folder and a path to nothing get a sentence."""
+    own = tmp_path / "own.toml"
+    own.write_bytes(b"\xff\xfe\x00")
+    assert "own.toml cannot be read" in refusal(str(own))
+    assert "no preset file" in refusal(str(tmp_path / "other.toml"))
+    (tmp_path / "folder.toml").mkdir()
+    assert "no preset file" in refusal(str(tmp_path / "folder.toml"))
+
+
+def test_the_first_of_several_errors_is_told_with_their_number() -> None:
+    """One sentence, not a list; the number says that there is more to mend."""
+    assert "(and 1 more)" in refusal("smoke", "label.count=0", "city.seed=-1")
+
+
+def test_the_curriculum_of_a_spec_has_the_steps_of_its_phases() -> None:
+    """Steps follow from labels, sets and batch: II-A of `smoke` shows 40 + 80 samples in batches of 16."""
+    spec: PipelineSpec = load_preset("smoke")
+    assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (120, 7)
+
+
+def test_a_city_may_be_imported_before_or_by_the_run_itself(tmp_path: Path) -> None:
+    """By its name alone, or with the file that it comes from; how many customers is not asked for."""
+    spec = load_preset("smoke", ["city.name=lyon", "city.source=imported", "city.customers=3"])
+    assert spec.city.title == "lyon, imported"
+    spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])
+    assert spec.city.title == "smoke, imported from a.csv"
+    assert "say source = imported" in refusal("smoke", "city.addresses.file=a.csv")
+    assert "city.addresses.spare must be at least 0" in refusal(
+        "smoke", "city.source=imported", "city.addresses.file=a.csv", "city.addresses.spare=-1"
+    )
+    assert "demand = [3, 2] is no range" in refusal(
+        "smoke", "city.source=imported", "city.addresses={file = 'a.csv', demand = [3, 2]}"
+    )

@@ -1,0 +1,94 @@
+"""Tests of what the Prefect UI makes its forms of: every field explained, bounded, and filled in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
+
+from mcvrp.flows.config.preset import load_preset, preset_names
+from mcvrp.flows.server.deployments import Deployment, deployments, first_values
+
+Schema = Mapping[str, Any]
+DEPLOYMENTS = deployments()
+QUANTITIES = {  # what a field of this ending counts in, and the word that says so
+    "time_limit": "second",
+    "equal_time": "second",
+    "settle": "second",
+    "seconds": "second",
+    "hours": "hour",
+    "checkpoint_every": "step",
+    "log_every": "step",
+    "warmup": "step",
+    "workers": "core",
+    "ranks": "process",
+    "threads": "thread",
+    "TrainSpec.batch": "sample",
+    "AmSpec.batch": "instance",
+    "worst": "percent",
+    "spare": "class",
+    "customers": "customer",
+    "smallest": "customer",
+    "largest": "customer",
+}
+TYPED = {"solve": {"orders": "monday.csv"}}  # what no preset can know
+# Smallest and largest hang together: the spec's own sentence names both, in the first second of a run.
+UNBOUNDED = ("demand", "capacity")
+
+
+def schema_of(deployment: Deployment) -> dict[str, Any]:
+    return parameter_schema(deployment.flow().fn).model_dump_for_openapi()
+
+
+def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    """Yield the parameters, and the fields of every spec below them."""
+    yield from schema["properties"].items()
+    for name, definition in schema.get("definitions", {}).items():
+        for field, part in definition.get("properties", {}).items():
+            yield f"{name}.{field}", part
+
+
+def numbers(field: Schema) -> Iterator[Schema]:
+    """Yield the numbers that ``field`` may be or hold, those in lists and tables too."""
+    if field.get("type") in ("integer", "number"):
+        yield field
+    inner = [field.get("items"), field.get("additionalProperties")]
+    inner += [*field.get("prefixItems", ()), *field.get("anyOf", ()), *field.get("allOf", ())]
+    for part in inner:
+        if isinstance(part, dict):
+            yield from numbers(part)
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
+def test_every_field_says_what_it_is_and_what_it_may_be(deployment: Deployment) -> None:
+    """Title and description everywhere, a unit for quantities, bounds for numbers, choices as lists."""
+    for name, field in fields(schema_of(deployment)):
+        assert field.get("title"), name
+        assert field.get("description"), name
+        for ending, word in QUANTITIES.items():
+            if name.endswith(ending) and any(numbers(field)):
+                assert word in field["description"].lower(), name
+        pair = [part for part in field.get("anyOf", [field]) if "prefixItems" in part]
+        for part in numbers(field):
+            if not (pair and name.endswith(UNBOUNDED)):
+                assert {"minimum", "exclusiveMinimum", "enum"} & set(part), name
+
+
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
+def test_a_form_begins_with_values_that_it_would_take(deployment: Deployment, preset: str) -> None:
+    """Whatever the preset: the first values are what the schema allows, and nothing needed is missing."""
+    values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
+    assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
+
+
+def test_choices_are_lists() -> None:
+    """What is one of a few words is chosen, not typed."""
+    (label,) = (deployment for deployment in DEPLOYMENTS if deployment.name == "label")
+    spec = schema_of(label)["definitions"]["LabelSpec"]["properties"]
+    assert spec["solver"]["enum"] == ["hgs", "pyvrp", "lkh3"]
+    assert spec["split"]["enum"] == ["train", "valid", "test"]

@@ -1,0 +1,88 @@
+"""Tests of the stop on a signal: in time, with the right code, and with nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows.server.interrupt import descendants
+
+# A main thread as busy as ours gets, with a child that has a child of its own in another session.
+PROGRAM = """
+import subprocess, sys, time
+from tasks.terminal import say
+from flows.interrupt import stopping_in_time
+
+sleeper = "import time; time.sleep(600)"
+child = "import signal, subprocess, sys, time\\n"
+child += "for number in (2, 15): signal.signal(number, signal.SIG_IGN)\\n"
+child += f"subprocess.Popen([sys.executable, '-c', {{sleeper!r}}], start_new_session=True)\\n"
+child += "time.sleep(600)"
+try:
+    with stopping_in_time(say):
+        subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+        say("ready")
+        {work}
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+WAITS = "time.sleep(600)"
+IGNORES = """
+        while True:
+            try:
+                time.sleep(600)
+            except KeyboardInterrupt:
+                pass
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signals, work: str) -> None:
+    """Exit code 130 within 5 s and no descendant left, even where the main thread ignores the signal."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(work=work)], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    deadline = time.monotonic() + 30
+    while len(family := descendants(process.pid)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(timeout=5) == 130
+    process.stderr.close()
+    while any(alive(pid) for pid in family):  # killed, but not yet gone
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_descendants_are_found_at_any_depth() -> None:
+    """A grandchild is a descendant, this process itself is not."""
+    shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
+    try:
+        deadline = time.monotonic() + 30
+        while len(found := descendants(shell.pid)) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert shell.pid in descendants(os.getpid())
+        assert set(found) <= set(descendants(os.getpid()))
+        assert os.getpid() not in descendants(os.getpid())
+    finally:
+        for pid in [*descendants(shell.pid), shell.pid]:
+            os.kill(pid, signal.SIGKILL)
+        shell.wait()

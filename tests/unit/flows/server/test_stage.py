@@ -1,0 +1,113 @@
+"""Tests of how flows are declared: what they are called with is checked, and said in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcvrp.flows.config import preflight as checks
+from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, parameters_of, parsed
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.label import label
+from mcvrp.model.errors import IncompleteError, McvrpError, sentence
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.spec import LabelSpec
+
+PARAMETERS = parameters_of(label.fn)
+GIVEN: dict[str, Any] = {"city": "c", "label": {"dataset": "d", "smallest": 20, "largest": 50, "count": 3}}
+
+
+def changed(**changes: object) -> dict[str, Any]:
+    return {**GIVEN, "label": GIVEN["label"] | changes}
+
+
+def test_what_a_form_sends_becomes_specs() -> None:
+    """Nested tables are specs, what is left out has its default, and a spec goes through as it is."""
+    arguments = parsed(PARAMETERS, GIVEN)
+    assert isinstance(arguments["label"], LabelSpec)
+    assert arguments["label"].partitions == 31
+    assert arguments["store"] is None
+    assert parsed(PARAMETERS, arguments)["label"] is arguments["label"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (changed(count=-3), "label.count must be at least 1, not -3"),
+        (changed(smallest=60), "[label] smallest = 60 is above largest = 50"),
+        (changed(cuont=3), "there is no label.cuont; did you mean count?"),
+        (changed(solver="hsg"), "label.solver must be 'hgs', 'pyvrp' or 'lkh3', not 'hsg'"),
+        (changed(demand=[0, 9]), "[label] demand = [0, 9] is no range within 1 to 65535"),
+        ({"label": GIVEN["label"]}, "city is missing"),
+        ({**GIVEN, "city": "../c"}, "city must be a name of letters"),
+        ({**GIVEN, "label": "d"}, "label must be a table, not 'd'"),
+        ({**changed(count=0), "city": ""}, "(and 1 more)"),
+    ],
+)
+def test_a_wrong_value_gets_the_sentence_that_the_command_gives(given: dict[str, Any], said: str) -> None:
+    """The field, what was found, what was expected: no word of pydantic's."""
+    with pytest.raises(McvrpError) as caught:
+        parsed(PARAMETERS, given)
+    assert said in str(caught.value)
+
+
+def test_parameters_keep_their_defaults_and_take_no_others() -> None:
+    """The model of a function's parameters is the function's signature."""
+
+    def body(city: CityName, times: int = 2, store: StoreUri = None) -> None: ...
+
+    model = parameters_of(body)
+    assert parsed(model, {"city": "c"}) == {"city": "c", "times": 2, "store": None}
+    with pytest.raises(McvrpError, match="there is no tiems; did you mean times"):
+        parsed(model, {"city": "c", "tiems": 3})
+
+
+@pytest.mark.parametrize("place", ["orders/monday.csv", "store:orders/monday.csv"])
+def test_a_form_names_objects_of_the_store(place: str) -> None:
+    """With the prefix that the command needs, or without."""
+    assert in_store("orders", place) == "store:orders/monday.csv"
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/etc/passwd", "store:/etc/passwd", "../secret", "orders/../../secret", "~/x.csv", "s3://b/x.csv", ""],
+)
+def test_a_form_names_nothing_else(place: str) -> None:
+    """Neither a file of the worker's machine nor another bucket, and the sentence says where to put it."""
+    with pytest.raises(McvrpError, match=r"orders = '.*' is no path in the store: put the file there"):
+        in_store("orders", place)
+
+
+def test_every_flow_ends_some_day() -> None:
+    """A run that hangs does not keep the next one waiting for ever."""
+    from mcvrp.flows.server.deployments import deployments
+
+    for deployment in deployments():
+        assert deployment.flow().timeout_seconds
+        assert deployment.concurrency
+
+
+def test_rays_wrapping_is_taken_off() -> None:
+    """A sentence is one line, and ours where another error holds one of ours."""
+
+    class Wrapped(RuntimeError):
+        cause = IncompleteError("labels\nare missing")
+
+    assert sentence(Wrapped("traceback")) == "labels are missing"
+
+
+def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the stages contradict each other in, and cores that are not there, are found at once."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    store, smoke = Store.open(tmp_path / "store"), load_preset("smoke")
+    other = smoke.model_copy(update={"train": smoke.train.model_copy(update={"dataset": "other"})})
+    with pytest.raises(McvrpError, match=r"train\.dataset = 'other' is not the labelled one"):
+        checks.check_pipeline(store, other)
+    greedy = smoke.model_copy(update={"label": smoke.label.model_copy(update={"workers": 10_000})})
+    with pytest.raises(McvrpError, match=r"label\.workers = 10000, this machine has"):
+        checks.check_pipeline(store, greedy)
+    checks.check_pipeline(store, smoke)
+    assert not store.list("")

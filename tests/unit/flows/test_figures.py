@@ -1,0 +1,70 @@
+"""Tests of what a stage says when it is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcvrp.flows.cli.output import aligned, aligned_table, plain
+from mcvrp.flows.figures import label_figures, phase_figures
+from mcvrp.tasks.label.stage import LabelSummary
+from mcvrp.tasks.train.phases import PhaseSummary
+
+
+def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
+    """Columns stand below each other, numbers to the right, and the text around stays as it is."""
+    markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
+    assert aligned_table(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
+
+
+def test_a_table_without_headings_has_none() -> None:
+    """Key figures stand below each other, with no line above them."""
+    assert aligned_table("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
+
+
+def test_text_without_a_table_stays_as_it_is() -> None:
+    """Nothing to align, nothing changed."""
+    assert aligned_table("no table\n\n- a note") == "no table\n\n- a note"
+
+
+def test_figures_are_aligned() -> None:
+    """Values begin in one column."""
+    assert aligned({"a": "1", "long": "2"}) == "a     1\nlong  2"
+
+
+@dataclass(frozen=True)
+class Inner:
+    values: tuple[float, ...]
+    array: object
+
+
+def test_plain_is_json_whatever_is_inside() -> None:
+    """Dataclasses, arrays, NumPy's numbers and infinities become what JSON knows."""
+    document = {20: Inner((1.0, float("inf")), np.arange(2)), "n": np.int64(3)}
+    assert json.loads(json.dumps(plain(document))) == {
+        "20": {"values": [1.0, None], "array": [0, 1]},
+        "n": 3,
+    }
+
+
+def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
+    """Speed is new labels over solver time, and absent where nothing was solved."""
+    assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
+    assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
+
+
+def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
+    """An unfinished phase tells its step; the held-out gap is there where it was measured."""
+    figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
+    assert figures["steps"] == "10 of 30"
+    assert figures["greedy gap, held out"] == "7.50 %"
+    assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
+
+
+def test_held_out_labels_are_told() -> None:
+    """Where there are any: how many, in which dataset."""
+    held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
+    figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
+    assert figures["held out"] == "8 labels, dataset d-held-out"

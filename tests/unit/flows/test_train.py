@@ -1,0 +1,42 @@
+"""Tests of the flow of training: which task runs there are, and where labels are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows import train as flow
+from mcvrp.flows.config import settings
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.train.phases import PhaseSummary
+from tests.support.training import small_spec
+
+
+def test_each_job_of_a_phase_is_a_task_run_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first has the phase's name, the next count on; what they did in all is the phase's summary."""
+    titles = []
+
+    def job(store: Store, city: str, spec: object, phase: str, title: str) -> PhaseSummary:
+        titles.append(title)
+        done = len(titles)
+        return PhaseSummary(phase, 4 * done, 12, 144, 4 * (done - 1), 1.0, {})
+
+    assert flow.train_job.task_run_name == "train {title}"
+    monkeypatch.setattr(flow, "train_job", job)
+    found = flow.train_one(Store(str(tmp_path)), "c", small_spec(), "II")
+    assert titles == ["II", "II, job 2", "II, job 3"]
+    assert found == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})
+
+
+def test_labels_are_kept_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """$MCVRP_CACHE, else a folder of ours in $XDG_CACHE_HOME, else in the user's .cache."""
+    monkeypatch.setenv("MCVRP_CACHE", "here")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert settings.cache_dir() == Path.cwd() / "here"
+    monkeypatch.setenv("MCVRP_CACHE", "")
+    assert settings.cache_dir() == Path("/caches/mcvrp")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert settings.cache_dir() == Path.home() / ".cache" / "mcvrp"

@@ -1,0 +1,164 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.random import philox_order
+
+
+def curriculum(counts, first, last, batch, **options):
+    return Curriculum(tuple(counts), 20, first, last, batch, ("data", "1", "I"), **options)
+
+
+def pairs(samples):
+    return list(zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True))
+
+
+def stream(phase):
+    return [pair for step in range(1, phase.steps + 1) for pair in pairs(phase.global_batch(step))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "trunc", "samples", "steps"),
+    [
+        (20, 400, 1_000, 72_771_000, 284_261),  # I: 72.77 M, 284 K
+        (20, 50, None, 49_600_000, 193_750),  # II-A: 49.6 M, 194 K
+        (200, 200, None, 18_100_000, 70_703),  # II-B: 18.1 M, 71 K
+        (400, 400, None, 38_100_000, 148_828),  # II-C: 38.1 M, 149 K
+    ],
+)
+def test_samples_and_steps_of_the_paper(first, last, trunc, samples, steps):
+    """The four phases of Table 2 with 100,000 rows a size and batches of 256."""
+    phase = curriculum([100_000] * 381, first, last, 256, trunc=trunc)
+    assert (phase.samples, phase.steps) == (samples, steps)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    counts=st.lists(st.integers(3, 30), min_size=4, max_size=6),
+    first=st.integers(20, 23),
+    span=st.integers(0, 2),
+    batch=st.integers(1, 9),
+    passes=st.integers(1, 3),
+    trunc=st.sampled_from([None, 1, 5, 100]),
+    order=st.sampled_from(["paper", "bucketed"]),
+)
+def test_every_sample_is_shown_once_a_set(counts, first, span, batch, passes, trunc, order):
+    """The stream is each set's samples as often as the phase lists the set, less the last partial batch."""
+    last = min(first + span, 19 + len(counts))
+    kept = [min(count, trunc or count) for count in counts]
+    assume(batch <= sum(kept[: first - 19]))
+    phase = curriculum(counts, first, last, batch, passes=passes, trunc=trunc, order=order)
+    expected: Counter[tuple[int, int]] = Counter()
+    for top in range(first, last + 1):
+        for size in range(20, top + 1):
+            rows = phase.subset(size).tolist()
+            assert len(set(rows)) == min(counts[size - 20], trunc or 10**9)
+            expected.update({(size, row): passes for row in rows})
+    shown = Counter(stream(phase))
+    assert shown <= expected
+    assert expected.total() - shown.total() == phase.samples % batch < batch
+    assert all(0 <= row < counts[size - 20] for size, row in shown)
+
+
+def test_sets_follow_each_other_and_share_the_batch_between_them():
+    """In the paper's order, the first samples are those of Cr_20, then those of Cr_21, whatever the batch."""
+    phase = curriculum([10, 10], 20, 21, 8)
+    shown = stream(phase)
+    assert sorted(shown[:10]) == [(20, row) for row in range(10)]
+    assert len(set(shown[10:24])) == 14
+    assert {size for size, _ in shown[10:24]} == {20, 21}
+
+
+def test_any_step_can_be_asked_for_first():
+    """A batch does not depend on the batches asked for before it."""
+    for order in ("paper", "bucketed"):
+        first = curriculum([500] * 3, 20, 22, 16, order=order)
+        batches = [pairs(first.global_batch(step)) for step in range(1, first.steps + 1)]
+        for step in (first.steps, 1, first.steps // 2, 2):
+            again = curriculum([500] * 3, 20, 22, 16, order=order)
+            assert pairs(again.global_batch(step)) == batches[step - 1]
+
+
+def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch):
+    """Where batches of a window are of several sets, none of them sorts a set of millions again."""
+    calls = []
+
+    def counted(key, stream, count):
+        calls.append(count)
+        return philox_order(key, stream, count)
+
+    monkeypatch.setattr("mcvrp.model.curriculum.philox_order", counted)
+    phase = curriculum([100] * 3, 20, 22, 10, order="bucketed")
+    for step in range(1, phase.steps + 1):
+        phase.global_batch(step)
+    assert sorted(calls) == [60, 100, 200, 300]  # the batches of the only window, and three sets
+
+
+def test_streams_differ_and_passes_are_shuffled_anew():
+    """Another seed, and another pass over the same set, give another order."""
+    one = curriculum([300], 20, 20, 100, passes=2)
+    other = Curriculum((300,), 20, 20, 20, 100, ("data", "2", "I"))
+    assert stream(one)[:300] != stream(one)[300:]
+    assert sorted(stream(one)[:300]) == sorted(stream(one)[300:])
+    assert stream(one)[:300] != stream(other)
+
+
+def test_truncated_subsets_are_shared_by_phases_with_the_same_name():
+    """The truncated data of a size is the same in every phase of a run, and no prefix."""
+    one = Curriculum((1000,), 20, 20, 20, 10, ("a",), trunc_stream=("t",), trunc=50)
+    other = Curriculum((1000, 9), 20, 20, 21, 10, ("b",), trunc_stream=("t",), trunc=50)
+    assert one.subset(20).tolist() == other.subset(20).tolist() != list(range(50))
+
+
+def test_a_batch_of_the_stream_is_what_it_always_was():
+    """Golden values: a change here breaks the resume of every run that exists."""
+    assert pairs(curriculum([100] * 3, 20, 22, 4).global_batch(30)) == GOLDEN_BATCH
+    assert pairs(curriculum([100] * 3, 20, 22, 4, order="bucketed").global_batch(30)) == GOLDEN_BUCKET
+    np.testing.assert_allclose(curriculum([100] * 3, 20, 22, 4).angles(30), GOLDEN_ANGLES, rtol=1e-6)
+
+
+def test_buckets_pad_less_and_stay_random():
+    """Sorting inside a window brings sizes together; the sequence of batches stays without a trend."""
+    padding = {}
+    for order in ("paper", "bucketed"):
+        phase = curriculum([200] * 40, 59, 59, 16, order=order)
+        sizes = [phase.global_batch(step).sizes for step in range(1, phase.steps + 1)]
+        padding[order] = sum((s.max() - s).sum() for s in sizes) / sum(s.max() * len(s) for s in sizes)
+        means = np.array([s.mean() for s in sizes])
+        assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.2
+    assert padding["bucketed"] < padding["paper"] / 10
+
+
+def test_rotations_are_uniform_and_differ_by_step():
+    """Angles cover [0, 2 pi) evenly and are drawn anew at each step."""
+    phase = curriculum([5000], 20, 20, 2500)
+    first, second = phase.angles(1), phase.angles(2)
+    assert first.dtype == np.float32
+    assert not np.array_equal(first, second)
+    counts, _ = np.histogram(np.concatenate([first, second]), bins=10, range=(0, 2 * np.pi))
+    assert (abs(counts - 500) < 5 * 500**0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "batch", "match"),
+    [
+        (19, 20, 1, "first = 19"),
+        (21, 20, 1, "last = 20"),
+        (20, 23, 1, "no data of 23"),
+        (20, 20, 11, "fewer"),
+    ],
+)
+def test_impossible_phases_are_refused(first, last, batch, match):
+    """Sets out of order, missing data and phases without a whole batch are errors from the start."""
+    with pytest.raises(McvrpError, match=match):
+        curriculum([10] * 3, first, last, batch)
+
+
+GOLDEN_BATCH = [(21, 45), (21, 19), (20, 51), (21, 36)]
+GOLDEN_BUCKET = [(20, 85), (20, 31), (20, 34), (20, 99)]
+GOLDEN_ANGLES = [0.8349341154098511, 0.2614831030368805, 1.454047679901123, 3.6521589756011963]

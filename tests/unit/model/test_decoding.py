@@ -1,0 +1,347 @@
+"""Decoding: feasible whatever the weights, equal to the full forward pass, and reproducible."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model import decoding, paths
+from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable, feasible_along, problem_features, solution_features
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Instance, cost, infeasibility
+
+CITY = City.uniform(40, seed=3)
+STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
+MIXED = [STREAM(5, 0), STREAM(23, 1), STREAM(1, 0), STREAM(23, 2), STREAM(12, 0)]
+
+
+def network(seed: int = 0, sharpness: float = 3.0) -> FmMcvrp:
+    """A small random network whose choices are far from uniform."""
+    torch.manual_seed(seed)
+    config = NetworkConfig(CITY.customers + 1, dim=16, heads=2, encoder_layers=1, decoder_layers=2, ff=32)
+    model = FmMcvrp(config).eval()
+    model.output.weight.data *= sharpness
+    return model
+
+
+SAMPLING = Nucleus(0.9)
+MODEL = network()
+
+
+def run(
+    instances: Sequence[Instance],
+    strategy: Strategy = SAMPLING,
+    *,
+    model: FmMcvrp = MODEL,
+    **options: int,
+) -> list[Decoded]:
+    return decode(model, CITY, instances, strategy=strategy, **options)  # type: ignore[arg-type]
+
+
+def full_scores(model: FmMcvrp, instance: Instance, path: list[int], angle: float = 0.0) -> torch.Tensor:
+    """Masked scores after each token of ``path`` but the last, without any cache, (L, T)."""
+    ids = torch.from_numpy(instance.nodes)[None]
+    demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
+    capacity = torch.tensor([float(instance.capacity)])
+    position = torch.from_numpy(np.searchsorted(instance.nodes, path[:-1]))[None]
+    with torch.inference_mode():
+        problem = problem_features(CityTable.of(CITY), ids, demands, capacity, torch.tensor([angle]))
+        solution = solution_features(problem, demands, capacity, position)
+        embeddings = model.decode(solution, model.memory(model.encode(problem)))
+        allowed = feasible_along(demands, capacity, torch.tensor([instance.n + 1]), position)
+        return model.scores(embeddings, ids).masked_fill(~allowed, -torch.inf)[0]
+
+
+def trimmed(instance: Instance, decoded: Decoded, sample: int) -> list[int]:
+    path: list[int] = decoded.solution(sample).path.tolist()
+    return path
+
+
+def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step() -> None:
+    """Cache, compaction, padding and batching change nothing: each node is the best of a plain forward."""
+    for instance, decoded in zip(MIXED, run(MIXED, Greedy()), strict=True):
+        path = trimmed(instance, decoded, 0)
+        best = instance.nodes[full_scores(MODEL, instance, path).argmax(-1).numpy()]
+        assert path[1:] == best.tolist()
+
+
+def test_scores_of_cached_steps_equal_the_full_forward_pass() -> None:
+    """Every step's masked scores agree with the uncached ones to 1e-5."""
+    seen: list[torch.Tensor] = []
+
+    class Spy(Greedy):
+        def choose(self, scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+            seen.append(scores[0, 0])
+            return super().choose(scores, uniforms)
+
+    instance = MIXED[1]
+    (decoded,) = run([instance], Spy())
+    path = trimmed(instance, decoded, 0)
+    expected = full_scores(MODEL, instance, path)
+    assert len(seen) == len(expected)
+    torch.testing.assert_close(torch.stack(seen), expected, atol=1e-5, rtol=0)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    st.tuples(st.integers(9, 30), st.integers(0, 40)),
+    st.sampled_from(
+        [Greedy(), Beam(3), Nucleus(0.3), Sampling(k=4, temperature=2.0), Sampling(temperature=1e-6)]
+    ),
+    st.integers(1, 4),
+    st.none() | st.integers(1, 9),
+)
+@settings(max_examples=30, deadline=None)
+def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
+    seed: int,
+    sizes: list[int],
+    capacity: tuple[int, int],
+    strategy: Strategy,
+    rotations: int,
+    batch: int | None,
+) -> None:
+    """All customers once, no vehicle over capacity, no empty route before the end, right cost."""
+    low, extra = capacity
+    stream = InstanceStream(CITY, seed, "test", Rules(capacity=(low, low + extra)))
+    instances = [stream(n, i) for i, n in enumerate(sizes)]
+    samples = rotations if isinstance(strategy, Greedy) else 3
+    answers = decode(
+        network(seed),
+        CITY,
+        instances,
+        strategy=strategy,
+        samples=samples,
+        rotations=rotations,
+        max_batch=batch,
+    )
+    for instance, decoded in zip(instances, answers, strict=True):
+        assert decoded.costs.shape == (samples,)
+        for k in range(samples):
+            solution = decoded.solution(k)
+            assert infeasibility(instance, solution) is None
+            path = solution.path.tolist()
+            assert decoded.paths[k].tolist() == path + [0] * (decoded.paths.shape[1] - len(path))
+            assert decoded.costs[k] == pytest.approx(cost(CITY, solution), abs=1e-9)
+        assert cost(CITY, decoded.best) == pytest.approx(decoded.costs.min(), abs=1e-9)
+
+
+@pytest.mark.parametrize("rotations", [1, 3, 16])
+def test_fewer_samples_are_a_prefix_of_more(rotations: int) -> None:
+    """s = 1 and s = 4 are the first of 16 samples, however many rotations they share."""
+    many = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=16, rotations=rotations)
+    for samples in (1, 4):
+        few = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=samples, rotations=rotations)
+        for less, more in zip(few, many, strict=True):
+            np.testing.assert_array_equal(less.costs, more.costs[:samples])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rotations"), [(Nucleus(), 1), (Nucleus(), 2), (Nucleus(), 5), (Beam(5), 1)]
+)
+def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: int) -> None:
+    """Alone, in reverse order, or three paths at a time: the same samples of every instance."""
+    options = {"strategy": strategy, "samples": 5, "rotations": rotations}
+    together = decode(MODEL, CITY, MIXED, **options)  # type: ignore[arg-type]
+    backwards = decode(MODEL, CITY, MIXED[::-1], max_batch=3, **options)[::-1]  # type: ignore[arg-type]
+    for k, instance in enumerate(MIXED):
+        (alone,) = decode(MODEL, CITY, [instance], **options)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(together[k].paths, alone.paths)
+        np.testing.assert_array_equal(backwards[k].paths, alone.paths)
+
+
+def test_samples_that_share_a_rotation_share_its_frame_and_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample i sees rotation i mod R, rotation 0 is none, and R encodings are all there are."""
+    encoded: list[int] = []
+    encode = FmMcvrp.encode
+
+    def counting(self: FmMcvrp, problem: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        encoded.append(len(problem))
+        return encode(self, problem, lengths)
+
+    monkeypatch.setattr(FmMcvrp, "encode", counting)
+    tiny = Sampling(k=1)  # greedy, so that paths differ by rotation alone
+    (shared,) = run([MIXED[1]], tiny, samples=12, rotations=4)
+    assert encoded == [4]
+    (own,) = run([MIXED[1]], tiny, samples=12, rotations=12)
+    for sample in range(12):
+        assert shared.solution(sample) == own.solution(sample % 4)
+
+
+def test_samples_differ_and_follow_the_seed() -> None:
+    """Samples of an instance are not copies of each other; another seed gives others, the same the same."""
+    (one,) = run([MIXED[1]], samples=8)
+    (again,) = run([MIXED[1]], samples=8)
+    (other,) = run([MIXED[1]], samples=8, seed=1)
+    assert len(np.unique(one.costs)) > 1
+    np.testing.assert_array_equal(one.paths, again.paths)
+    assert not np.array_equal(one.costs, other.costs)
+
+
+def test_the_first_sample_sees_the_city_as_it_is_and_the_others_their_own_turn() -> None:
+    """With rotation, sample 0 is the greedy answer of the plain city; others follow turned features."""
+    tiny = Nucleus(1e-9)  # as good as greedy, so a difference comes from the rotation alone
+    plain = decode(MODEL, CITY, MIXED, strategy=Greedy())
+    turned = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8, rotations=8)
+    greedy = decode(MODEL, CITY, MIXED, strategy=Greedy(), samples=8, rotations=8)
+    upright = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8)
+    for a, b, c, d in zip(plain, turned, upright, greedy, strict=True):
+        assert a.solution(0) == b.solution(0)
+        assert {c.solution(k) for k in range(8)} == {a.solution(0)}
+        np.testing.assert_array_equal(b.paths, d.paths)
+    assert any(len({b.solution(k) for k in range(8)}) > 1 for b in turned)
+
+
+@pytest.mark.parametrize("strategy", [Nucleus(), Beam(3)])
+def test_a_cache_that_was_too_short_grows(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no room for the network's many depot visits at first, the answer is the same."""
+    expected = run(MIXED, strategy, samples=3)
+    monkeypatch.setattr(paths, "_SPARE_ROUTES", -3.0)
+    for a, b in zip(run(MIXED, strategy, samples=3), expected, strict=True):
+        np.testing.assert_array_equal(a.paths, b.paths)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.1])
+@pytest.mark.parametrize("strategy", [Nucleus(), Beam(6)])
+def test_when_ended_paths_leave_changes_nothing(
+    strategy: Strategy, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never, at once, or when a quarter has ended: the same paths."""
+    expected = run(MIXED, strategy, samples=6)
+    monkeypatch.setattr(paths, "_RETIRE", share)
+    for a, b in zip(run(MIXED, strategy, samples=6), expected, strict=True):
+        np.testing.assert_array_equal(a.paths, b.paths)
+
+
+# --- beam search
+
+
+def log_probability(model: FmMcvrp, instance: Instance, path: list[int]) -> float:
+    """Of a whole path, by one full forward pass."""
+    following = torch.from_numpy(np.searchsorted(instance.nodes, path[1:]))
+    return float(
+        full_scores(model, instance, path).double().log_softmax(-1).gather(1, following[:, None]).sum()
+    )
+
+
+def every_path(instance: Instance, path: tuple[int, ...] = (0,), load: int = 0) -> Iterator[list[int]]:
+    """All feasible paths through an instance that begin with ``path``."""
+    left = [(int(c), int(d)) for c, d in zip(instance.ids, instance.demands, strict=True) if c not in path]
+    if not left:
+        yield [*path, 0]
+        return
+    for customer, demand in left:
+        if load + demand <= instance.capacity:
+            yield from every_path(instance, (*path, customer), load + demand)
+    if path[-1] != 0:
+        yield from every_path(instance, (*path, 0), 0)
+
+
+def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -> None:
+    """Against all paths of an instance, each with its probability by a full forward pass."""
+    instance = STREAM(3, 5)
+    known = sorted(((log_probability(MODEL, instance, p), p) for p in every_path(instance)), reverse=True)
+    assert sum(np.exp(value) for value, _ in known) == pytest.approx(1.0, abs=1e-5)
+    (decoded,) = run([instance], Beam(len(known) + 3), samples=len(known) + 3)
+    found = [trimmed(instance, decoded, k) for k in range(len(known) + 3)]
+    assert found[: len(known)] == [path for _, path in known]
+    assert found[len(known) :] == [found[0]] * 3  # where there are no more, the best again
+
+
+def test_a_beam_of_width_1_is_greedy() -> None:
+    """Whatever sizes meet in the batch."""
+    for a, b in zip(run(MIXED, Beam(1)), run(MIXED, Greedy()), strict=True):
+        np.testing.assert_array_equal(a.paths, b.paths)
+
+
+@pytest.mark.parametrize("width", [2, 3, 8])
+def test_the_best_of_a_beam_is_never_less_probable_than_the_greedy_path(width: int) -> None:
+    """Even where a plain beam drops the greedy path on the way; and paths come in order."""
+    for seed in range(3):
+        model = network(seed)
+        greedy, beams = run(MIXED, Greedy(), model=model), run(MIXED, Beam(width), model=model, samples=width)
+        for instance, path, beam in zip(MIXED, greedy, beams, strict=True):
+            found = [log_probability(model, instance, trimmed(instance, beam, k)) for k in range(width)]
+            assert found[0] >= log_probability(model, instance, trimmed(instance, path, 0)) - 1e-4
+            assert all(a >= b - 1e-4 for a, b in itertools.pairwise(found)) or instance.n == 1
+
+
+def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way() -> None:
+    """The three best continuations without path 0's argmax still leave room for it."""
+    totals = torch.tensor([[-9.0, -1.0, -1.0]], dtype=torch.float64)
+    scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    parent, node, found = Beam(3).extend(scores, totals)
+    assert (parent[0, 0], node[0, 0]) == (0, 1)
+    assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
+    assert set(parent[0, 1:].tolist()) <= {1, 2}
+
+
+# --- memory, precision, bad input
+
+
+def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths at once follow the free memory and the network's size; one is always possible."""
+    monkeypatch.setattr(decoding, "_free_bytes", lambda: 1 << 20)
+    few = decoding.paths_at_once(MODEL, 20, share=1)
+    tokens = 2 * 20 + 21
+    assert few == int((1 << 19) / (2 * 2 * 16 * tokens * 4 * decoding._COPIES))
+    assert decoding.paths_at_once(MODEL, 20, share=100) > few  # keys of the problem are shared
+    monkeypatch.setattr(decoding, "_free_bytes", lambda: 0)
+    assert decoding.paths_at_once(MODEL, 20, share=1) == 1
+    (scarce,) = run([MIXED[1]], samples=3)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(scarce.paths, run([MIXED[1]], samples=3)[0].paths)
+
+
+def test_a_network_in_bf16_answers_feasibly() -> None:
+    """Keys take half the memory; choices are made in full precision."""
+    for instance, decoded in zip(MIXED, run(MIXED, model=network().bfloat16(), samples=3), strict=True):
+        for k in range(3):
+            assert infeasibility(instance, decoded.solution(k)) is None
+
+
+def test_another_city_is_refused_by_name() -> None:
+    """A network or instance of another city, and several greedy samples, are errors in one sentence."""
+    elsewhere = City.uniform(40, seed=4)
+    with pytest.raises(McvrpError, match=elsewhere.city_id):
+        run([InstanceStream(elsewhere, 1, "test", Rules(capacity=(12, 25)))(5, 0)])
+    with pytest.raises(McvrpError, match="41 nodes"):
+        decode(MODEL, City.uniform(50, seed=3), [], strategy=Greedy())
+    with pytest.raises(McvrpError, match="greedy"):
+        run(MIXED, Greedy(), samples=3, rotations=2)
+    with pytest.raises(McvrpError, match="width 2"):
+        run(MIXED, Beam(2), samples=3)
+
+
+@pytest.mark.parametrize("name", ["samples", "rotations", "max_batch"])
+def test_nothing_to_do_is_refused(name: str) -> None:
+    """No sample, rotation or path at once; no instances are no answers."""
+    with pytest.raises(McvrpError, match="at least one"):
+        run(MIXED, Nucleus(), **{name: 0})
+    assert run([], Nucleus()) == []
+
+
+@pytest.mark.parametrize("rotations", [1, 3, 100])
+def test_samples_in_portions_are_the_samples_at_once(rotations: int) -> None:
+    """Whoever asks for a few and then for the rest has what they would have had together."""
+    together = run(MIXED, samples=11, rotations=rotations, seed=4)
+    portions = [
+        run(MIXED, samples=k, first=f, rotations=rotations, seed=4) for f, k in ((0, 1), (1, 4), (5, 6))
+    ]
+    for whole, *parts in zip(together, *portions, strict=True):
+        np.testing.assert_allclose(np.concatenate([part.costs for part in parts]), whole.costs, atol=1e-9)
+
+
+def test_a_beam_has_no_later_samples() -> None:
+    """Its paths come together or not at all."""
+    with pytest.raises(McvrpError, match="cannot begin with sample 2"):
+        run(MIXED, Beam(4), first=2)

@@ -1,0 +1,131 @@
+"""Instances: pure functions of (city, seed, split, n, i), the same bytes on every machine, uniform."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Instance
+from mcvrp.model.random import philox_key, philox_uniforms
+
+CITY = City.uniform(60, seed=3)
+
+
+def digest(instance: Instance) -> str:
+    """A hash of everything that an instance says."""
+    head = f"{instance.city_id} {instance.capacity} ".encode()
+    return hashlib.sha256(
+        head + instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes()
+    ).hexdigest()[:16]
+
+
+GOLDEN = [
+    ("train", 20, 0, "3716e0a448c464e5"),
+    ("train", 20, 99999, "b84d85921b59a52a"),
+    ("train", 100, 7, "09981ff925cb9e29"),
+    ("train", 400, 0, "f641c5652b4a71ac"),
+    ("test", 20, 0, "18cf9165b0efadcf"),
+    ("test", 1000, 3, "f9c854d626ac1cb2"),
+    ("valid", 20, 0, "0e0dc13ba695da3c"),
+    ("valid", 400, 5, "fb2a2fe0b4bcccc8"),
+]
+
+
+@pytest.mark.parametrize(("split", "n", "i", "expected"), GOLDEN)
+def test_instances_are_the_same_for_ever(split: str, n: int, i: int, expected: str) -> None:
+    """Golden vectors: a label stored today belongs to the instance made tomorrow."""
+    assert digest(InstanceStream(City.uniform(10_000, 1), 1, split)(n, i)) == expected  # type: ignore[arg-type]
+
+
+def test_one_instance_in_full() -> None:
+    """Ids, demands and capacity of one instance, to be read by people."""
+    instance = InstanceStream(City.uniform(100, 1), 1, "train", Rules(capacity=(10, 12)))(5, 0)
+    assert instance.ids.tolist() == [17, 18, 36, 57, 94]
+    assert instance.demands.tolist() == [3, 4, 5, 8, 2]
+    assert instance.capacity == 11
+
+
+def reference(city: City, seed: int, split: str, rules: Rules, n: int, i: int) -> tuple[list[int], ...]:
+    """The definition: a Fisher-Yates shuffle of all customers, cut after n; then demands; then capacity."""
+    u = philox_uniforms(philox_key("instance", city.city_id, str(seed), split), (i, n), 2 * n + 1).tolist()
+    deck = list(range(1, city.customers + 1))
+    for step in range(n):
+        pick = step + int(u[step] * (len(deck) - step))
+        deck[step], deck[pick] = deck[pick], deck[step]
+    low, high = rules.demand
+    demand = {node: low + int(u[n + k] * (high - low + 1)) for k, node in enumerate(deck[:n])}
+    least, most = rules.capacity_range(n)
+    ids = sorted(demand)
+    return ids, [demand[node] for node in ids], [least + int(u[2 * n] * (most - least + 1))]
+
+
+@given(
+    st.integers(20, 60),
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
+    st.sampled_from(["train", "valid", "test"]),
+    st.sampled_from([Rules(), Rules((2, 5)), Rules((1, 1), (8, 8))]),
+)
+def test_an_instance_agrees_with_the_definition(n: int, i: int, seed: int, split: str, rules: Rules) -> None:
+    """The fast sampler draws what the textbook shuffle draws."""
+    instance = InstanceStream(CITY, seed, split, rules)(n, i)  # type: ignore[arg-type]
+    ids, demands, (capacity,) = reference(CITY, seed, split, rules, n, i)
+    assert instance.ids.tolist() == ids
+    assert instance.demands.tolist() == demands
+    assert instance.capacity == capacity
+    assert instance.city_id == CITY.city_id
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(12)))
+def test_the_order_of_asking_does_not_matter(order: list[int]) -> None:
+    """Any worker may make any instance at any time."""
+    stream = InstanceStream(CITY, 1, "train")
+    assert {i: digest(stream(20, i)) for i in order} == {i: digest(stream(20, i)) for i in range(12)}
+
+
+def test_streams_are_unrelated() -> None:
+    """Another city, seed, split, size or index is another instance."""
+    other = City.uniform(60, seed=4)
+    made = [
+        InstanceStream(CITY, 1, "train")(20, 0),
+        InstanceStream(CITY, 1, "train")(20, 1),
+        InstanceStream(CITY, 1, "train")(21, 0),
+        InstanceStream(CITY, 1, "test")(20, 0),
+        InstanceStream(CITY, 1, "valid")(20, 0),
+        InstanceStream(CITY, 2, "train")(20, 0),
+        InstanceStream(other, 1, "train")(20, 0),
+    ]
+    assert len({(tuple(x.ids.tolist()), tuple(x.demands.tolist())) for x in made}) == len(made)
+
+
+def test_draws_are_uniform() -> None:
+    """Customers, demands and capacities are each equally likely (chi-square over 4,000 instances)."""
+    stream = InstanceStream(CITY, 1, "train")
+    made = [stream(20, i) for i in range(4000)]
+    customers = np.bincount(np.concatenate([x.ids for x in made]), minlength=61)[1:]
+    demands = np.bincount(np.concatenate([x.demands for x in made]))[1:]
+    capacities = np.bincount([x.capacity for x in made])[30:]
+    assert len(demands) == 9
+    assert len(capacities) == 10
+    for counts in (customers, demands, capacities):
+        assert chisquare(counts).pvalue > 1e-3
+
+
+def test_the_whole_city_can_be_asked() -> None:
+    """n = m draws every customer once."""
+    assert InstanceStream(CITY, 1, "train")(60, 5).ids.tolist() == list(range(1, 61))
+
+
+@pytest.mark.parametrize("n", [0, 61])
+def test_more_than_the_city_is_refused(n: int) -> None:
+    """The message names what was asked and what there is."""
+    with pytest.raises(McvrpError, match=f"cannot draw {n} customers from a city of 60"):
+        InstanceStream(CITY, 1, "train")(n, 0)

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.micro_batches import computed_tokens, micro_batches
+from mcvrp.model.problem import capacity_range
+
+
+@st.composite
+def batches(draw):
+    """Return the sizes and path lengths of a batch, and how many ranks share it."""
+    ranks = draw(st.integers(1, 5))
+    count = ranks * draw(st.integers(1, 12))
+    sizes = np.array(draw(st.lists(st.integers(1, 30), min_size=count, max_size=count)))
+    routes = np.array(draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)))
+    return sizes, sizes + np.minimum(routes, sizes) + 1, ranks
+
+
+@given(
+    batch=batches(),
+    order=st.sampled_from(["paper", "bucketed"]),
+    samples=st.none() | st.integers(1, 20),
+    tokens=st.none() | st.integers(1, 300),
+)
+def test_every_sample_is_in_one_micro_batch(batch, order, samples, tokens):
+    """Whatever the limits: each sample once, equal shares, equally many pieces, no limit broken."""
+    sizes, path_lengths, ranks = batch
+    options = {"order": order, "samples": samples, "tokens": tokens}
+    cut = micro_batches(sizes, path_lengths, ranks=ranks, **options)
+    everything = np.concatenate([piece for mine in cut for piece in mine])
+    assert sorted(everything.tolist()) == list(range(len(sizes)))
+    assert len(cut) == ranks
+    assert {sum(map(len, mine)) for mine in cut} == {len(sizes) // ranks}
+    assert len({len(mine) for mine in cut}) == 1
+    for piece in (piece for mine in cut for piece in mine):
+        assert len(piece) >= 1
+        assert samples is None or len(piece) <= samples
+        cost = sum(computed_tokens(sizes[piece], path_lengths[piece]))
+        assert tokens is None or cost <= tokens or len(piece) == 1
+        assert order == "paper" or len(set(sizes[piece].tolist())) == 1
+
+
+@given(batches())
+def test_the_papers_order_is_left_as_it_is(batch):
+    """In the paper's order the ranks take consecutive samples; the sorted order costs no more tokens."""
+    sizes, path_lengths, ranks = batch
+    tokens = {}
+    for order in ("paper", "bucketed"):
+        cut = micro_batches(sizes, path_lengths, ranks=ranks, order=order)
+        pieces = [piece for mine in cut for piece in mine]
+        tokens[order] = sum(sum(computed_tokens(sizes[p], path_lengths[p])) for p in pieces)
+        if order == "paper":
+            assert np.concatenate(pieces).tolist() == list(range(len(sizes)))
+            assert len(pieces) == ranks
+    assert tokens["bucketed"] <= tokens["paper"]
+
+
+def test_pieces_that_only_even_out_the_ranks_are_the_largest_split():
+    """A rank with one size splits it where another has two sizes."""
+    sizes = np.array([20, 20, 20, 21, 22, 22, 22, 22])
+    cut = micro_batches(sizes, sizes + 3, ranks=2, order="bucketed")
+    assert [[piece.tolist() for piece in mine] for mine in cut] == [[[0, 1, 2], [3]], [[4, 5], [6, 7]]]
+
+
+def test_a_batch_that_cannot_be_shared_is_refused():
+    """Ranks have equally many samples, or their micro-batches would not meet."""
+    with pytest.raises(McvrpError, match=r"batch = 7 cannot be shared by 2 ranks: give a multiple of 2"):
+        micro_batches(np.full(7, 20), np.full(7, 24), ranks=2, order="paper")
+
+
+def paths_of(n, count):
+    """Return path lengths as HGS labels have them: as few routes as the demands need, a few one more."""
+    rng = np.random.default_rng(n)
+    low, high = capacity_range(n)
+    demands = rng.integers(1, 10, (count, n)).sum(1)
+    return n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "ranks"),
+    [
+        (range(20, 25), 64, 1),  # the laptop's
+        (range(20, 25), 64, 2),
+        (range(20, 401), 256, 1),  # the paper's
+        (range(20, 401), 256, 16),
+    ],
+)
+def test_hardly_any_of_what_is_computed_is_padding(sizes, batch, ranks):
+    """Bucketed, at most 3 % of the computed tokens are padding; the paper's order has 9 % and far more."""
+    count = 1000
+    lengths = {n: paths_of(n, count) for n in sizes}
+    waste = {}
+    for order in ("bucketed", "paper"):
+        counts = (count,) * len(sizes)
+        phase = Curriculum(counts, sizes[0], sizes[-1], sizes[-1], batch, ("data",), order=order)
+        real = computed = 0
+        for step in np.linspace(1, phase.steps, 40).astype(int).tolist():
+            samples = phase.global_batch(step)
+            pairs = zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True)
+            path_lengths = np.array([lengths[n][row] for n, row in pairs])
+            cut = micro_batches(samples.sizes, path_lengths, ranks=ranks, order=order)
+            real += int((samples.sizes + path_lengths).sum())
+            for piece in (piece for mine in cut for piece in mine):
+                computed += sum(computed_tokens(samples.sizes[piece], path_lengths[piece]))
+        waste[order] = 1 - real / computed
+    assert waste["bucketed"] <= 0.03
+    assert waste["paper"] > 0.08

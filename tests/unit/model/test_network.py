@@ -1,0 +1,97 @@
+"""The network's size and its invariances; the cached step equals the whole decoder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable, problem_features, solution_features
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Instance, Solution
+
+from .conftest import batch_of
+
+Pairs = list[tuple[Instance, Solution]]
+SMALL = NetworkConfig(classes=61, dim=32, heads=4, encoder_layers=2, decoder_layers=2, ff=64)
+
+
+@pytest.fixture(scope="module")
+def model() -> FmMcvrp:
+    torch.manual_seed(0)
+    return FmMcvrp(SMALL).eval()
+
+
+def test_the_papers_network_has_206_million_parameters() -> None:
+    """The default config is the paper's: 206 M parameters within 1 % (Sec. 5.2)."""
+    with torch.device("meta"):
+        model = FmMcvrp(NetworkConfig())
+    count = sum(p.numel() for p in model.parameters())
+    assert count == pytest.approx(206e6, rel=0.01)
+    assert count == NetworkConfig().parameters()
+
+
+@pytest.mark.parametrize("field", ["dim", "heads", "classes", "decoder_layers"])
+def test_a_network_without_size_is_refused(field: str) -> None:
+    """A zero dimension is refused with the field's name."""
+    with pytest.raises(McvrpError, match=field):
+        NetworkConfig(**{field: 0})
+
+
+@torch.no_grad()
+def test_padding_changes_no_token(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Each instance has the same embeddings alone as in a padded batch."""
+    table = CityTable.of(city)
+
+    def run(some: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
+        b = batch_of(some)
+        problem = problem_features(table, b.ids, b.demands, b.capacity)
+        embeddings = model.encode(problem, b.lengths)
+        solution = solution_features(problem, b.demands, b.capacity, b.path)
+        return embeddings, model.decode(solution, model.memory(embeddings, b.lengths))
+
+    together = run(pairs)
+    for row, (instance, solution) in enumerate(pairs):
+        alone = run([pairs[row]])
+        torch.testing.assert_close(together[0][row, : instance.n + 1], alone[0][0], atol=1e-5, rtol=0)
+        length = len(solution.path)
+        torch.testing.assert_close(together[1][row, :length], alone[1][0], atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_encoder_does_not_know_positions(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Permuting the problem tokens permutes the embeddings: there is no positional encoding."""
+    b = batch_of(pairs[:1])
+    problem = problem_features(CityTable.of(city), b.ids, b.demands, b.capacity)
+    order = torch.randperm(problem.shape[1], generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(model.encode(problem[:, order]), model.encode(problem)[:, order])
+
+
+@torch.no_grad()
+def test_decoder_sees_no_future(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Changing a later token changes no earlier embedding."""
+    b = batch_of(pairs)
+    problem = problem_features(CityTable.of(city), b.ids, b.demands, b.capacity)
+    solution = solution_features(problem, b.demands, b.capacity, b.path)
+    memory = model.memory(model.encode(problem, b.lengths), b.lengths)
+    changed = solution.clone()
+    changed[:, 10:] += 1.0
+    before, after = model.decode(solution, memory), model.decode(changed, memory)
+    torch.testing.assert_close(before[:, :10], after[:, :10], atol=1e-6, rtol=0)
+    assert not torch.allclose(before[:, 10:], after[:, 10:], atol=1e-3)
+
+
+@torch.no_grad()
+def test_cached_steps_equal_the_whole_decoder(model: FmMcvrp, city: City, pairs: Pairs) -> None:
+    """Token by token with a cache, for three samples a group, gives the uncached embeddings to 1e-5."""
+    b = batch_of(pairs)
+    problem = problem_features(CityTable.of(city), b.ids, b.demands, b.capacity)
+    solution = solution_features(problem, b.demands, b.capacity, b.path)
+    memory = model.memory(model.encode(problem, b.lengths), b.lengths)
+    whole = model.decode(solution, memory)
+    groups, length = b.path.shape
+    cache = model.new_cache(groups * 3, length)
+    for t in range(length):
+        token = solution[:, t, None].expand(-1, 3, -1)
+        stepped = model.step(token, cache, t, memory)
+        torch.testing.assert_close(stepped, whole[:, t, None].expand(-1, 3, -1), atol=1e-5, rtol=0)

@@ -1,0 +1,411 @@
+"""The problem: cost, feasibility and canonical order against closed forms and slow, obvious references."""
+
+from __future__ import annotations
+
+import cmath
+import itertools
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution, capacity_range, cost, infeasibility
+from mcvrp.model.random import philox_key, philox_order, philox_uniforms
+
+CORNERS = City(np.array([[0.5, 0.5], [0, 0], [1, 0], [1, 1], [0, 1]]))  # depot at the centre
+CITY = City.uniform(30, seed=7)
+
+
+@st.composite
+def solutions(draw: st.DrawFn, customers: int = 30) -> Solution:
+    """Some customers of a city of ``customers``, in routes."""
+    nodes = draw(st.lists(st.integers(1, customers), unique=True, min_size=1))
+    cuts = sorted(draw(st.sets(st.integers(1, len(nodes)), max_size=8)) | {0, len(nodes)})
+    return Solution.of(nodes[a:b] for a, b in itertools.pairwise(cuts))
+
+
+def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
+    """An instance that ``solution`` serves, with no room to spare on its fullest route."""
+    ids = sorted(node for route in solution.routes for node in route)
+    demands = np.random.default_rng(seed).integers(1, 10, len(ids))
+    demand = dict(zip(ids, demands, strict=True))
+    capacity = max(sum(demand[node] for node in route) for route in solution.routes)
+    return Instance(city.city_id, np.array(ids), demands, int(capacity))
+
+
+# The paper's table
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (20, (30, 39)),
+        (49, (30, 39)),
+        (50, (40, 49)),
+        (99, (40, 49)),
+        (100, (50, 59)),
+        (199, (50, 59)),
+        (200, (60, 69)),
+        (400, (60, 69)),
+        (401, (70, 79)),
+        (1000, (70, 79)),
+    ],
+)
+def test_capacities_are_those_of_the_table(n: int, expected: tuple[int, int]) -> None:
+    """Every row of the table holds from its first to its last number of customers."""
+    assert capacity_range(n) == expected
+
+
+@pytest.mark.parametrize("n", [0, 19, 1001])
+def test_no_capacity_outside_the_table(n: int) -> None:
+    """Outside the table there is no rule, and the message says what to give."""
+    with pytest.raises(McvrpError, match=rf"no capacity rule for {n} customers.*give capacity"):
+        capacity_range(n)
+
+
+# Cities
+
+
+def test_a_city_is_the_same_on_every_machine() -> None:
+    """The content hash of a synthetic city is a fixed string: coordinates included."""
+    assert City.uniform(100, 1).city_id == "5d6a698ff89cce28"
+    assert City.uniform(100, 1).xy[1].tolist() == [0.17921740770989425, 0.36595732992070407]
+
+
+def test_city_id_tells_apart_what_costs_differently() -> None:
+    """Coordinates, frame, unit and matrix each change the id; equal content keeps it."""
+    xy = np.array([[0.0, 0], [1, 0], [0, 1]])
+    matrix = np.ones((3, 3))
+    cities = [
+        City(xy),
+        City(xy[[1, 0, 2]]),
+        City(xy, scale=2.0),
+        City(xy, origin=(-0.0, -0.5), scale=2.0),
+        City(xy, unit="m"),
+        City(xy, matrix),
+        City(xy, 2 * matrix),
+    ]
+    assert len({city.city_id for city in cities}) == len(cities)
+    assert City(xy.copy(), matrix.copy()).city_id == City(xy, matrix).city_id
+
+
+def test_a_uniform_city_lies_around_its_depot() -> None:
+    """The depot is at the centre, customers fill the unit square evenly."""
+    city = City.uniform(10_000, 1)
+    assert city.xy[0].tolist() == [0.5, 0.5]
+    assert city.xy.min() >= 0
+    assert city.xy.max() < 1
+    counts, _, _ = np.histogram2d(city.xy[1:, 0], city.xy[1:, 1], bins=4, range=[[0, 1], [0, 1]])
+    assert np.abs(counts - 625).max() < 5 * math.sqrt(625)
+
+
+@pytest.mark.parametrize(
+    ("xy", "options", "message"),
+    [
+        ([[0, 0]], {}, "depot first"),
+        ([[0, 0], [0, math.nan]], {}, "node 1 .* no finite coordinates"),
+        ([[0, 0], [2, 0]], {}, "node 1 lies outside"),
+        ([[0, 0], [1, 0]], {"scale": 0.0}, "scale"),
+        ([[0, 0], [1, 0]], {"matrix": np.ones((3, 3))}, "shape"),
+        ([[0, 0], [1, 0]], {"matrix": np.array([[0, -1], [1, 0]])}, "from node 0 to node 1"),
+    ],
+)
+def test_a_wrong_city_is_refused(xy: list[list[float]], options: dict[str, object], message: str) -> None:
+    """What is wrong with a city is named."""
+    with pytest.raises(McvrpError, match=message):
+        City(np.array(xy, dtype=float), **options)  # type: ignore[arg-type]
+
+
+def test_nobody_can_change_a_city() -> None:
+    """The arrays are copies, and locked: an id stays true."""
+    xy = np.array([[0.0, 0], [1, 0]])
+    city = City(xy)
+    xy[1] = 0.5
+    assert city.xy[1].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        city.xy[0] = 1
+
+
+# Costs
+
+
+def test_cost_of_straight_lines() -> None:
+    """A star to the corners costs eight half diagonals, a tour of them three sides and two halves."""
+    half = math.sqrt(0.5)
+    assert cost(CORNERS, Solution.of([[1], [2], [3], [4]])) == pytest.approx(8 * half, abs=1e-15)
+    assert cost(CORNERS, Solution.of([[1, 2, 3, 4]])) == pytest.approx(3 + 2 * half, abs=1e-15)
+    assert cost(CORNERS, Solution(())) == 0.0
+
+
+def test_cost_from_a_matrix_minds_the_direction() -> None:
+    """With a matrix, coordinates do not count and a route may cost more one way than the other."""
+    matrix = np.array([[0, 1, 10], [100, 0, 1000], [10000, 100000, 0.0]])
+    city = City(CORNERS.xy[:3], matrix)
+    assert cost(city, Solution.of([[1, 2]])) == 1 + 1000 + 10000
+    assert cost(city, Solution.of([[2, 1]])) == 10 + 100000 + 100
+    assert not city.symmetric
+    assert City(CORNERS.xy[:3], matrix + matrix.T).symmetric
+    assert city.costs(np.array([2, 0])).tolist() == [[0, 10000], [10, 0]]
+
+
+@given(solutions())
+def test_cost_is_the_sum_of_all_legs(solution: Solution) -> None:
+    """The cost equals a plain walk along every route, and a matrix of distances costs the same."""
+    xy = CITY.xy.tolist()
+    walk = sum(
+        math.dist(xy[a], xy[b])
+        for route in solution.routes
+        for a, b in zip((0, *route), (*route, 0), strict=True)
+    )
+    assert cost(CITY, solution) == pytest.approx(walk, abs=1e-9)
+    as_matrix = City(CITY.xy, CITY.costs(np.arange(31)))
+    assert cost(as_matrix, solution) == pytest.approx(walk, abs=1e-9)
+
+
+# Instances and solutions
+
+
+@pytest.mark.parametrize(
+    ("ids", "demands", "capacity", "message"),
+    [
+        ([], [], 9, "at least one customer"),
+        ([1], [], 9, "one demand a customer"),
+        ([1, 2], [1], 9, "one demand a customer"),
+        ([0, 2], [1, 1], 9, "not the depot"),
+        ([2, 1], [1, 1], 9, "ascending"),
+        ([2, 2], [1, 1], 9, "distinct"),
+        ([3, 5], [1, 0], 9, "customer 5 has no demand"),
+        ([3, 5], [1, 10], 9, "customer 5 wants 10, a vehicle holds 9"),
+        (
+            [3, 5],
+            [1, 70_000],
+            9,
+            "a demand is a whole number from 0 to 65535, not 70000",
+        ),  # no wrapping round
+        ([-1, 5], [1, 1], 9, "customer's number is a whole number .*, not -1"),
+    ],
+)
+def test_a_wrong_instance_is_refused(ids: list[int], demands: list[int], capacity: int, message: str) -> None:
+    """What is wrong with an instance is named."""
+    with pytest.raises(McvrpError, match=message):
+        Instance("c", np.array(ids, dtype=int), np.array(demands, dtype=int), capacity)
+
+
+@given(solutions())
+def test_a_path_is_a_solution_written_flat(solution: Solution) -> None:
+    """Routes survive the way to a depot-separated sequence and back; extra depots mean nothing."""
+    path = solution.path.tolist()
+    assert Solution.from_path(path) == solution
+    assert Solution.from_path([0, 0, *path, 0]) == solution
+    assert len(path) == sum(map(len, solution.routes)) + len(solution.routes) + 1
+
+
+def violations(instance: Instance, solution: Solution) -> bool:
+    """Whether ``solution`` fails ``instance``, as slowly and plainly as can be."""
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    served = Counter(node for route in solution.routes for node in route)
+    if served != Counter(list(demand)):
+        return True
+    return any(sum(demand[node] for node in route) > instance.capacity for route in solution.routes)
+
+
+@given(solutions(), st.data(), st.integers(0, 99))
+def test_feasibility_agrees_with_the_definition(asked: Solution, data: st.DataObject, seed: int) -> None:
+    """Served exactly once within capacity, and nothing else, is feasible."""
+    instance = instance_for(asked, seed)
+    nodes = [node for route in asked.routes for node in route]
+    kind = data.draw(st.sampled_from(["other", "regrouped", "one more", "one fewer"]))
+    if kind == "other":
+        answer = data.draw(solutions())
+    elif kind == "regrouped":
+        shuffled = data.draw(st.permutations(nodes))
+        size = data.draw(st.integers(1, len(nodes)))
+        answer = Solution.of(shuffled[k : k + size] for k in range(0, len(nodes), size))
+    elif kind == "one more":
+        answer = Solution.of([*asked.routes, [data.draw(st.integers(1, 30))]])
+    else:
+        answer = Solution.of([*asked.routes[:-1], asked.routes[-1][1:]])
+    assert infeasibility(instance, asked) is None
+    assert (infeasibility(instance, answer) is not None) == violations(instance, answer)
+
+
+@pytest.mark.parametrize(
+    ("routes", "reason"),
+    [
+        ([[1, 2], [3]], None),
+        ([[1, 2]], r"customer 3 not served \(1 missing\)"),
+        ([[1, 2], [3, 1]], "customer 1 served twice"),
+        ([[1, 2], [3, 4]], "node 4 of route 2 is not a customer"),
+        ([[1, 2], [3, 0]], "node 0 of route 2 is not a customer"),
+        ([[3], [1, 2]], None),
+        ([[1, 2, 3]], "route 1 carries 11, a vehicle holds 10"),
+    ],
+)
+def test_the_reason_is_named(routes: list[list[int]], reason: str | None) -> None:
+    """An infeasible solution says which customer or route is wrong, and how."""
+    instance = Instance("c", np.array([1, 2, 3]), np.array([2, 4, 5]), 10)
+    found = infeasibility(instance, Solution(tuple(map(tuple, routes))))
+    if reason is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert re.search(reason, found)
+
+
+# Canonical order
+
+
+def reference_canonical(city: City, solution: Solution) -> list[tuple[int, ...]]:
+    """Orientation by a sum of cross products in complex numbers, order by phase."""
+    place = {node: complex(*(city.xy[node] - city.xy[0]).tolist()) for node in range(len(city.xy))}
+    routes = []
+    for route in solution.routes:
+        polygon = [0j, *(place[node] for node in route), 0j]
+        area = sum((a.conjugate() * b).imag for a, b in itertools.pairwise(polygon))
+        turned = area < -1e-15 or (abs(area) <= 1e-15 and route[-1] < route[0])
+        routes.append(tuple(reversed(route)) if turned and city.symmetric else route)
+
+    def angle(route: tuple[int, ...]) -> float:
+        return cmath.phase(sum(place[node] for node in route) / len(route)) % (2 * math.pi)
+
+    return sorted(routes, key=lambda route: (angle(route), min(route)))
+
+
+@given(solutions())
+def test_canonical_agrees_with_the_definition(solution: Solution) -> None:
+    """Counter-clockwise routes by the angle of their centroid."""
+    assert list(canonical(CITY, solution).routes) == reference_canonical(CITY, solution)
+
+
+@given(solutions(), st.randoms(use_true_random=False))
+def test_canonical_forgets_how_a_solution_was_written(solution: Solution, random: object) -> None:
+    """Shuffled and reversed routes have one canonical form, which is its own, at the same cost."""
+    routes = [r[::-1] if random.random() < 0.5 else r for r in solution.routes]  # type: ignore[attr-defined]
+    random.shuffle(routes)  # type: ignore[attr-defined]
+    once = canonical(CITY, solution)
+    assert canonical(CITY, Solution(tuple(routes))) == once
+    assert canonical(CITY, once) == once
+    assert cost(CITY, once) == pytest.approx(cost(CITY, solution), abs=1e-9)
+    assert Counter(map(frozenset, once.routes)) == Counter(map(frozenset, solution.routes))
+
+
+@given(solutions())
+def test_asymmetric_routes_keep_their_direction(solution: Solution) -> None:
+    """Where direction costs, only the order of routes is canonical."""
+    matrix = CITY.costs(np.arange(31))
+    city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
+    form = canonical(city, solution)
+    assert set(form.routes) == set(solution.routes)
+    assert list(form.routes) == reference_canonical(city, solution)
+    assert cost(city, form) == pytest.approx(cost(city, solution), abs=1e-9)
+
+
+def test_a_symmetric_matrix_orients_as_straight_lines_do() -> None:
+    """A matrix that is symmetric changes costs, not the canonical form."""
+    solution = Solution.of([[3, 1, 2], [9, 8, 7]])
+    city = City(CITY.xy, 3 * CITY.costs(np.arange(31)))
+    assert canonical(city, solution) == canonical(CITY, solution)
+
+
+def test_ties_go_to_the_smallest_node() -> None:
+    """Routes on one ray from the depot, and routes that enclose nothing, still have one form."""
+    city = City(np.array([[0.0, 0], [0.25, 0], [0.5, 0], [0.75, 0], [1, 0]]))
+    assert canonical(city, Solution.of([[4, 2], [3, 1]])).routes == ((1, 3), (2, 4))
+
+
+# Random numbers
+
+MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+MASK = 2**64 - 1
+
+
+def philox_block(counter: tuple[int, ...], key: tuple[int, int]) -> list[int]:
+    """Philox 4x64-10 of Salmon et al. 2011, word by word."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
+        c0, c1, c2, c3 = (p1 >> 64) ^ c1 ^ k0, p1 & MASK, (p0 >> 64) ^ c3 ^ k1, p0 & MASK
+        k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
+    return [c0, c1, c2, c3]
+
+
+def reference_words(key: int, stream: tuple[int, int], count: int) -> list[int]:
+    """The words that a stream is made of: blocks 1, 2, ... of its counter."""
+    words: list[int] = []
+    for block in range(1, count // 4 + 2):
+        words += philox_block((block, *stream, 0), (key & MASK, key >> 64))
+    return words[:count]
+
+
+def test_the_reference_is_philox() -> None:
+    """The published known answers of Random123 for 4x64-10 hold for the test's own implementation."""
+    assert philox_block((0, 0, 0, 0), (0, 0)) == [
+        0x16554D9ECA36314C,
+        0xDB20FE9D672D0FDC,
+        0xD7E772CEE186176B,
+        0x7E68B68AEC7BA23B,
+    ]
+    assert philox_block((MASK,) * 4, (MASK, MASK)) == [
+        0x87B092C3013FE90B,
+        0x438C3C67BE8D0224,
+        0x9CC7D7C69CD777B6,
+        0xA09CAEBF594F0BA0,
+    ]
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(0, MASK), st.integers(0, MASK), st.integers(0, 40))
+def test_uniforms_are_the_words_of_philox(key: int, first: int, second: int, count: int) -> None:
+    """Our doubles are the upper 53 bits of the words of the stream, whatever NumPy's version."""
+    words = reference_words(key, (first, second), count)
+    expected = [(word >> 11) / 2**53 for word in words]
+    assert philox_uniforms(key, (first, second), count).tolist() == expected
+
+
+def test_keys_are_fixed() -> None:
+    """The key of a named stream is the same for ever; parts do not run into each other."""
+    assert philox_key("city", "1") == 0x9FD5F673A23405789FD985E950F9C967
+    assert philox_key("a", "bc") != philox_key("ab", "c")
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(0, 200))
+def test_an_order_is_a_permutation(key: int, count: int) -> None:
+    """Every position comes exactly once."""
+    assert sorted(philox_order(key, (1, 2), count).tolist()) == list(range(count))
+
+
+def test_a_city_that_extends_others_is_made_of_them() -> None:
+    """Its ancestors' ids are those that they had; another prefix of it is no ancestor."""
+    matrix = CITY.costs(np.arange(31))
+    for costs in (None, matrix):
+        parts = [None if costs is None else costs[: k + 1, : k + 1] for k in (10, 20, 30)]
+        first = City(CITY.xy[:11], parts[0])
+        second = City(CITY.xy[:21], parts[1], extends=(10,))
+        third = City(CITY.xy[:31], parts[2], extends=(10, 20))
+        assert third.ancestors == (first.city_id, second.city_id)
+        assert third.ancestor(1).city_id == second.city_id
+        assert len({third.city_id, City(CITY.xy[:31], parts[2]).city_id, *third.ancestors}) == 4
+        assert not third.takes(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
+
+
+@pytest.mark.parametrize("extends", [(30,), (0,), (20, 10), (40,)])
+def test_a_city_extends_smaller_ones_in_turn(extends: tuple[int, ...]) -> None:
+    """Each has fewer customers than the next."""
+    with pytest.raises(McvrpError, match="cannot extend"):
+        City(CITY.xy, extends=extends)
+
+
+def test_only_later_addresses_may_leave_the_frame_and_not_far() -> None:
+    """As far as rotation takes the corners of the square in training."""
+    frame = np.array([[0.5, 0.5], [0.0, 1.0]])
+    assert City(np.vstack([frame, [[1.2, 0.5]]]), extends=(1,)).customers == 2
+    for xy, extends in (([1.22, 0.5], (1,)), ([1.2, 0.5], ())):
+        with pytest.raises(McvrpError, match="outside the city's frame"):
+            City(np.vstack([frame, [xy]]), extends=extends)

@@ -1,0 +1,138 @@
+"""REINFORCE against enumeration, the t-test that replaces the baseline, and what counts as diverged."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.model.attention_model import AttentionConfig, rollout
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Solution, cost
+from mcvrp.model.reinforce import TravelCosts, better, diverged, greedy_costs, surrogate
+from tests.support.attention import orders_of, small_model
+
+CITY = City.uniform(30, seed=4)
+STREAM = InstanceStream(CITY, 1, "train", Rules(capacity=(9, 15)))
+NAN, INF = math.nan, math.inf
+
+
+def test_costs_are_those_of_the_problem() -> None:
+    """Straight lines in the frame of the model, and a matrix: both as `model.problem` sums them."""
+    model = small_model()
+    rng = np.random.default_rng(0)
+    scaled = City(CITY.xy * 500 + 7, origin=(7.0, 7.0), scale=500.0, unit="m")
+    for city in (CITY, scaled, City(CITY.xy, matrix=rng.random((31, 31)) * 90)):
+        instances = [InstanceStream(city, 1, "train", STREAM.rules)(8, i) for i in range(4)]
+        orders, costs = orders_of(city, instances), TravelCosts.of(city, "cpu")
+        uniforms = torch.from_numpy(rng.random((4, 3, 16)))
+        paths = rollout(model, model.encode(orders), orders, uniforms)
+        found = costs.unit * costs(orders, paths)
+        for row, instance in enumerate(instances):
+            solutions = [Solution.from_path(instance.nodes[path]) for path in paths[row].tolist()]
+            expected = [cost(city, solution) for solution in solutions]
+            np.testing.assert_allclose(found[row], expected, rtol=1e-5)
+
+
+def paths_of(demands: list[int], capacity: int) -> list[list[int]]:
+    """Return every path that the mask allows, by brute force over orders and returns."""
+    n, found = len(demands), []
+    for order in itertools.permutations(range(1, n + 1)):
+        for breaks in itertools.product([False, True], repeat=n - 1):
+            path, load, good = [0], 0, True
+            for k, node in enumerate(order):
+                if k and breaks[k - 1]:
+                    path.append(0)
+                    load = 0
+                load += demands[node - 1]
+                good &= load <= capacity
+                path.append(node)
+            if good:
+                found.append([*path, 0] + [0] * (2 * n - len(path)))
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_gradient_is_that_of_the_expected_cost(n: int) -> None:
+    """Averaged over many draws, the surrogate's gradient is the derivative of sum p(path) cost(path).
+
+    The expectation is enumerated, its derivative is taken by finite differences in float64; the baseline
+    changes nothing of it.
+    """
+    model = small_model(config=AttentionConfig(dim=8, heads=2, layers=1, ff=8)).double()
+    instance = STREAM(n, 0)
+    single = orders_of(CITY, [instance])
+    orders = type(single)(single.ids, single.xy.double(), single.demands.double(), single.capacity.double())
+    costs = TravelCosts.of(CITY, "cpu")
+    paths = torch.tensor([paths_of(instance.demands.tolist(), instance.capacity)])
+    prices = costs(orders, paths)
+
+    def expectation() -> torch.Tensor:
+        probability = model.log_likelihood(model.encode(orders), orders, paths).exp()
+        assert probability.sum().item() == pytest.approx(1, abs=1e-9)  # no path is left out
+        return (probability * prices).sum()
+
+    weight = model.step.weight
+    slopes = []
+    with torch.no_grad():
+        for column in (0, 3, 8):  # the last one is the room's
+            old = weight[1, column].item()
+            values = []
+            for shift in (1e-5, -1e-5):
+                weight[1, column] = old + shift
+                values.append(float(expectation()))
+            weight[1, column] = old
+            slopes.append((values[0] - values[1]) / 2e-5)
+
+    draws = 100_000
+    uniforms = torch.from_numpy(np.random.default_rng(1).random((1, draws, 2 * n)))
+    loss, drawn = surrogate(model, costs, orders, uniforms, prices.mean().reshape(1))
+    torch.autograd.backward(loss)
+    assert weight.grad is not None
+    scale = max(map(abs, slopes))
+    np.testing.assert_allclose(weight.grad[1, [0, 3, 8]], slopes, atol=0.05 * scale)
+    assert float(drawn.mean()) == pytest.approx(float(expectation()), abs=0.01)
+
+
+def test_greedy_costs_leave_the_network_as_it_is() -> None:
+    """In training mode before and after, running statistics untouched, no gradient."""
+    model = small_model().train()
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    orders = orders_of(CITY, [STREAM(9, i) for i in range(4)])
+    found = greedy_costs(model, TravelCosts.of(CITY, "cpu"), orders)
+    assert model.training
+    assert not found.requires_grad
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
+def test_the_baseline_is_replaced_when_the_difference_is_significant() -> None:
+    """Cheaper beyond chance: yes. Cheaper by chance, equal, dearer: no."""
+    rng = np.random.default_rng(0)
+    base = 5 + rng.normal(size=1000)
+    assert better(base - 0.1 + 0.5 * rng.normal(size=1000), base)
+    assert not better(base + 0.1, base)
+    assert not better(base, base)
+    noise = rng.normal(size=1000)
+    assert not better(base + noise - noise.mean() - 0.01, base)
+    assert better(base + noise - noise.mean() - 0.01, base, alpha=0.45)
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ([], False),
+        ([8, 7, 6, 5.5, 5.4], False),
+        ([8, 7, 5, 5.4, 5.3, 5.4], False),  # a plateau, noise
+        ([8, 5, 9, 9, 5.1, 9, 9], False),  # bad, and back again in time
+        ([8, 5, 5.6, 5.7, 5.8], True),  # far above the best
+        ([10, 11, 10], True),  # no better than untrained
+        ([10, 10, 5], False),
+        ([8, NAN, NAN, NAN], True),
+    ],
+)
+def test_divergence_is_a_cost_that_stays_far_above_the_best(means: list[float], verdict: bool) -> None:
+    """Three epochs in a row above 1.1 times the best, or not below the untrained network's 10."""
+    assert diverged(means, 10.0, 1.1, 3) is verdict

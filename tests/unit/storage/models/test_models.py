@@ -1,0 +1,219 @@
+"""Published models: whole versions under numbers of their own, loadable without what trained them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import FEATURES
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.models import ModelCard, export_model, load_model, model_card, versions
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, save_checkpoint
+
+CITY = City.uniform(60, seed=3)
+NETWORK = {
+    "classes": 61,
+    "dim": 16,
+    "heads": 2,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "ff": 32,
+    "dropout": 0.1,
+}
+METRICS = {"problem_loss": 0.125, "solution_loss": 0.5, "solution_accuracy": 0.875, "greedy_gap": 7.25}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def checkpoint(store: Store, value: float, step: int = 10) -> CheckpointState:
+    """Return a saved checkpoint whose weights are all ``value``."""
+    network = FmMcvrp(NetworkConfig(**NETWORK))
+    weights = {name: np.full(p.shape, value, np.float32) for name, p in network.named_parameters()}
+    origin = Origin(CITY.city_id, "f" * 64, NETWORK, {"smallest": 20, "last": 24}, "")
+    state = CheckpointState(f"run-{value:g}", "II", step, step, step, origin, METRICS)
+    return save_checkpoint(store, state, weights, Moments({}, {}))
+
+
+def publish(store: Store, state: CheckpointState) -> ModelCard:
+    return export_model(store, "m", state, dataset="d", rotation_trained=True)
+
+
+def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
+    """The first is champion, the next challenger, the latest what one gets without a word."""
+    for value in (1.0, 2.0, 3.0):
+        publish(store, checkpoint(store, value))
+    found = {
+        wanted: next(load_model(store, "m", wanted)[0].parameters()).flatten()[0].item()  # type: ignore[arg-type]
+        for wanted in (None, 1, 2, "champion", "challenger")
+    }
+    assert found == {None: 3.0, 1: 1.0, 2: 2.0, "champion": 1.0, "challenger": 3.0}
+    with pytest.raises(McvrpError, match="no version 4, it has 1, 2, 3"):
+        model_card(store, "m", 4)
+    store.delete(layout.model_alias("m", "challenger"))
+    with pytest.raises(McvrpError, match="has no challenger, it has version 1, 2, 3"):
+        model_card(store, "m", "challenger")
+
+
+def test_a_number_may_be_a_model_s_name(store: Store) -> None:
+    """Versions of a model named 2026 are counted from 1 like those of any other."""
+    cards = [
+        export_model(store, "2026", checkpoint(store, value), dataset="d", rotation_trained=True)
+        for value in (1.0, 2.0)
+    ]
+    assert [card.version for card in cards] == versions(store, "2026") == [1, 2]
+
+
+def test_a_version_says_what_it_is(store: Store) -> None:
+    """Config to load it, card for programs, card for people: city, data, figures, use and limits."""
+    card = publish(store, checkpoint(store, 1.0))
+    files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
+    assert files == ["README.md", "config.json", "model.json", "model.safetensors"]
+    config = store.get_json(layout.model_config("m", 1))
+    assert config["network"] == NETWORK
+    assert len(config["features"]) == FEATURES
+    assert config["weights_sha256"] == card.weights_sha256
+    assert (card.smallest, card.largest) == (20, 24)
+    readme = store.get(f"{card.folder}/README.md").decode()
+    for said in ("# Model m, version 1", CITY.city_id, "dataset `d`", "20 to 24 customers", "7.25", "87.5"):
+        assert said in readme
+    assert "## Limits" in readme
+    assert "losses.png" not in readme
+
+
+def test_a_version_keeps_the_picture_of_its_training(store: Store) -> None:
+    """Where the run has one: the run may go, the model shows it still."""
+    state = checkpoint(store, 1.0)
+    store.put(layout.run_losses(state.run), b"picture")
+    card = publish(store, state)
+    store.delete(layout.run_dir(state.run))
+    assert store.get(layout.model_losses("m", 1)) == b"picture"
+    assert "(losses.png)" in store.get(f"{card.folder}/README.md").decode()
+
+
+def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Copied from the card, with the store's address filled in, it routes orders."""
+    save_city(store, "c", CITY)
+    readme = store.get(f"{publish(store, checkpoint(store, 0.01)).folder}/README.md").decode()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(example.replace("STORE", store.uri), {})
+    assert capsys.readouterr().out
+
+
+def test_publishers_at_once_get_numbers_of_their_own(store: Store) -> None:
+    """Nobody writes into another's version: each has the weights that its card speaks of."""
+    states = [checkpoint(store, float(value)) for value in range(1, 7)]
+    with ThreadPoolExecutor(12) as pool:
+        cards = list(pool.map(lambda state: publish(store, state), states * 2))
+    assert sorted(versions(store, "m")) == sorted({card.version for card in cards})
+    for version in versions(store, "m"):
+        network, card = load_model(store, "m", version)
+        assert card.run == f"run-{next(network.parameters()).flatten()[0].item():g}"
+
+
+def test_a_publisher_that_died_is_finished_by_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped before any of its writes: no version is seen, and the next attempt has the same number."""
+    state = checkpoint(store, 1.0)
+    for writes in range(4):
+        dying = Store.open(store.uri)
+        left = iter(range(writes))
+
+        def put(self: Store, path: str, data: bytes, _left: Any = left, _put: Any = Store.put) -> None:
+            if next(_left, None) is None:
+                raise KeyboardInterrupt
+            _put(self, path, data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "put", put)
+            if writes < 3:
+                with pytest.raises(KeyboardInterrupt):
+                    publish(dying, state)
+            else:
+                publish(dying, state)
+        assert versions(store, "m") == ([] if writes < 3 else [1])
+    assert publish(store, state).version == 1
+    assert pointer(store, "m", "champion").version == 1
+
+
+def test_a_model_loads_without_what_trained_it(store: Store) -> None:
+    """Neither DeepSpeed nor Ray nor Prefect is imported to load and decode."""
+    publish(store, checkpoint(store, 0.01))
+    program = f"""
+import sys
+from model.decoding import Greedy, decode
+from model.instances import InstanceStream
+from model.problem import City
+from storage.models import load_model
+from storage.store import Store
+network, card = load_model(Store.open({store.uri!r}), "m", "champion")
+city = City.uniform(60, seed=3)
+card.require_city(city)
+assert decode(network, city, [InstanceStream(city, 1, "test")(20, 0)], strategy=Greedy())[0].costs[0] > 0
+assert not {{"deepspeed", "ray", "prefect", "tensorboard"}} & set(sys.modules), sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_inspect_shows_versions_and_aliases(store: Store) -> None:
+    """A row a version with its alias, figures and origin."""
+    for value in (1.0, 2.0):
+        publish(store, checkpoint(store, value))
+    found = inspect(store, "models/m")
+    lines = found.text.splitlines()
+    assert "champion" in next(line for line in lines if "run-1" in line)
+    assert "challenger" in next(line for line in lines if "run-2" in line)
+    assert "7.250" in found.text
+    assert found.document["aliases"] == {"champion": 1, "challenger": 2}
+    json.dumps(found.document)
+    with pytest.raises(McvrpError, match="there is nothing at"):
+        inspect(store, "models/other")
+
+
+def test_a_version_is_inspected_by_alias_or_number(store: Store) -> None:
+    """NAME@champion, NAME@latest and NAME@1 are one card here; others are told which there are."""
+    publish(store, checkpoint(store, 1.0))
+    found = inspect(store, "m@1")
+    assert found.text.startswith("# Model m, version 1")
+    assert found.document["documents"]["model.json"]["version"] == 1
+    assert inspect(store, "models/m@champion") == inspect(store, "m@latest") == found
+    for path, said in (("m@7", "no version 7, it has 1"), ("m@best", "'best' is no version: give a number")):
+        with pytest.raises(McvrpError, match=said):
+            inspect(store, path)
+
+
+def test_cards_of_before_are_read(store: Store) -> None:
+    """A version without config, README and sizes loads as it did; the next one counts on from it."""
+    card = publish(store, checkpoint(store, 1.0))
+    old = store.get_json(layout.model_card("m", 1))
+    for name in ("smallest", "largest"):
+        del old[name]
+    store.put_json(layout.model_card("m", 1), old)
+    for path in (
+        layout.model_config("m", 1),
+        f"{card.folder}/README.md",
+        layout.model_alias("m", "champion"),
+    ):
+        store.delete(path)
+    network, found = load_model(store, "m")
+    assert found.largest is None
+    assert torch.equal(next(network.parameters()), torch.ones_like(next(network.parameters())))
+    assert publish(store, checkpoint(store, 2.0)).version == 2
+    inspect(store, "models/m")

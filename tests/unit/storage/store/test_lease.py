@@ -1,0 +1,184 @@
+"""The lease: one holder at a time, the dead are replaced, the living are not, and a loss is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.lease import BEATS, Holder, Lease, holding
+from mcvrp.storage.store.store import Store
+
+PATH, WHAT = "d/lease.json", "dataset 'd' is being labelled"
+TTL = 0.4
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def write(store: Store, holder: Holder) -> None:
+    store.put(PATH, holder.encode())
+
+
+def elsewhere() -> Holder:
+    """A holder of which this machine knows nothing."""
+    return replace(Holder.here(), host="far", machine="another", process=7)
+
+
+def test_a_lease_is_there_while_it_is_held_and_gone_afterwards(store: Store) -> None:
+    """Whoever looks sees who holds it; nothing is left."""
+    with holding(store, PATH, WHAT) as lease:
+        there = store.get_json(PATH)
+        assert there["process"] == os.getpid()
+        lease.check()
+    assert store.list("") == []
+
+
+def test_the_living_are_named_and_not_disturbed(store: Store) -> None:
+    """A second holder in the same machine is refused at once."""
+    began = time.monotonic()
+    with holding(store, PATH, WHAT) as lease:
+        refused = rf"{WHAT} by process {os.getpid()} on .* since .*: wait for it"
+        with pytest.raises(McvrpError, match=refused), holding(store, PATH, WHAT):
+            pass
+        lease.check()
+    assert time.monotonic() - began < 5
+
+
+def test_who_was_killed_is_replaced_at_once(store: Store) -> None:
+    """A process of this machine that is no more holds nothing, though its file is there."""
+    code = (
+        "import os, sys; from mcvrp.storage.store.lease import holding; from mcvrp.storage import Store\n"
+        f"with holding(Store(sys.argv[1]), {PATH!r}, 'x'): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, store.uri]).returncode == -9
+    assert store.exists(PATH)
+    began = time.monotonic()
+    with holding(store, PATH, WHAT, ttl=30) as lease:
+        lease.check()
+    assert time.monotonic() - began < 5
+
+
+def test_a_process_that_only_has_the_dead_ones_number_is_not_taken_for_it(store: Store) -> None:
+    """Process numbers are used again: the start tells them apart."""
+    write(store, replace(Holder.here(), started="1"))
+    with holding(store, PATH, WHAT, ttl=30):
+        pass
+
+
+def test_a_living_holder_elsewhere_is_refused(store: Store) -> None:
+    """It shows signs of life, so we wait no longer."""
+    write(store, elsewhere())
+    end = threading.Event()
+
+    def live() -> None:
+        beats = 0
+        while not end.wait(0.02):
+            beats += 1
+            write(store, replace(elsewhere(), beats=beats))
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    said: list[str] = []
+    try:
+        refused = pytest.raises(McvrpError, match="by process 7 on far")
+        with refused, holding(store, PATH, WHAT, ttl=8.0, say=said.append):
+            pass
+    finally:
+        end.set()
+        thread.join()
+    assert len(said) == 1
+    assert "waiting" in said[0]
+    assert Holder.decode(store.get(PATH)).host == "far"
+
+
+@pytest.mark.parametrize(
+    "there", [elsewhere().encode(), b"{}", b"no JSON"], ids=["holder", "fields", "bytes"]
+)
+def test_a_silent_holder_elsewhere_is_replaced(store: Store, there: bytes) -> None:
+    """Silence for the time to live, by our own clock, is death, whatever the file says."""
+    store.put(PATH, there)
+    began = time.monotonic()
+    with holding(store, PATH, WHAT, ttl=TTL) as lease:
+        assert time.monotonic() - began >= TTL
+        lease.check()
+    assert store.list("") == []
+
+
+def test_a_holder_keeps_its_lease_longer_than_the_time_to_live(store: Store) -> None:
+    """It shows signs of life by itself, which others can see."""
+    with holding(store, PATH, WHAT, ttl=TTL) as lease:
+        deadline = time.monotonic() + 20
+        while store.get_json(PATH)["beats"] < 2 * BEATS:
+            assert time.monotonic() < deadline
+            time.sleep(TTL)
+        lease.check()
+
+
+@pytest.mark.parametrize("by", ["another", "nobody"])
+def test_a_lost_lease_is_noticed_and_left_alone(store: Store, by: str) -> None:
+    """Who has been taken for dead hears of it, and does not remove the file of who came after."""
+    heard = ""
+
+    def lost(lease: Lease) -> bool:
+        nonlocal heard
+        try:
+            lease.check()
+        except McvrpError as error:
+            heard = str(error)
+        return bool(heard)
+
+    with holding(store, PATH, WHAT, ttl=TTL) as lease:
+        if by == "another":
+            write(store, elsewhere())
+        else:
+            store.delete(PATH)
+        deadline = time.monotonic() + 20
+        while not lost(lease):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert ("far" if by == "another" else "nobody") in heard
+    assert store.exists(PATH) == (by == "another")
+
+
+def test_of_many_who_try_at_once_one_holds(store: Store) -> None:
+    """Also where all of them find the file of one who has died."""
+    write(store, replace(Holder.here(), started="1"))
+    holders: list[int] = []
+    refused: list[str] = []
+    gate, done = threading.Barrier(8), threading.Event()
+
+    def attempt(k: int) -> None:
+        gate.wait()
+        try:
+            with holding(store, PATH, WHAT):
+                holders.append(k)
+                done.wait(20)
+        except McvrpError as error:
+            refused.append(str(error))
+            if len(refused) == 7:
+                done.set()
+
+    threads = [threading.Thread(target=attempt, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(holders), len(refused)) == (1, 7)
+
+
+def test_a_holder_comes_back_from_its_bytes() -> None:
+    """What is written is what is read."""
+    holder = Holder.here()
+    assert Holder.decode(holder.encode()) == holder
+    assert json.loads(holder.encode()) == asdict(holder)

@@ -1,0 +1,62 @@
+"""What S3 servers answer: refusals name their mend, silence may pass, in the words of either client."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, SSLError
+
+from mcvrp.storage.store.s3_errors import code, refusal
+from mcvrp.storage.store.store import StoreError, StoreUnavailable
+
+
+def answer(word: str, status: int) -> ClientError:
+    """Return what boto3 raises for an answer."""
+    return ClientError(
+        {"Error": {"Code": word, "Message": "so {it} is"}, "ResponseMetadata": {"HTTPStatusCode": status}},
+        "Get",
+    )
+
+
+def arrow(word: str) -> OSError:
+    """Return what pyarrow raises."""
+    return OSError(f"When reading 'k' in bucket 'b': AWS Error {word} during HeadObject operation: No body.")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (answer("NoSuchBucket", 404), StoreError, "there is no bucket b): create it"),
+        (answer("SignatureDoesNotMatch", 403), StoreError, "AWS_SECRET_ACCESS_KEY"),
+        (answer("QuotaExceeded", 403), StoreError, "make room"),
+        (answer("PermanentRedirect", 301), StoreError, "AWS_REGION"),
+        (answer("InvalidArgument", 400), StoreError, "InvalidArgument: so {it} is): check the address"),
+        (answer("InternalError", 500), StoreUnavailable, "see whether it is up"),
+        (answer("SlowDown", 503), StoreUnavailable, "see whether it is up"),
+        (answer("ConditionalRequestConflict", 409), StoreUnavailable, "see whether it is up"),
+        (arrow("ACCESS_DENIED"), StoreError, "(permission denied): ask"),
+        (arrow("UNKNOWN (HTTP status 503)"), StoreUnavailable, "(503: No body)"),
+        (arrow("UNKNOWN (HTTP status 400)"), StoreError, "(400: No body)"),
+        (arrow("NETWORK_CONNECTION"), StoreUnavailable, "see whether it is up"),
+        (arrow("SLOW_DOWN (HTTP status 429)"), StoreUnavailable, "see whether it is up"),
+        (OSError("something else"), StoreUnavailable, "something else"),
+        (NoCredentialsError(), StoreError, "set AWS_ACCESS_KEY_ID"),
+        (EndpointConnectionError(endpoint_url="u"), StoreUnavailable, "(no connection)"),
+        (SSLError(endpoint_url="u", error="bad certificate"), StoreError, "bad certificate"),
+    ],
+    ids=lambda value: repr(value)[:60] if isinstance(value, Exception) else "",
+)
+def test_an_answer_is_final_or_passes(error: Exception, kind: type, said: str) -> None:
+    """Whether to try again is said by the kind of the exception, what to do by its sentence."""
+    refused = refusal("cannot read s3://b/k", error, "b", "http://e")
+    assert type(refused) is kind
+    assert said in str(refused)
+    assert str(refused).startswith("cannot read s3://b/k")
+    assert "\n" not in str(refused)
+
+
+def test_both_clients_words_are_one() -> None:
+    """So that one table serves both."""
+    assert (
+        code(arrow("NO_SUCH_BUCKET (HTTP status 404)")) == code(answer("NoSuchBucket", 404)) == "nosuchbucket"
+    )
+    assert code(arrow("NETWORK_CONNECTION")) == code(OSError("x")) == ""

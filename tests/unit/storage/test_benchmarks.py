@@ -1,0 +1,91 @@
+"""Benchmark results in the store: written whole, read back, also as an earlier version wrote them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.benchmarks import (
+    PartRow,
+    part_path,
+    read_part,
+    read_results,
+    results_path,
+    write_part,
+    write_results,
+)
+from mcvrp.storage.store.store import Store
+
+ROW = PartRow(
+    method="HGS",
+    n=20,
+    index=0,
+    samples=(1, 2),
+    seconds=(1.0, 2.0),
+    costs=(5.0, 4.0),
+    routes=((1, 2), (3,)),
+    seed=1,
+    device="1 CPU core",
+    workers=2,
+    machine="2 cores of a processor",
+    version="1.0",
+    configuration="as it comes",
+    other_cores=2.5,
+)
+PATH = part_path("b", "hgs-abc", 20, 0, 2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def without(store: Store, path: str, column: str) -> None:
+    """Rewrite the file at ``path`` without ``column``, as a version that did not know it."""
+    buffer = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(store.get(path))).drop_columns([column]), buffer)
+    store.put(path, buffer.getvalue())
+
+
+def test_a_part_reads_back_as_written(store: Store) -> None:
+    """Every field, whether the system told of others or not."""
+    rows = [ROW, replace(ROW, index=1, other_cores=None)]
+    write_part(store, PATH, rows)
+    assert read_part(store, PATH) == rows
+
+
+def test_parts_and_results_of_before_are_read(store: Store) -> None:
+    """Files without the column other_cores have it empty; no days of benchmark are lost."""
+    rows = [ROW, replace(ROW, index=1)]
+    write_part(store, PATH, rows)
+    without(store, PATH, "other_cores")
+    assert read_part(store, PATH) == [replace(row, other_cores=None) for row in rows]
+    write_results(store, "b", rows)
+    expected = read_results(store, "b").schema
+    without(store, results_path("b"), "other_cores")
+    table = read_results(store, "b")
+    assert table.schema == expected
+    assert table["other_cores"].null_count == len(table) == 4
+
+
+def test_a_file_without_another_column_is_refused(store: Store) -> None:
+    """Only what came later may be absent."""
+    write_part(store, PATH, [ROW, replace(ROW, index=1)])
+    without(store, PATH, "seconds")
+    with pytest.raises(McvrpError, match="other columns"):
+        read_part(store, PATH)
+
+
+def test_fewer_samples_are_a_prefix(store: Store) -> None:
+    """Cost and seconds at each number of samples; routes and all costs with the largest."""
+    write_results(store, "b", [ROW])
+    one, two = read_results(store, "b").to_pylist()
+    assert (one["cost"], one["seconds"], one["routes"], one["other_cores"]) == (5.0, 1.0, None, 2.5)
+    assert (two["cost"], two["costs"], two["routes"]) == (4.0, [5.0, 4.0], [[1, 2], [3]])
+    assert pa.types.is_float64(read_results(store, "b").schema.field("other_cores").type)

@@ -1,0 +1,182 @@
+import os
+import signal
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import (
+    OPTIMIZER,
+    STATE,
+    WEIGHTS,
+    CheckpointState,
+    Moments,
+    Origin,
+    checkpoints,
+    latest_checkpoint,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
+
+ORIGIN = Origin("city", "labels", {"dim": 8, "heads": 2}, {"lr": 0.1, "batch": 4}, "")
+ARRAYS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.array(0.5, dtype=np.float32)}
+MOMENTS = Moments({"a.weight": np.ones((3, 2), np.float32)}, {"a.weight": np.full((3, 2), 2.0, np.float32)})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path)
+
+
+def save(store, step, gap=None, keep=2):
+    state = CheckpointState("run", "I", step, 100, step, ORIGIN, {"loss": 1.5, "greedy_gap": gap})
+    arrays = {name: array + np.float32(step) for name, array in ARRAYS.items()}
+    return save_checkpoint(store, state, arrays, MOMENTS, keep)
+
+
+def test_what_was_saved_comes_back(store):
+    """Arrays, whatever their memory layout, counters and origin survive the way through the store."""
+    saved = save(store, 10)
+    state = latest_checkpoint(store, "run", "I")
+    assert state == saved
+    assert not state.complete
+    assert state.origin.differences(ORIGIN) == []
+    for name, array in load_weights(store, state).items():
+        np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(10))
+    moments = load_moments(store, state)
+    assert [*moments.exp_avg] == [*moments.exp_avg_sq] == ["a.weight"]
+    np.testing.assert_array_equal(moments.exp_avg_sq["a.weight"], MOMENTS.exp_avg_sq["a.weight"])
+
+
+def test_the_last_two_are_kept_and_remains_are_cleared(store):
+    """A phase keeps two checkpoints; what a killed run left behind goes with the next one."""
+    save(store, 5)
+    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
+    store.put("training/run/I/metrics.parquet", b"not a checkpoint")
+    for step in (10, 15):
+        save(store, step)
+    assert [state.step for state in checkpoints(store, "run", "I")] == [10, 15]
+    folders = {path.split("/")[3] for path in store.list("training/run/I")}
+    assert folders == {"step-00000010", "step-00000015", "metrics.parquet"}
+
+
+@pytest.mark.parametrize(
+    ("keep", "gaps", "kept"),
+    [
+        (1, [9.0, 4.0, 5.0, None], [2, 4]),  # the best is an old one
+        (1, [9.0, 4.0, 4.0, 6.0], [3, 4]),  # of equals the newer
+        (3, [None, 7.0, 5.0, 4.0], [2, 3, 4]),  # the best is among the last
+        (2, [None, None, None, None], [3, 4]),  # nothing was measured
+    ],
+)
+def test_the_best_is_kept_besides_the_last(store, keep, gaps, kept):
+    """The checkpoint with the lowest held-out gap outlives the last ``keep``, until there is a better one."""
+    for step, gap in enumerate(gaps, 1):
+        save(store, step, gap, keep)
+    assert [state.step for state in checkpoints(store, "run", "I")] == kept
+
+
+def test_a_run_may_be_named_like_a_checkpoint(store):
+    """Names that look like a step's folder cost no checkpoint, of this phase or of another."""
+    for phase in ("I", "step-2"):
+        for step in (1, 2, 3):
+            state = CheckpointState("step-1", phase, step, 9, step, ORIGIN, {})
+            save_checkpoint(store, state, ARRAYS, MOMENTS)
+    for phase in ("I", "step-2"):
+        assert [state.step for state in checkpoints(store, "step-1", phase)] == [2, 3]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
+def test_a_kill_at_any_moment_leaves_a_checkpoint_to_go_on_from(tmp_path):
+    """Stopped before each operation on files in turn: there is the old checkpoint or the new one, whole."""
+    for moment in range(1, 1000):
+        store = Store.open(tmp_path / str(moment))
+        save(store, 5)
+        survived = in_a_copy_that_dies(moment, lambda there=store: save(there, 10, keep=1))
+        state = latest_checkpoint(store, "run", "I")
+        assert state.step in ((10,) if survived else (5, 10))
+        for name, array in load_weights(store, state).items():
+            np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(state.step))
+        assert load_moments(store, state).exp_avg
+        save(store, 15, keep=1)
+        assert [state.step for state in checkpoints(store, "run", "I")] == [15]
+        names = {path.rsplit("/", 1)[1] for path in store.list("")}
+        assert names == {WEIGHTS, OPTIMIZER, STATE}
+        if survived:
+            break
+    assert moment > 20  # so many operations make a checkpoint, at least
+
+
+def in_a_copy_that_dies(moment, work):
+    """Do ``work`` in a copy of this process that is killed at its ``moment``-th operation on files."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    left = moment
+
+    def count(event, _):
+        nonlocal left
+        left -= event in ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.scandir")
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    try:
+        work()
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def test_what_the_store_garbles_is_never_marked(tmp_path):
+    """A file that does not read back as it was written is an error, and the one before stays the last."""
+
+    class Garbling(Store):
+        def put(self, path, data):
+            super().put(path, data[:-1] + b"?" if path.endswith(OPTIMIZER) else data)
+
+    save(Store.open(tmp_path), 5)
+    with pytest.raises(McvrpError, match=r"0010/optimizer.safetensors does not hold what was written"):
+        save(Garbling(str(tmp_path)), 10)
+    assert latest_checkpoint(Store.open(tmp_path), "run", "I").step == 5
+
+
+@pytest.mark.parametrize(
+    "damage", ["no state", "half a state", "other JSON", "half the weights", "no moments"]
+)
+def test_half_a_checkpoint_is_none(store, damage):
+    """A folder whose state is missing, unreadable or names files that are not there is passed over."""
+    save(store, 5)
+    folder = save(store, 10).folder
+    if damage == "no state":
+        store.delete(f"{folder}/{STATE}")
+    elif damage == "half a state":
+        store.put(f"{folder}/{STATE}", store.get(f"{folder}/{STATE}")[:-40])
+    elif damage == "other JSON":
+        store.put_json(f"{folder}/{STATE}", {"step": 10})
+    elif damage == "half the weights":
+        store.put(f"{folder}/{WEIGHTS}", store.get(f"{folder}/{WEIGHTS}")[:-4])
+    else:
+        store.delete(f"{folder}/{OPTIMIZER}")
+    assert latest_checkpoint(store, "run", "I").step == 5
+
+
+def test_changed_bytes_are_never_loaded(store):
+    """One flipped bit in a file of the right size is an error that names the file."""
+    state = save(store, 10)
+    data = bytearray(store.get(f"{state.folder}/{WEIGHTS}"))
+    data[-1] ^= 1
+    store.put(f"{state.folder}/{WEIGHTS}", bytes(data))
+    with pytest.raises(McvrpError, match=r"step-00000010/weights.safetensors is damaged"):
+        load_weights(store, state)
+
+
+def test_differences_name_the_field_and_both_values():
+    """Whatever differs between two origins is named with its group."""
+    assert ORIGIN.differences(replace(ORIGIN, city_id="other")) == [("city", "city", "other")]
+    other = replace(ORIGIN, network={"dim": 16, "heads": 2}, recipe={"lr": 0.1})
+    assert ORIGIN.differences(other) == [("network.dim", 8, 16), ("recipe.batch", 4, None)]

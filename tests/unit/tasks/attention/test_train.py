@@ -1,0 +1,247 @@
+"""Training of attention models: the recipe's arithmetic, divergence, what is refused, what is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.attention import (
+    attention_card,
+    attention_failure,
+    attention_models,
+    load_attention_model,
+    load_training,
+)
+from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.attention import train as stage
+from mcvrp.tasks.attention.spec import AmNetworkSpec, AmSpec
+from mcvrp.tasks.attention.train import check_am, train_am
+
+CITY = City.uniform(30, seed=1)
+TINY = AmSpec(
+    model="tiny",
+    sizes=(6,),
+    capacity=(12, 25),
+    network=AmNetworkSpec(dim=8, heads=2, layers=1, ff=8),
+    epochs=3,
+    epoch_instances=48,
+    batch=8,
+    paths=2,
+    lr=1e-3,
+    evaluation=20,
+    checkpoint_seconds=0,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def changed(**changes: Any) -> AmSpec:
+    return AmSpec.model_validate(TINY.model_dump() | changes)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    """100 epochs of 1.28 M instances, batches of 512 up to 200 customers, then 128, 64 and 32."""
+    spec = AmSpec()
+    assert [spec.batch_of(n) for n in (20, 50, 100, 200, 400, 600, 800)] == [512] * 4 + [128, 64, 32]
+    assert [spec.batches(n) for n in (20, 400, 800)] == [2500, 10_000, 40_000]
+    assert spec.steps(20) == 250_000
+    assert (spec.epochs, spec.lr, spec.clip, spec.paths) == (100, 1e-4, 1.0, 1)
+
+
+def test_what_is_left_open_is_the_benchmarks() -> None:
+    """Name, sizes and rules, unless they are given."""
+    filled = AmSpec().filled("city", (20, 50), (2, 3), (9, 9))
+    assert (filled.model, filled.sizes, filled.rules) == ("city", (20, 50), Rules((2, 3), (9, 9)))
+    given = TINY.filled("city", (20, 50), (2, 3), (9, 9))
+    assert (given.model, given.sizes, given.capacity) == ("tiny", (6,), (12, 25))
+
+
+def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
+    """A city's own ranges hold where neither the models' spec nor the benchmark's has any."""
+    own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    assert AmSpec().filled("city", (20,)).in_city(own).rules == Rules((2, 12), (40, 60))
+    assert AmSpec().in_city(CITY).recipe(20) == AmSpec(demand=(1, 9)).recipe(20)
+    assert AmSpec(demand=(1, 3)).in_city(own).rules == Rules((1, 3), (40, 60))
+
+
+def test_bad_specs_are_refused() -> None:
+    """An epoch of less than a batch, sizes twice, heads that do not divide."""
+    for bad in ({"epoch_instances": 7}, {"sizes": (6, 6)}, {"sizes": ()}, {"network": {"dim": 9}}):
+        with pytest.raises(ValidationError):
+            changed(**bad)
+
+
+def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
+    """The folder describes itself, nothing of the training is left, asked again nothing is done."""
+    (card,) = train_am(store, CITY, TINY).cards
+    assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
+    files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
+    assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
+    assert attention_models(store, "tiny") == [card]
+    assert attention_failure(card, 6) is None
+    network, found = load_attention_model(store, "tiny", 6)
+    assert found == card
+    assert not network.training
+    assert sum(p.numel() for p in network.parameters()) > 0
+    before = {path: store.get(path) for path in store.list("")}
+    assert train_am(store, CITY, TINY).cards == (card,)
+    assert {path: store.get(path) for path in store.list("")} == before
+    found = inspect(store, "attention/tiny")
+    assert f"{card.epochs[-1].greedy:.3f}" in found.text
+    assert found.document["models"][0]["weights_sha256"] == card.weights_sha256
+    text = inspect(store, "attention/tiny").text
+    assert "epoch" not in text or "greedy" in text
+
+
+def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Copied from the card, with the store's address filled in, it routes orders."""
+    save_city(store, "c", CITY)
+    (card,) = train_am(store, CITY, changed(sizes=(20,), epochs=1)).cards
+    readme = store.get(f"{card.folder}/README.md").decode()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(example.replace("STORE", store.uri), {})
+    assert capsys.readouterr().out
+
+
+def test_each_size_has_a_model_of_its_own(store: Store) -> None:
+    """In the order asked for; a size that is finished is left alone."""
+    train_am(store, CITY, TINY)
+    cards = train_am(store, CITY, changed(sizes=(9, 6))).cards
+    assert [card.n for card in cards] == [9, 6]
+    assert [card.n for card in attention_models(store, "tiny")] == [6, 9]
+    assert attention_models(store, "other") == []
+
+
+@pytest.mark.parametrize("lr", [1e3, 1e30])
+def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, lr: float) -> None:
+    """A learning rate that tears the weights apart: no weights, a card with step and epoch."""
+    spec = changed(lr=lr, clip=1e30, epochs=20)
+    (card,) = train_am(store, CITY, spec).cards
+    assert card.diverged is not None
+    assert re.match(r"step [\d,]+ \(epoch \d+\)", card.diverged)
+    assert card.steps < spec.steps(6)
+    assert (attention_failure(card, 6) or "").startswith("diverged in training at step")
+    names = {path.rsplit("/", 1)[-1] for path in store.list(card.folder)}
+    assert names - {"costs.png"} == {"README.md", "model.json"}  # no picture before the first epoch
+    assert "diverged" in store.get(f"{card.folder}/README.md").decode()
+    with pytest.raises(McvrpError, match="n=6: diverged in training"):
+        load_attention_model(store, "tiny", 6)
+    assert train_am(store, CITY, spec).cards == (card,)  # done, in its way
+
+
+def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finished model and a checkpoint alike: the field and both values, or both cities."""
+    other = City.uniform(30, seed=2)
+
+    def refuses() -> None:
+        with pytest.raises(McvrpError, match=r"trained with lr = 0.001, not 0.1: give the models another"):
+            check_am(store, CITY, changed(lr=0.1))
+        with pytest.raises(McvrpError, match=rf"routes city {CITY.city_id}, not city {other.city_id}"):
+            check_am(store, other, TINY)
+        check_am(store, CITY, changed(checkpoint_seconds=7))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage._Training, "_end_epoch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train_am(store, CITY, changed(epoch_instances=8 * 30))
+    assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
+    with pytest.raises(McvrpError, match="epoch_instances = 240, not 48"):
+        check_am(store, CITY, TINY)
+    store.delete("attention")
+    train_am(store, CITY, TINY)
+    refuses()
+
+
+def interrupt(training: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_damaged_checkpoint_is_named(store: Store) -> None:
+    """Not taken for none, not a traceback."""
+    store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
+    with pytest.raises(McvrpError, match=r"training\.safetensors is damaged"):
+        train_am(store, CITY, TINY)
+    assert attention_failure(attention_card(store, "tiny", 6), 6) == (
+        "there is no attention model for n=6: run mcvrp am --set am.sizes=[6]"
+    )
+
+
+def test_sizes_that_cannot_be_are_refused_before_anything_is_trained(store: Store) -> None:
+    """More customers than the city has, no capacity rule."""
+    with pytest.raises(McvrpError, match="31 customers, the city has 30"):
+        train_am(store, CITY, changed(sizes=(6, 31)))
+    with pytest.raises(McvrpError, match="no capacity rule for 6"):
+        train_am(store, CITY, changed(capacity=None))
+    assert store.list("") == []
+
+
+def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
+    """While another is at it, training is refused; a finished model is there all the same."""
+    train_am(store, CITY, TINY)
+    with holding(store, layout.attention_lease("tiny"), "attention models 'tiny' are being trained"):
+        train_am(store, CITY, TINY)
+        with pytest.raises(McvrpError, match="'tiny' are being trained"):
+            train_am(store, CITY, changed(sizes=(9,)))
+
+
+def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
+    """The first weights are drawn aside."""
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    train_am(store, CITY, TINY)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_every_instance_is_seen_once_and_the_baseline_is_tested_on_new_ones(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training counts through the stream; after a replacement the evaluation instances go on."""
+    asked: list[tuple[str, int, int]] = []
+    made = stage.instance_rows
+
+    def noted(stream: InstanceStream, n: int, start: int, stop: int) -> Any:
+        asked.append((stream.split, start, stop))
+        return made(stream, n, start, stop)
+
+    monkeypatch.setattr(stage, "instance_rows", noted)
+    (card,) = train_am(store, CITY, TINY).cards
+    trained = [(start, stop) for split, start, stop in asked if split == "train"]
+    assert trained[:18] == [(8 * k, 8 * k + 8) for k in range(18)]
+    tested = [start for split, start, _ in asked if split == "valid"]
+    firsts = np.cumsum([0, 0] + [20 * epoch.replaced for epoch in card.epochs[:-1]])
+    assert tested == [0] + [first for first in firsts[1:] for _ in range(2)]
+
+
+def test_where_a_training_stands_can_be_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights, moments, baseline and counters in one file without a pickle."""
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "publish_attention_model", interrupt_publishing)
+        with pytest.raises(KeyboardInterrupt):
+            train_am(store, CITY, TINY)
+    found = load_training(store, "tiny", 6)
+    assert found is not None
+    standing, arrays = found
+    assert (standing.step, len(standing.epochs)) == (18, 3)
+    assert {name.split(".")[0] for name in arrays} == {"model", "baseline", "adam", "mean", "total"}
+    (card,) = train_am(store, CITY, TINY).cards
+    assert (card.steps, card.epochs) == (18, standing.epochs)
+
+
+def interrupt_publishing(*_: Any) -> None:
+    raise KeyboardInterrupt

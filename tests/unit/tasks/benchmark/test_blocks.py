@@ -1,0 +1,279 @@
+"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
+from mcvrp.storage.models.attention import AttentionCard
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.blocks import Block, Identity
+from mcvrp.tasks.benchmark.methods import make_block
+from mcvrp.tasks.benchmark.part import Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec, MethodName
+from mcvrp.tasks.report.formats import to_markdown
+from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.solvers.lkh3 import find_program
+from mcvrp.tasks.solvers.solver import Answer, best_of
+
+CITY = City.uniform(30, seed=5)
+SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
+HGS_SETTINGS = "HGS-CVRP, 5 s, fleet default, city scaled to a side of 10,000hybgensea 0.2.0"
+WEIGHTS = "63164d6b0e29f82129c66186277f4720a173ed157b4dee78fdef894a7aab4214"
+
+
+@dataclass
+class Sweeper:
+    """A solver whose run k is the same whatever was run before, and that counts its runs."""
+
+    runs: int = 0
+    label: str = "any"
+    version: str = "1"
+    device: str = "1 CPU core"
+    configuration: str = "sweeps"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        for instance in instances:
+            yield best_of(self.run, city, instance, samples=samples, seed=seed)
+
+    def run(self, city: City, instance: Instance, seed: int) -> Solution:
+        self.runs += 1
+        order = np.random.default_rng((seed, instance.n, int(instance.ids[0]))).permutation(instance.ids)
+        return canonical(city, Solution.of([[node] for node in order[:-4]] + [order[-4:-2], order[-2:]]))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def block_of(store: Store, spec: BenchmarkSpec, method: MethodName) -> Block:
+    """Return the method's block with what is stored of it; a network's has made-up weights."""
+    block = make_block(store, CITY, spec, method, None)
+    block.find(stored_parts(store, spec.run))
+    return block
+
+
+def answered(store: Store, spec: BenchmarkSpec, method: MethodName) -> tuple[int, list[PartRow]]:
+    """Solve what is missing; return how many runs that took, and the rows."""
+    block, solver = block_of(store, spec, method), Sweeper()
+    for part in block.missing():
+        solve_part(Task(part, solver), Workshop(store, CITY, 1))
+        block.take(part)
+    assert list(block.missing()) == []
+    return solver.runs, list(block.rows())
+
+
+def changed(**fields: object) -> BenchmarkSpec:
+    return SPEC.model_copy(update=fields)
+
+
+def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
+    return {(row.n, row.index): list(row.costs) for row in rows}
+
+
+@pytest.mark.parametrize("method", ["hgs", "fm-ns"])
+@pytest.mark.parametrize(
+    ("change", "runs"),
+    [
+        ({}, (0, 0)),
+        ({"instances": (6, 3)}, (2, 5)),  # one more instance: 2 runs, or 1 + 4 samples
+        ({"sizes": (20, 21, 22), "instances": (5, 1, 3)}, (2, 5)),
+        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (3 * 8, 5 * 8)),  # runs go on, decoding is new
+        ({"heuristic_samples": (1, 2), "samples": (4,)}, (0, 0)),
+        ({"heuristic_samples": (1,), "samples": (1,)}, (0, 0)),  # a prefix
+        ({"methods": ("pyvrp", "hgs", "fm-gs", "fm-ns")}, (0, 0)),
+        ({"instances": (2, 1)}, (0, 0)),
+        ({"seed": 2}, (2 * 8, 5 * 8)),
+    ],
+)
+def test_an_extension_costs_what_is_new_and_equals_one_run(
+    store: Store, tmp_path: Path, method: MethodName, change: dict[str, object], runs: tuple[int, int]
+) -> None:
+    """Parts that are there stay; rows are those of a benchmark that had all of it asked for at once."""
+    answered(store, SPEC, method)
+    before = {path: store.get(path) for path in store.list("benchmarks")}
+    took, rows = answered(store, changed(**change), method)
+    assert took == runs[method == "fm-ns"]
+    assert {path: store.get(path) for path in before} == before
+    _, at_once = answered(Store.open(tmp_path / "other"), changed(**change), method)
+    assert costs(rows) == costs(at_once)
+    assert [row.samples for row in rows] == [row.samples for row in at_once]
+    for row in rows:
+        assert len(row.seconds) == len(row.samples)
+        assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
+
+
+def test_the_best_solution_is_found_across_parts(store: Store) -> None:
+    """Whichever part it lies in: routes cost what the best sample costs; an unknown one is left out."""
+    for samples in ((1,), (1, 3), (2, 3, 9)):
+        _, rows = answered(store, changed(heuristic_samples=samples), "hgs")
+        for row in rows:
+            assert row.routes is not None
+            assert cost(CITY, Solution.of(row.routes)) == pytest.approx(min(row.costs))
+    _, rows = answered(store, changed(heuristic_samples=(5,)), "hgs")
+    _, all_nine = answered(store, changed(heuristic_samples=(9,)), "hgs")
+    for row, whole in zip(rows, all_nine, strict=True):
+        known = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
+        assert (row.routes is not None) == known
+    assert any(row.routes is None for row in rows)
+    assert {part.block.partition("-after-")[2] for part in stored_parts(store, "b")} == {"", "1", "3"}
+
+
+def test_a_run_that_was_killed_goes_on_whatever_its_parts(store: Store) -> None:
+    """Instances that are there are not solved again, wherever parts begin and end."""
+    block = block_of(store, SPEC, "hgs")
+    (whole, *_) = block.missing()
+    middle = replace(whole, start=1, stop=3)
+    solve_part(Task(middle, Sweeper()), Workshop(store, CITY, 1))
+    block = block_of(store, SPEC, "hgs")
+    assert [(part.n, part.start, part.stop) for part in block.missing()] == [
+        (20, 0, 1),
+        (20, 3, 5),
+        (22, 0, 3),
+    ]
+    assert answered(store, SPEC, "hgs")[0] == 6 * 2
+
+
+def test_time_at_fewer_samples_is_what_had_passed_by_then(store: Store) -> None:
+    """Measured at each number asked for; after an extension times add up; else they are shared evenly."""
+
+    @dataclass
+    class Slowing(Sweeper):
+        def solve(
+            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+        ) -> Iterator[Answer]:
+            for answer in super().solve(city, instances, samples=samples, seed=seed):
+                elapsed = np.arange(seed, seed + samples, dtype=float).cumsum()  # run k takes its seed
+                yield replace(answer, elapsed=elapsed, seconds=float(elapsed[-1]))
+
+    for samples, seconds in (((1, 2, 4), (1, 3, 10)), ((1, 6), (1, 21)), ((3, 6), (6.5, 21))):
+        block = block_of(store, changed(heuristic_samples=samples), "hgs")
+        for part in block.missing():
+            solve_part(Task(part, Slowing()), Workshop(store, CITY, 1))
+            block.take(part)
+        assert {row.seconds for row in block.rows()} == {seconds}
+
+
+def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
+    """More runs may find what the first did not; nothing is lost on the way."""
+
+    @dataclass
+    class Failing(Sweeper):
+        def solve(
+            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+        ) -> Iterator[Answer]:
+            for _ in instances:
+                yield Answer(None, np.full(samples, math.inf), 1.0, "no luck")
+
+    block = block_of(store, SPEC, "hgs")
+    for part in block.missing():
+        solve_part(Task(part, Failing()), Workshop(store, CITY, 1))
+        block.take(part)
+    assert {row.failure for row in block.rows()} == {"no luck"}
+    took, rows = answered(store, changed(heuristic_samples=(2, 3)), "hgs")
+    assert took == 8
+    for row in rows:
+        assert row.failure is None
+        assert row.costs[:2] == (math.inf, math.inf)
+        assert row.costs[2] < math.inf
+
+
+@pytest.mark.parametrize(
+    ("identity", "method", "samples", "block"),
+    [
+        # as they were named when there were five methods
+        ((HGS_SETTINGS, "", None), "hgs", (1,), "hgs-8c963f538c"),
+        (("", WEIGHTS, None), "fm-gs", (1,), "fm-gs-af00e8f16b"),
+        (("", WEIGHTS, (0.9, 1000)), "fm-ns", (1, 16), "fm-ns-cdbeb199a8"),
+    ],
+)
+def test_blocks_of_before_are_found_under_their_names(
+    identity: tuple[str, str, tuple[float, int] | None],
+    method: MethodName,
+    samples: tuple[int, ...],
+    block: str,
+) -> None:
+    """A name is part of the stored format: it never changes for settings that did not."""
+    settings, model, sampling = identity
+    named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
+    assert named.block(method, samples) == block
+
+
+NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp"}
+SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
+
+
+@pytest.mark.parametrize(
+    ("change", "methods"),
+    [
+        ({"seed": 2}, set(LABELS)),
+        ({"demand": (1, 8)}, set(LABELS)),
+        ({"p": 0.8}, SAMPLED),
+        ({"top_k": 5}, SAMPLED),
+        ({"temperature": 0.5}, SAMPLED),
+        ({"rotations": 7}, SAMPLED),
+        ({"beam_width": 3}, {"fm-bs"}),
+        ({"rounds": 3}, {"fm-rrc"}),
+        ({"part_customers": 9}, {"fm-rrc"}),
+        ({"part_samples": 9}, {"fm-rrc"}),
+        ({"equal_time": 1.0}, {"hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
+        ({"hgs_iterations": 9}, {"hgs"}),
+        ({"hgs_fleet": 99}, {"hgs"}),
+        ({"pyvrp_iterations": 9}, {"pyvrp"}),
+        ({"lkh_runs": 2}, {"lkh3"} if find_program() else set()),
+        ({"workers": 2, "run": "other", "instances": 9}, set()),
+    ],
+)
+def test_a_name_has_what_decides_the_answers_and_nothing_else(
+    store: Store, change: dict[str, object], methods: set[str]
+) -> None:
+    """A changed setting redoes the methods that it concerns."""
+    card = ModelCard("m", 1, CITY.city_id, {}, "r", "d", "f", True, {}, 0, WEIGHTS)
+    put_attention_model(store, 20)
+
+    def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
+        blocks = {method: make_block(store, CITY, spec, method, card) for method in LABELS}
+        return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
+
+    spec = BenchmarkSpec(sizes=(20,), am="smoke")
+    before, after = names(spec), names(spec.model_copy(update=change))
+    assert {method for method in before if before[method] != after[method]} == methods & before.keys()
+    other = names(spec, replace(card, weights_sha256="other"))
+    assert {method for method in before if before[method] != other[method]} == NETWORKS
+
+
+def put_attention_model(store: Store, n: int, diverged: str | None = None) -> None:
+    sha256 = "" if diverged else "aa"
+    card = AttentionCard("smoke", n, CITY.city_id, {}, {}, 1, 0.0, (), 1.0, "", diverged, 0, sha256)
+    store.put_json(layout.attention_card("smoke", n), asdict(card))
+
+
+def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> None:
+    """One is missing, one diverged, one is there: dashes, and a note each that says what to do."""
+    put_attention_model(store, 20)
+    put_attention_model(store, 21, diverged="step 7: the loss is no number")
+    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), am="smoke")
+    block = block_of(store, spec, "am")
+    assert {part.n for part in block.missing()} == {20}
+    for part in block.missing():
+        solve_part(Task(part, Sweeper()), Workshop(store, CITY, 1))
+        block.take(part)
+    write_results(store, "b", list(block.rows()))
+    text = to_markdown(benchmark_table(results_frame(store, "b"), None))
+    assert "there is no attention model for n=22: run mcvrp am" in text
+    assert "diverged in training at step 7" in text
+    assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4

@@ -1,0 +1,179 @@
+"""Bad input of a benchmark: one sentence each, before any work; and an instance that a solver fails on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.model.decoding import Greedy, Nucleus, decode
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import write_results
+from mcvrp.storage.models.attention import AttentionCard
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.methods import make_block
+from mcvrp.tasks.benchmark.part import Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.city.make import make_city
+from mcvrp.tasks.report.formats import to_markdown
+from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
+
+SMOKE = load_preset("smoke")
+CITY = City.uniform(30, seed=5)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """The store of the command, which sets variables for its children."""
+    before = dict(os.environ)
+    os.environ["MCVRP_STORE"] = str(tmp_path / "store")
+    os.environ.pop("RAY_ADDRESS", None)
+    yield Store.open(tmp_path / "store")
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def put_models(store: Store, city_id: str) -> None:
+    """Put a model and an attention model of that city where the smoke preset looks for its own."""
+    card = ModelCard("smoke", 1, city_id, {}, "r", "d", "f", True, {}, 0, "")
+    store.put_json(f"{layout.model_dir('smoke', 1)}/model.json", asdict(card))
+    am = AttentionCard("smoke", 20, city_id, {}, {}, 1, 0.0, (), 1.0, "here")
+    store.put_json(layout.attention_card("smoke", 20), asdict(am))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("methods=[hgs,'simulated-annealing']", ["benchmark.methods", "simulated-annealing"]),
+        ("methods=['hgs','simulated-annealing']", ["benchmark.methods.1", "'fm-ns'", "simulated-annealing"]),
+        ("methods=[]", ["benchmark.methods", "at least 1"]),
+        ("instances=0", ["benchmark.instances", "at least 1", "not 0"]),
+        ("instances=[]", ["instances = ()", "n=20 has none"]),
+        ("instances=[3,4]", ["instances = (3, 4)", "one for each size"]),
+        ("sizes=[]", ["benchmark.sizes", "at least 1"]),
+        ("sizes=[60]", ["60", "more than the city has customers (50)"]),
+        ("sizes=[5]", ["benchmark.sizes.0", "no capacity rule for 5 customers"]),
+        ("capacity=[5,8]", ["a vehicle may hold 5", "a customer may want 9"]),
+        ("samples=[4,1]", ["samples = [4, 1]", "ascend"]),
+        ("equal_time=0", ["benchmark.equal_time", "more than 0"]),
+        ("top_k=0", ["benchmark.top_k", "at least 1"]),
+        ("seed=1", ["model 'smoke'", "routes city 0123456789abcdef, not city"]),
+        ("methods=['hgs','am']", ["attention model 'smoke' for n=20", "0123456789abcdef, not city"]),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(
+    store: Store, change: str, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, one line that names the matter, and nothing is solved; the models are another city's."""
+    make_city(store, SMOKE.city)
+    put_models(store, "0123456789abcdef")
+    before = store.list("")
+    assert cli.run(["benchmark", "--preset", "smoke", "--set", f"benchmark.{change}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("mcvrp: ")
+    assert err.count("\n") == 1
+    assert all(part in err for part in said), err
+    assert store.list("") == before
+
+
+def network() -> FmMcvrp:
+    torch.manual_seed(0)
+    return FmMcvrp(NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)).eval()
+
+
+def solved(solver: Callable[[], Solver]) -> Callable[[list[Instance]], object]:
+    return lambda instances: list(solver().solve(CITY, instances, samples=1, seed=1))
+
+
+WAYS = {
+    "HGS": solved(lambda: HGS(iterations=1)),
+    "PyVRP": solved(lambda: PyVRP(iterations=1)),
+    "FM-MCVRP": solved(lambda: FmMcvrpSolver(network(), Nucleus())),
+    "decode": lambda instances: decode(network(), CITY, instances, strategy=Greedy()),
+}
+
+
+def day(ids: Sequence[float], demands: Sequence[float], capacity: int = 9, city: City = CITY) -> Instance:
+    return Instance(city.city_id, np.array(ids), np.array(demands), capacity)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("orders", "said"),
+    [
+        (lambda: day([], []), "an instance needs at least one customer"),
+        (lambda: day([3, 5], [1, 10]), "customer 5 wants 10, a vehicle holds 9"),
+        (lambda: day([3, 5], [1, 2.5]), r"a demand is a whole number .*, not 2\.5"),
+        (lambda: day([3, 31], [1, 2]), r"customer 31 .* is not in the city, whose customers are 1 to 30"),
+        (lambda: day([3], [1], city=City.uniform(30, seed=6)), "an instance belongs to city .*, not to city"),
+    ],
+)
+def test_orders_that_cannot_be_routed_are_refused(
+    way: str, orders: Callable[[], Instance], said: str
+) -> None:
+    """Whoever is asked for routes says what is wrong with a day's orders."""
+    with pytest.raises(McvrpError, match=said):
+        WAYS[way]([orders()])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_asked_is_nothing_answered(way: str) -> None:
+    """No instances, no answers."""
+    assert WAYS[way]([]) == []
+
+
+@dataclass
+class Moody:
+    """HGS, but for two instances: one on which it says why, one on which it breaks."""
+
+    label: str = "HGS"
+    version: str = "1"
+    device: str = "1 CPU core"
+    configuration: str = "moody"
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        stream = InstanceStream(CITY, 1, "test")
+        for instance in instances:
+            if np.array_equal(instance.ids, stream(20, 1).ids):
+                raise SolverFailed("it gave up")
+            if np.array_equal(instance.ids, stream(20, 3).ids):
+                raise ZeroDivisionError("division by zero")
+            yield from HGS(iterations=1).solve(city, [instance], samples=samples, seed=seed)
+
+
+def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store) -> None:
+    """Each with its reason in the results; the table's footnote says how many and why."""
+    spec = BenchmarkSpec(run="b", sizes=(20,), instances=5, methods=("hgs",))
+    block = make_block(store, CITY, spec, "hgs", None)
+    block.find([])
+    for part in block.missing():
+        solve_part(Task(part, Moody()), Workshop(store, CITY, 1))
+        block.take(part)
+    write_results(store, "b", list(block.rows()))
+    results = results_frame(store, "b")
+    reasons = results.set_index("index")["failure"]
+    assert reasons.dropna().to_dict() == {
+        1: "SolverFailed: it gave up",
+        3: "ZeroDivisionError: division by zero",
+    }
+    assert results.set_index("index")["feasible"].to_dict() == {k: k not in (1, 3) for k in range(5)}
+    assert "HGS (s = 1), N = 20: no answer on 2 of 5 instances" in to_markdown(benchmark_table(results, None))

@@ -1,0 +1,308 @@
+"""Tests of cities that people bring: what they mean by it, and what is wrong with it, row by row."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pyproj import Geod
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import DEPOT, City, Solution
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.addresses import address_table
+from mcvrp.tasks.city.importer import Imported, import_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.city.projection import centred, to_degrees, to_metres
+from mcvrp.tasks.support.tabular import read_tabular
+from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
+
+GOLDEN = "a0a6e917928e355f"  # the id of the sound file
+
+
+def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> Imported:
+    """Return the city of a file with ``data``."""
+    file = tmp_path / name
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
+    return import_city(Store.open(tmp_path / "store"), AddressFile(file=str(file), **options))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sound(),
+        "﻿" + sound(),  # as Excel writes UTF-8
+        sound().replace(",", ";"),
+        sound().replace(",", ";").replace(".", ","),  # decimal commas
+        sound().replace(",", "\t"),
+        sound().replace("\n", "\r\n"),
+        sound().encode("utf-16"),
+        sound((1, "ID, Latitude ,LON,Depot")),
+        sound((3, " a , 45.77 , 4.85 , false ")),
+        sound() + "\n,,,\n",  # empty rows
+        sound().replace("\n", ",\n"),  # a separator behind each row
+        parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
+        parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # numbers where text may be
+    ],
+    ids=[
+        *("plain", "bom", "semicolons", "commas", "tabs", "crlf", "utf16"),
+        *("names", "spaces", "empty", "trailing", "parquet", "numbers"),
+    ],
+)
+def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
+    """Encoding, separator, decimal sign, spaces and format change nothing: the id is a fixed string."""
+    made = imported(tmp_path, data)
+    assert made.city.city_id == GOLDEN
+    assert made.addresses.ids == ("d", "a", "b", "c")
+    assert made.notes == ()
+
+
+def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
+    """A file that is no UTF-8 is taken for Western European, in a sentence."""
+    made = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
+    assert made.addresses.ids[1] == "Café"
+    assert "not UTF-8" in made.notes[0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"demand": (0, 4)},
+        {"demand": (5, 4)},
+        {"demand": (1, 70_000)},
+        {"demand": (1, 40)},  # the paper's vehicles may hold 30
+        {"capacity": (5, 8)},  # the paper's orders may be 9
+        {"demand": (1, 40), "capacity": (39, 60)},
+        {"spare": -1},
+        {"unit": "a unit"},
+        {"extends": "lyon", "demand": (1, 4)},
+        {"extends": "../lyon"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
+    """The spec is checked before a file is read."""
+    with pytest.raises(ValidationError):
+        AddressFile(file="any.csv", **fields)
+
+
+@given(
+    st.permutations(range(8)),
+    st.integers(0, 7),
+    st.lists(st.tuples(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6)), min_size=8, max_size=8),
+)
+@settings(max_examples=30)
+def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
+    """Whatever the order of the rows: each id stays with its place, and the depot is found."""
+    xy = np.array(places, dtype=np.float64) / 1000
+    rows = [f"n{k},{xy[k, 0]!r},{xy[k, 1]!r}".replace("np.float64(", "").replace(")", "") for k in order]
+    table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")
+    assert table.ids == tuple(f"n{k}" for k in order)
+    np.testing.assert_array_equal(table.places, xy[order])
+    assert table.depot == order.index(depot)
+
+
+def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
+    """The example city: its depot stands in the middle of the file and is node 0, all ids lead back."""
+    store = Store.open(tmp_path)
+    made = import_city(store, AddressFile(file=str(CITY)))
+    frame = pd.read_csv(CITY)
+    assert made.city.customers == CUSTOMERS
+    assert made.addresses.ids[DEPOT] == "DEPOT"
+    assert list(made.addresses.ids[1:]) == [name for name in frame["id"] if name != "DEPOT"]
+    nodes = made.addresses.nodes(frame["id"])
+    assert made.addresses.names(nodes) == frame["id"].tolist()
+    assert made.addresses.lonlat is not None
+    np.testing.assert_array_equal(made.addresses.lonlat[nodes], frame[["lon", "lat"]].to_numpy())
+    assert made.addresses.nodes(["nobody"]).tolist() == [-1]
+    assert made.city.spare == 50
+    unit = made.city.unit_xy
+    assert unit.min() >= 0
+    assert unit.max() <= 1
+    assert np.ptp(unit, axis=0).max() == pytest.approx(1)
+
+
+@given(
+    st.floats(-179.9, 179.9),
+    st.floats(-75, 75),
+    st.lists(st.tuples(st.floats(-120, 120), st.floats(-120, 120)), min_size=5, max_size=5),
+)
+@settings(max_examples=40)
+def test_the_projection_keeps_lengths_and_can_be_undone(
+    lon: float, lat: float, offsets: list[tuple[float, float]]
+) -> None:
+    """Straight lines are the ellipsoid's within 0.1 %, on the antimeridian too; the inverse leads back."""
+    east, north = np.array(offsets).T
+    places = np.column_stack(
+        [
+            (lon + east / (111.2 * np.cos(np.radians(lat))) + 180) % 360 - 180,
+            np.clip(lat + north / 111.2, -89, 89),
+        ]
+    )
+    projection = centred(places)
+    xy = to_metres(projection, places)
+    back = to_degrees(projection, xy)
+    assert np.abs((back - places + 180) % 360 - 180).max() < 1e-6
+    a, b = np.triu_indices(len(places), 1)
+    _, _, truth = Geod(ellps="WGS84").inv(*places[a].T, *places[b].T)
+    np.testing.assert_allclose(np.hypot(*(xy[a] - xy[b]).T), truth, rtol=1e-3, atol=0.01)
+
+
+def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
+    """Two customers in one house are two nodes; a city at a single point still has a frame."""
+    made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
+    assert made.notes == ("1 addresses share their place with another",)
+    assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
+
+
+def test_large_coordinates_of_a_small_yard_have_a_frame(tmp_path: Path) -> None:
+    """UTM coordinates of addresses a few metres apart lie in the frame in spite of rounding."""
+    rows = [f"n{k},{500_000_000 + k / 7:.6f},{300_000_000 + k / 3:.6f},{int(k == 0)}" for k in range(9)]
+    assert imported(tmp_path, "\n".join(["id,x,y,depot", *rows])).city.customers == 8
+
+
+def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
+    """Kilometres are metres over 1000; of x and y the unit is only a name."""
+    metres, kilometres = (imported(tmp_path, sound(), unit=unit).city for unit in ("m", "km"))
+    np.testing.assert_allclose(kilometres.xy * 1000, metres.xy)
+    assert kilometres.unit == "km"
+    assert imported(tmp_path, "id,x,y,depot\nd,0,0,1\na,3,4,0\n", unit="ft").city.legs(np.array([0, 1])) == [
+        5
+    ]
+
+
+def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> None:
+    """The middle 99 % of the past; a mistyped order does not widen a range, what is given wins."""
+    past = tmp_path / "past.csv"
+    past.write_text("customer;demand;capacity\n" + "a;3;40\n" * 500 + "a;12;60\n" * 499 + "a;9999;60\n")
+    made = imported(tmp_path, sound(), history=str(past))
+    assert (made.city.demand, made.city.capacity) == ((3, 12), (40, 60))
+    assert made.notes == (
+        "from 1,000 past orders: demand 3 to 12 of 3 to 9999, capacity 40 to 60 of 40 to 60",
+    )
+    assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
+
+
+# Costs ---------------------------------------------------------------------------------------
+
+
+def with_costs(tmp_path: Path, data: bytes, **options: Any) -> Imported:
+    """Return the city of three addresses whose matrix is in a file with ``data``."""
+    (tmp_path / "costs").write_bytes(data)
+    return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)
+
+
+def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
+    """The depot's row moves with it; a square and pairs in any order are the same city."""
+    square = with_costs(tmp_path, npy(COSTS)).city
+    pairs = with_costs(tmp_path, parquet(PAIRS.sample(frac=1, random_state=1))).city
+    assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
+    assert square.matrix is not None
+    assert square.matrix.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]  # d, a, b
+    assert square.symmetric
+
+
+def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> None:
+    """One cost that differs by direction makes a city whose routes are stored as they are driven."""
+    one_way = COSTS.copy()
+    one_way[0, 2] = 9
+    city = with_costs(tmp_path, npy(one_way), unit="min").city
+    assert not city.symmetric
+    assert city.unit == "min"
+    for route in ((1, 2), (2, 1)):
+        assert canonical(city, Solution((route,))).routes == (route,)
+
+
+# The stage -----------------------------------------------------------------------------------
+
+
+def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
+    return CitySpec(name=name, source="imported", addresses=AddressFile(file=str(file), **options))
+
+
+def test_a_city_is_imported_once(tmp_path: Path) -> None:
+    """Asked again, or by its name alone, it is the one that is there; another one is refused."""
+    store = Store.open(tmp_path)
+    first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
+    before = {path: store.get(path) for path in store.list("")}
+    again = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
+    by_name = make_city(store, CitySpec(name="own", source="imported"))
+    assert first.city.city_id == again.city.city_id == by_name.city.city_id
+    assert (by_name.city.demand, by_name.city.capacity) == ((2, 12), (40, 60))
+    assert {path: store.get(path) for path in store.list("")} == before
+    for other, said in (
+        (spec_of(MORE, depot="C00301"), "another city named 'own'"),
+        (spec_of(CITY), "other demand and capacity"),
+        (CitySpec(name="own", customers=10), "city.source = imported"),
+    ):
+        with pytest.raises(McvrpError, match=said):
+            planned_city(store, other)
+    with pytest.raises(McvrpError, match="run mcvrp city import FILE --name nowhere"):
+        planned_city(store, CitySpec(name="nowhere", source="imported"))
+
+
+def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
+    """A deployment reads what was uploaded; a path out of the store is refused."""
+    store = Store.open(tmp_path)
+    store.put("uploads/a.csv", CITY.read_bytes())
+    assert planned_city(store, spec_of("store:uploads/a.csv")).customers == CUSTOMERS
+    for place, said in (("store:../a.csv", "leaves the store"), ("nothing.csv", "no file nothing.csv")):
+        with pytest.raises(McvrpError, match=said):
+            planned_city(store, spec_of(place))
+
+
+# Extending -----------------------------------------------------------------------------------
+
+
+def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) -> None:
+    """Old nodes keep number, place and classes; the chain of parents comes from the city's own content."""
+    store = Store.open(tmp_path)
+    parent = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60))).city
+    child = make_city(store, spec_of(MORE, "child", extends="own")).city
+    more = tmp_path / "more.csv"
+    more.write_text(f"{MORE.read_text()}X1,here,47.3,8.05,0\n")
+    grandchild = make_city(store, spec_of(more, "grandchild", extends="child")).city
+    assert grandchild.customers == CUSTOMERS + ADDED + 1
+    np.testing.assert_array_equal(grandchild.xy[: CUSTOMERS + 1], parent.xy)
+    assert grandchild.ancestors == (parent.city_id, child.city_id)
+    assert {city.classes for city in (parent, child, grandchild)} == {CUSTOMERS + 51}
+    assert (grandchild.demand, grandchild.capacity) == ((2, 12), (40, 60))
+    assert grandchild.takes(parent.city_id)
+    assert not parent.takes(child.city_id)
+    nodes = np.arange(CUSTOMERS + 1)
+    np.testing.assert_array_equal(grandchild.costs(nodes), parent.costs(nodes))
+
+
+def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> None:
+    """In the parent's order of nodes, the new ones behind; a cost that changed is refused by name."""
+    store = Store.open(tmp_path / "store")
+    (tmp_path / "own.csv").write_text(TRIANGLE)
+    (tmp_path / "costs").write_bytes(npy(COSTS))
+    parent = make_city(store, spec_of(tmp_path / "own.csv", matrix=str(tmp_path / "costs"))).city
+    (tmp_path / "more.csv").write_text("id,x,y\ne,1,1\n")
+    assert parent.matrix is not None
+    costs = np.pad(parent.matrix, (0, 1), constant_values=7)
+    costs[3, 3] = 0
+    (tmp_path / "costs").write_bytes(npy(costs))
+    more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "costs"))
+    child = planned_city(store, more)
+    assert child.takes(parent.city_id)
+    costs[1, 2] += 1
+    (tmp_path / "costs").write_bytes(npy(costs))
+    with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):
+        planned_city(store, more)
+
+
+def test_a_synthetic_city_is_as_before() -> None:
+    """Names and ids of synthetic cities are what they were before there were others."""
+    assert City.uniform(60, 3).city_id == "5cd040c42fcc9edf"
+    assert City.uniform(60, 3).classes == 61
+    assert CitySpec(name="c", customers=5).title == "c, 5 customers"

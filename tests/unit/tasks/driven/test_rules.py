@@ -1,0 +1,113 @@
+"""Rules for driven routes: what keeps them comes back as driven, what does not is named, nothing is lost."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.problem import City, Solution, infeasibility
+from mcvrp.tasks.driven.rules import COLUMNS, CheckedRoutes, check_routes
+
+CITY = City.uniform(12, seed=1)
+NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
+TODAY = datetime.date(2026, 3, 1)
+DAY = "2026-02-27"
+
+Row = tuple[Any, ...]
+GOOD: list[Row] = [
+    (DAY, "north", 1, "C1", 4, 10),
+    (DAY, "north", 2, "C2", 6, 10),
+    (DAY, "south", 2, "C4", 1, 10),
+    (DAY, "south", 1, "C3", 2, 10),
+]
+
+
+def table(rows: list[Row]) -> pd.DataFrame:
+    """Return ``rows`` as a reader of files would, the first row being line 2."""
+    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype("string")
+    return frame.set_index(pd.RangeIndex(2, 2 + len(rows)))
+
+
+def check(rows: list[Row], **options: Any) -> CheckedRoutes:
+    return check_routes(table(rows), CITY, NODES, **{"today": TODAY, **options})
+
+
+def test_a_day_comes_back_as_it_was_driven() -> None:
+    """Customers, demands, capacity and the order of stops, whatever the order of rows."""
+    (day,) = check(GOOD).days
+    assert day.date == datetime.date(2026, 2, 27)
+    assert day.instance.ids.tolist() == [1, 2, 3, 4]
+    assert day.instance.demands.tolist() == [4, 6, 2, 1]
+    assert day.instance.capacity == 10
+    assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
+    assert day.rows.tolist() == [2, 3, 4, 5]
+    assert check(GOOD).rejected.empty
+
+
+def test_a_repeated_row_goes_alone() -> None:
+    """The first of equal rows stays, and its route with it."""
+    checked = check([*GOOD, GOOD[0]])
+    assert checked.rejected[["row", "reason"]].values.tolist() == [[6, "repeats row 2"]]
+    assert checked.days[0].rows.tolist() == [2, 3, 4, 5]
+
+
+def test_a_day_is_taken_once() -> None:
+    """Rows of a day that is known already say from where."""
+    checked = check(GOOD, taken={datetime.date(2026, 2, 27): "monday.csv"})
+    assert not checked.days
+    assert set(checked.rejected["reason"]) == {"day 2026-02-27 is known already, from monday.csv"}
+
+
+def test_an_empty_table_has_no_days() -> None:
+    """No rows, no days, nothing rejected."""
+    checked = check([])
+    assert not checked.days
+    assert checked.rejected.empty
+
+
+CELLS = {
+    "date": st.sampled_from([DAY, "2026-02-26", "2026-02-31", None]),
+    "route": st.sampled_from(["a", "b", "c"]),
+    "stop": st.sampled_from([1, 2, 3, 0, "x"]),
+    "customer": st.sampled_from([f"C{k}" for k in range(1, 15)] + ["depot"]),
+    "demand": st.sampled_from([1, 2, 5, 11, "1.0", -3, None]),
+    "capacity": st.sampled_from([10, 10, 10, 12]),
+}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(*CELLS.values()), max_size=30))
+def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
+    """Each row is part of one day or rejected with a reason, and every day is feasible."""
+    checked = check(rows)
+    used = [int(row) for day in checked.days for row in day.rows]
+    rejected = checked.rejected["row"].tolist()
+    assert sorted([*used, *rejected]) == list(range(2, 2 + len(rows)))
+    assert checked.rejected["reason"].notna().all()
+    for day in checked.days:
+        assert infeasibility(day.instance, day.solution) is None
+        assert len(day.rows) == day.instance.n
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_valid_days_lose_nothing(seed: int, n: int) -> None:
+    """Whatever was driven within the rules is taken whole."""
+    rng = np.random.default_rng(seed)
+    customers = rng.permutation(12)[:n] + 1
+    cuts = np.array_split(customers, rng.integers(1, n + 1))
+    rows: list[Row] = [
+        (DAY, f"r{k}", stop, f"C{node}", int(rng.integers(1, 3)), 40)
+        for k, route in enumerate(cuts)
+        for stop, node in enumerate(route, start=1)
+    ]
+    checked = check([rows[k] for k in rng.permutation(len(rows))])
+    assert checked.rejected.empty
+    routes = [route.tolist() for route in cuts if len(route)]
+    assert checked.days[0].solution == canonical(CITY, Solution.of(routes))

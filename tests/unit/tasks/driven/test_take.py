@@ -1,0 +1,175 @@
+"""Taking files of driven routes: once each, nothing lost, and the same days after any interruption."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Solution, cost
+from mcvrp.storage import layout
+from mcvrp.storage.driven import driven_days, read_day
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.take import Taken, take_routes
+from tests.support.datasets import everything
+
+CITY = City.uniform(12, seed=1)
+NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
+TODAY = datetime.date(2026, 3, 1)
+FRIDAY, SATURDAY = datetime.date(2026, 2, 27), datetime.date(2026, 2, 28)
+HEADER = "date,route,stop,customer,demand,capacity"
+GOOD = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,a,2,C2,6,10\n2026-02-27,b,1,C3,2,10\n"
+MIXED = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def take(store: Store) -> Taken:
+    return take_routes(store, "lyon", CITY, NODES, today=TODAY)
+
+
+def test_a_file_becomes_a_day(store: Store) -> None:
+    """Orders and routes as driven, at the city's cost, and a receipt that counts."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    (receipt,) = take(store).receipts
+    assert (receipt.name, receipt.rows, receipt.rejected, receipt.days) == (
+        "friday.csv",
+        3,
+        0,
+        ("2026-02-27",),
+    )
+    label = read_day(store, "lyon", FRIDAY)
+    assert label.solution == canonical(CITY, Solution.of([[1, 2], [3]]))
+    assert label.cost == cost(CITY, label.solution)
+    assert label.source == "driven"
+
+
+def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
+    """Looking again changes nothing; the same bytes under another name are known."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    take(store)
+    before = everything(store)
+    assert (take(store).receipts, take(store).known) == ((), 1)
+    assert everything(store) == before
+    store.put("incoming/again.csv", GOOD.encode())
+    assert (take(store).receipts, take(store).known) == ((), 2)
+
+
+def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
+    """They stand in quarantine with reasons, in a form that can be mended and sent again."""
+    store.put("incoming/saturday.csv", MIXED.encode())
+    (receipt,) = take(store).receipts
+    assert (receipt.rows, receipt.rejected) == (2, 1)
+    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", receipt.key))))
+    assert aside["row"].tolist() == [3]
+    assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
+    assert set(HEADER.split(",")) <= set(aside.columns)
+
+
+def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
+    """The second file's rows say which one was before."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
+    first, second = take(store).receipts
+    assert first.days == ("2026-02-27",)
+    assert (second.days, second.rejected) == ((), 3)
+    aside = store.get(layout.driven_quarantine("lyon", second.key)).decode()
+    assert "day 2026-02-27 is known already, from friday.csv" in aside
+
+
+def test_a_file_that_cannot_be_read_is_refused_once(store: Store) -> None:
+    """Its receipt says why, other files are taken, and the file itself stays."""
+    store.put("incoming/a.csv", b"day,stop\n1,2\n")
+    store.put("incoming/friday.csv", GOOD.encode())
+    refused, good = take(store).receipts
+    assert "a.csv has no column date, route, customer" in (refused.refused or "")
+    assert good.days == ("2026-02-27",)
+    assert store.exists("incoming/a.csv")
+    assert take(store).known == 2
+
+
+def test_half_a_file_is_not_taken(store: Store) -> None:
+    """It would make half a day, and the rest would come too late: it is named, and taken once whole."""
+    half = GOOD[:-20]
+    store.put("incoming/friday.csv", half.encode())
+    before = everything(store)
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    assert (taken.receipts, [file.path for file in taken.waiting]) == ((), ["incoming/friday.csv"])
+    assert everything(store) == before
+    store.put("incoming/friday.csv", GOOD.encode())
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    assert (taken.days, taken.waiting) == (["2026-02-27"], ())
+
+
+def test_a_damaged_day_is_made_again_from_its_file(store: Store) -> None:
+    """The sentence says how, and what it says mends it."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    key = take(store).receipts[0].key
+    day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)
+    whole = everything(store)
+    store.put(day, whole[day][:-9])
+    told = r"2026-02-27.parquet.*: remove it and the receipt in .*driven/lyon/files that names its day"
+    for read in (take, lambda there: read_day(there, "lyon", FRIDAY)):
+        with pytest.raises(McvrpError, match=told):
+            read(store)
+    store.delete(day)
+    store.delete(receipt)
+    take(store)
+    assert everything(store) == whole
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_whoever_is_stopped_is_followed_by_the_same_result(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """After any number of writes, taking again ends with what an undisturbed one writes, byte for byte."""
+    two_days = GOOD + MIXED.removeprefix(f"{HEADER}\n")
+    undisturbed = Store.open(tmp_path / "undisturbed")
+    for each in (store, undisturbed):
+        each.put("incoming/both.csv", two_days.encode())
+    take(undisturbed)
+
+    left = [writes]
+
+    def stopped(really):
+        def write(*arguments, **options):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return really(*arguments, **options)
+
+        return write
+
+    with monkeypatch.context() as patch:
+        for name in ("put", "put_new", "put_json"):
+            patch.setattr(Store, name, stopped(getattr(Store, name)))
+        with pytest.raises(KeyboardInterrupt):
+            take(store)
+    take(store)
+    assert [day.date for day in driven_days(store, "lyon")] == [FRIDAY, SATURDAY]
+    ours = {path: data for path, data in everything(store).items() if not path.startswith("undisturbed/")}
+    assert ours == everything(undisturbed)
+
+
+def test_days_of_another_city_are_refused(store: Store) -> None:
+    """Nothing is taken beside them, and the sentence names both; a city that extends theirs takes them."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    take(store)
+    store.put("incoming/saturday.csv", MIXED.encode())
+    before, other = everything(store), City.uniform(12, seed=2)
+    told = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
+    with pytest.raises(McvrpError, match=told):
+        take_routes(store, "lyon", other, NODES, today=TODAY)
+    assert everything(store) == before
+    extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
+    assert len(take_routes(store, "lyon", extended, NODES, today=TODAY).stored) == 2

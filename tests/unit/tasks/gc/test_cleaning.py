@@ -1,0 +1,529 @@
+"""Keeping house: nothing that is needed ever goes, whoever is stopped or works beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import part_path, results_path, write_part, write_results
+from mcvrp.storage.models.attention import AttentionCard
+from mcvrp.storage.models.models import ModelCard, versions
+from mcvrp.storage.models.registry import enrol, point, pointer, roll_back
+from mcvrp.storage.store.lease import Holder, holding
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
+from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
+from tests.unit.storage.test_benchmarks import ROW
+
+DAY = 86_400.0
+NOW = time.time()
+POLICY = RetentionSpec(keep_models=1, keep_days=30.0, solution_days=10.0)
+ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
+FILE = {"bytes": 8, "sha256": "of 8 bytes"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store")
+
+
+def age(store: Store, path: str, days: float) -> None:
+    """Let everything at ``path`` have been written ``days`` ago."""
+    place = Path(store.uri, path)
+    for file in [place, *place.rglob("*")]:
+        os.utime(file, (NOW - days * DAY,) * 2)
+
+
+def as_json(document: CheckpointState | ModelCard) -> bytes:
+    return json.dumps(asdict(document)).encode()
+
+
+def write(store: Store, path: str, data: bytes, days: float) -> None:
+    """Write a file past the store, which would wait for the disk, as of ``days`` ago."""
+    place = Path(store.uri, path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+    os.utime(place, (NOW - days * DAY,) * 2)
+
+
+def version(store: Store, number: int, run: str = "run", days: float = 100.0) -> None:
+    card = ModelCard("m", number, "c", {}, run, "d", "f", True, {}, 1, "sha")
+    for name, data in (
+        ("model.safetensors", b"weights"),
+        ("config.json", b"{}"),
+        ("model.json", as_json(card)),
+    ):
+        write(store, f"{card.folder}/{name}", data, days)
+
+
+def checkpoint(store: Store, run: str, step: int, steps: int = 30, days: float = 100.0) -> str:
+    state = CheckpointState(run, "I", step, steps, step, ORIGIN, {}, {WEIGHTS: FILE, OPTIMIZER: FILE})
+    for name, data in ((WEIGHTS, b"8 bytes."), (OPTIMIZER, b"8 bytes."), (STATE, as_json(state))):
+        write(store, f"{state.folder}/{name}", data, days)
+    return state.folder
+
+
+def cleaned(store: Store, **changes: object) -> CleaningSummary:
+    return clean(store, POLICY.model_copy(update=changes), delete=True, now=NOW)
+
+
+def everything(store: Store) -> dict[str, bytes]:
+    files = (file.path for file in store.files("", hidden=True))
+    return {path: store.get(path) for path in files if path != ".lock"}
+
+
+def steps(store: Store, run: str = "run") -> list[int]:
+    return [state.step for state in checkpoints(store, run, "I")]
+
+
+def test_nothing_goes_unless_it_is_asked(store: Store) -> None:
+    """A dry run tells what, how much and why, and changes no byte."""
+    for number in (1, 2, 3):
+        version(store, number)
+    point(store, "m", "champion", 3, pointer(store, "m", "champion"))
+    before = everything(store)
+    told = clean(store, POLICY, delete=False, now=NOW)
+    assert everything(store) == before
+    assert [find.path for find in told.finds] == ["models/m/0001", "models/m/0002"]
+    assert (
+        told.bytes == sum(len(data) for path, data in before.items() if path[:13] in told.finds[0].path) * 2
+    )
+    assert cleaned(store).finds == told.finds
+    assert versions(store, "m") == [3]
+
+
+def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
+    """Of an unfinished phase the newest and the best, of a finished one the last; scraps go."""
+    for step in (5, 10, 15, 20):
+        checkpoint(store, "run", step)
+        checkpoint(store, "ended", step, steps=20)
+    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
+    age(store, "training", 100)
+    assert {find.kind for find in cleaned(store).finds} == {"checkpoint", "half-written checkpoint"}
+    assert (steps(store), steps(store, "ended")) == ([15, 20], [20])
+
+
+def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
+    """What this program cannot read may be worth much to another."""
+    folder = checkpoint(store, "run", 5)
+    for step in (10, 15, 20):
+        checkpoint(store, "run", step)
+    state = store.get_json(f"{folder}/state.json")
+    store.put_json(f"{folder}/state.json", {**state, "format": 99})
+    age(store, "training", 100)
+    done = cleaned(store)
+    assert store.exists(f"{folder}/state.json")
+    assert any("newer version of mcvrp" in spared.why for spared in done.spared)
+
+
+def test_a_run_goes_with_its_models(store: Store) -> None:
+    """Checkpoints of finished runs stay as long as one of their models does, metrics for good."""
+    for number, run in ((1, "old"), (2, "new")):
+        checkpoint(store, run, 30)
+        store.put(layout.phase_metrics(run, "I"), b"metrics")
+        version(store, number, run)
+    checkpoint(store, "unpublished", 30)
+    age(store, "training", 100)
+    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+    cleaned(store)
+    assert (steps(store, "old"), steps(store, "new"), steps(store, "unpublished")) == ([], [30], [30])
+    assert store.exists(layout.phase_metrics("old", "I"))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_somebody_works_on_is_left_alone(store: Store, elsewhere: bool) -> None:
+    """A lease keeps a run as it is, and says so; when its holder is dead, it keeps nothing."""
+    for step in (5, 10, 15, 20):
+        checkpoint(store, "run", step)
+    path = layout.trainer_lease("run")
+    before = everything(store)
+    if elsewhere:
+        away = replace(Holder.here(), machine="another")
+        store.put(path, away.encode())
+    else:
+        with holding(store, path, "run"):
+            (spared,) = clean(store, POLICY, delete=True, now=NOW).spared
+        store.put(path, replace(Holder.here(), process=2**22 + 1, started="never").encode())
+        assert {**everything(store), path: b""} == {**before, path: b""}
+    if elsewhere:
+        (spared,) = clean(store, POLICY, delete=True, now=time.time()).spared
+        assert {**everything(store), path: b""} == {**before, path: b""}
+        return
+    assert spared.path == "training/run"
+    assert "in use by process" in spared.why
+    cleaned(store)
+    assert steps(store) == [15, 20]
+
+
+def test_what_is_young_is_left_alone(store: Store) -> None:
+    """Whoever writes just now is not disturbed, whatever there is."""
+    for number in (1, 2, 3):
+        version(store, number, days=0.5)
+    for step in (5, 10, 15, 20):
+        checkpoint(store, "run", step, days=0.5)
+    store.put("solutions/monday/routes.csv", b"")
+    store.put("labels/d/_condemned/x", b"")
+    Path(store.uri, "labels/d/.x.1234.tmp").write_bytes(b"")
+    before = everything(store)
+    assert cleaned(store, solution_days=1e-6).finds == ()
+    assert everything(store) == before
+
+
+def test_labels_lose_scraps_only(store: Store) -> None:
+    """Staged rows that are in a shard, what was taken out long ago, what a killed writer left."""
+    from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
+
+    spec = label_spec(largest=20, count=10)
+    make_dataset(store, spec)
+    from mcvrp.storage.labels.files import write_labels
+
+    def stage(rows: range) -> str:
+        path = layout.staged_chunk("d", 20, rows.start, rows.stop)
+        labels = [sweep_label(20, i, spec) for i in rows]
+        write_labels(store, path, CITY, spec.recipe(CITY).spec_hash, labels)
+        return path
+
+    merged, waiting = stage(range(2, 5)), stage(range(8, 12))
+    out = layout.condemned("d", merged)
+    store.put(out, b"damaged")
+    scrap = Path(store.uri, "labels/d/n=020/.part-00000.parquet.1234.tmp")
+    scrap.write_bytes(b"half")
+    age(store, "labels", 100)
+    finds = {find.path: find.kind for find in cleaned(store).finds}
+    assert finds == {
+        merged: "staged labels",
+        out: "damaged labels",
+        str(scrap.relative_to(store.uri)): "half-written file",
+    }
+    assert store.exists(waiting)
+    assert [shard for shard in store.list("labels/d/n=020") if shard.endswith(".parquet")]
+
+
+NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}
+
+
+def nights(store: Store) -> None:
+    """Write labels, a run and a record of four nights, of which one made the champion and one was removed."""
+    for number, night in enumerate(NIGHTS.values(), start=1):
+        checkpoint(store, night, 30)
+        write(store, layout.label_shard(night, 20, 0), b"labels", 100)
+        write(store, layout.manifest(night), b"{}", 100)
+        write(store, f"nights/m/{night}/night.json", b'{"old": "improve-0123456789ab"}', 100 - number)
+    write(store, f"nights/m/{NIGHTS['last']}/night.json", b'{"old": "improve-0123456789ab"}', 40)
+    write(store, layout.label_shard("improve-0123456789ab", 20, 0), b"what the last night drew from", 100)
+    write(store, layout.label_shard("night-shift", 20, 0), b"somebody's own", 100)
+    for number, run in ((1, NIGHTS["removed"]), (2, NIGHTS["champion"])):
+        version(store, number, run)
+    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+
+
+def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(store: Store) -> None:
+    """Labels and runs of others go; records, and what people have named themselves, never do."""
+    nights(store)
+    cleaned(store)
+    left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
+    assert {path.split("/")[1] for path in store.list("labels")} == left
+    assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
+    assert set(store.folders("nights/m")) == set(NIGHTS.values())
+    assert store.list("labels/night-shift") == ["labels/night-shift/n=020/part-00000.parquet"]
+    assert {find.kind for find in clean(store, POLICY, delete=True, now=NOW).finds} == set()
+
+
+def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(store: Store) -> None:
+    """The lease of the night at work keeps them all, whichever it may take up; so do ``keep_days``."""
+    nights(store)
+    before = everything(store)
+    with holding(store, layout.retraining_lease("m"), "retraining"):
+        spared = clean(store, POLICY, delete=True, now=NOW).spared
+        assert {item.path for item in spared} >= {
+            f"labels/{NIGHTS['failed']}",
+            f"training/{NIGHTS['failed']}",
+        }
+        assert "model 'm' is being retrained by process" in spared[-1].why
+        models = {path for path in before if path.startswith("models/")}
+        assert {path: data for path, data in everything(store).items() if "lease" not in path}.items() >= {
+            path: data for path, data in before.items() if path not in models
+        }.items()
+    age(store, "labels", 20)
+    age(store, "training", 20)
+    kinds = {find.kind for find in cleaned(store).finds}
+    assert not {kind for kind in kinds if "night" in kind}
+
+
+def test_of_attention_models_leftovers_go(store: Store) -> None:
+    """Where a finished training stood, and weights without a card; never what a training goes on from."""
+    card = AttentionCard("a", 20, "c", {}, {}, 1, 0.0, (), 1.0, "here")
+    for n in (20, 30, 40):
+        write(store, f"{layout.attention_size_dir('a', n)}/model.safetensors", b"weights", 100)
+    for n in (20, 30):
+        write(store, layout.attention_training("a", n), b"where it stands", 100)
+    write(store, layout.attention_card("a", 20), json.dumps(asdict(card)).encode(), 100)
+    assert [find.path for find in cleaned(store).finds] == [
+        layout.attention_training("a", 20),
+        layout.attention_size_dir("a", 40),
+    ]
+    assert layout.attention_training("a", 30) in store.list("attention")
+    with holding(store, layout.attention_lease("a"), "training"):
+        assert [item.path for item in clean(store, POLICY, delete=True, now=NOW).spared] == ["attention/a"]
+
+
+def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
+    """Blocks of other settings go, and runs that never came to results, when nobody is at work there."""
+    rows = [ROW, replace(ROW, index=1)]
+    used, other = part_path("b", "hgs-abc", 20, 0, 2), part_path("b", "hgs-old", 20, 0, 2)
+    write_part(store, used, rows)
+    write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])
+    write_results(store, "b", rows)
+    write_part(store, part_path("dropped", "hgs-abc", 20, 0, 2), rows)
+    age(store, "benchmarks", 100)
+    paths = [find.path for find in cleaned(store).finds]
+    assert paths == ["benchmarks/b/parts/hgs-old", "benchmarks/dropped"]
+    assert store.list("benchmarks") == [used, results_path("b")]
+    write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])  # somebody is at it
+    assert cleaned(store).finds == ()
+
+
+def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
+    """By default they stay for good."""
+    store.put("solutions/monday/routes.csv", b"")
+    age(store, "solutions", 100)
+    assert cleaned(store, solution_days=None).finds == ()
+    assert [find.path for find in cleaned(store).finds] == ["solutions/monday"]
+
+
+def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> None:
+    """Of this store's only, and only where nobody has them open."""
+    from mcvrp.storage.labels.cache import LabelCache, abandoned_caches
+    from mcvrp.storage.labels.manifest import fingerprint
+    from tests.support.datasets import label_spec, make_dataset
+
+    make_dataset(store, label_spec(largest=20))
+    cache = tmp_path / "cache"
+    foreign = cache / "d-00000000" / "f"
+    foreign.mkdir(parents=True)
+
+    def run() -> CleaningSummary:
+        return clean(store, POLICY, delete=True, cache=cache, now=time.time() + 10 * DAY)
+
+    with LabelCache.open(cache, store, "d", fingerprint(store, "d"), {20: 10}):
+        assert run().finds == ()
+        store.delete("labels/d")
+        assert len(list(abandoned_caches(cache, store))) == 1
+        assert run().finds == ()
+    assert [find.kind for find in run().finds] == ["cached labels"]
+    assert list(cache.iterdir()) == [foreign.parent]
+
+
+# Aliases ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crowded(store: Store) -> Store:
+    """Versions 1 to 5 of a model; 4 is champion, 3 was it before."""
+    for number in range(1, 6):
+        version(store, number)
+    for number in (2, 3, 4):
+        point(store, "m", "champion", number, pointer(store, "m", "champion"))
+    age(store, "models", 100)
+    return store
+
+
+def test_a_rollback_leads_to_a_version_that_is_there(crowded: Store) -> None:
+    """The champion before is kept as the champion is."""
+    cleaned(crowded)
+    assert versions(crowded, "m") == [3, 4, 5]
+    assert roll_back(crowded, "m") == (4, 3)
+    with pytest.raises(McvrpError, match=r"no champion before version 3 .*: version 2 is not there any more"):
+        roll_back(crowded, "m")
+
+
+@pytest.mark.parametrize("when", ["before the mark", "after the mark"])
+def test_a_version_that_is_promoted_meanwhile(
+    crowded: Store, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Either it is kept, or whoever promotes is told; no alias ever names what is gone."""
+    put = Store.put_json
+    refused: list[str] = []
+
+    def promoting(self: Store, path: str, value: object) -> None:
+        mark = path == layout.model_removal("m", 1)
+        if mark and when == "after the mark":
+            put(self, path, value)
+        if mark:
+            try:
+                point(self, "m", "champion", 1, pointer(self, "m", "champion"))
+            except McvrpError as error:
+                refused.append(str(error))
+        if not mark or when != "after the mark":
+            put(self, path, value)
+
+    monkeypatch.setattr(Store, "put_json", promoting)
+    cleaned(crowded)
+    champion = pointer(crowded, "m", "champion").version
+    assert champion in versions(crowded, "m")
+    assert (champion == 1) == (not refused)
+    assert not crowded.exists(layout.model_removal("m", champion))
+
+
+class Stopped(Exception):
+    """The process was killed."""
+
+
+class _Interrupted:
+    """Stops at the k-th change of the store."""
+
+    def __init__(self, k: int) -> None:
+        self.left = k
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("delete", "put_json"):
+            original = getattr(Store, name)
+
+            def counted(store: Store, *arguments: object, _original: object = original) -> None:
+                self.left -= 1
+                if self.left < 0:
+                    raise Stopped
+                _original(store, *arguments)  # type: ignore[operator]
+
+            monkeypatch.setattr(Store, name, counted)
+
+
+ALIASES = st.lists(st.tuples(st.sampled_from(["champion", "challenger"]), st.integers(1, 6)), max_size=6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    moves=ALIASES,
+    rollbacks=st.integers(0, 2),
+    ages=st.lists(st.sampled_from([0.1, 2.0, 100.0]), min_size=6, max_size=6),
+    runs=st.lists(st.sampled_from(["a", "b"]), min_size=6, max_size=6),
+    keep=st.integers(1, 3),
+    stop=st.integers(0, 12),
+)
+def test_nothing_reachable_from_an_alias_ever_goes(
+    tmp_path_factory: pytest.TempPathFactory,
+    moves: list[tuple[str, int]],
+    rollbacks: int,
+    ages: list[float],
+    runs: list[str],
+    keep: int,
+    stop: int,
+) -> None:
+    """Whatever aliases, ages and policy, killed anywhere: what is named, newest or young keeps every byte."""
+    store = Store(str(tmp_path_factory.mktemp("store")))
+    for run in ("a", "b"):
+        for step in (10, 20, 30):
+            checkpoint(store, run, step, days=100)
+    for number in range(1, 7):
+        version(store, number, runs[number - 1], ages[number - 1])
+    for alias, number in moves:
+        point(store, "m", alias, number, pointer(store, "m", alias))  # type: ignore[arg-type]
+    for _ in range(rollbacks):
+        try:
+            roll_back(store, "m")
+        except McvrpError:
+            break
+    before = everything(store)
+    champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
+    needed = {champion.version, challenger.version, *champion.before[:1], *range(7 - keep, 7)} - {None}
+    young = {number for number in range(1, 7) if ages[number - 1] < 1}
+    for attempt in (stop, 10**6):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            _Interrupted(attempt).patch(monkeypatch)
+            with contextlib.suppress(Stopped):
+                cleaned(store, keep_models=keep)
+        after = everything(store)
+        for number in needed | young:
+            folder = layout.model_dir("m", int(number or 0))
+            assert {p: d for p, d in after.items() if p.startswith(folder)} == {
+                p: d for p, d in before.items() if p.startswith(folder)
+            }
+            assert steps(store, runs[int(number or 0) - 1])[-1:] == [30]
+    assert set(versions(store, "m")) == needed | young
+
+
+# The command -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    before = dict(os.environ)
+    monkeypatch.setenv("MCVRP_STORE", store.uri)
+    monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_command_shows_first_and_removes_when_told(
+    crowded: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`mcvrp gc` lists and sums up; --delete does what it said; --set changes the policy."""
+    setting = ["--set", "gc.keep_models=1"]
+    assert cli.run(["gc", *setting]) == 0
+    out = capsys.readouterr().out
+    assert "models/m/0001  no alias names it" in out
+    assert "6 files, " in out
+    assert "mcvrp gc --delete does it" in out
+    assert cli.run(["gc", "--delete", "--json", *setting]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == 6
+    assert versions(crowded, "m") == [3, 4, 5]
+    assert cli.run(["gc", *setting]) == 0
+    assert capsys.readouterr().out == "nothing to remove\n"
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """`mcvrp rollback m`, once and once more; then it says that there is nothing to go back to."""
+    assert cli.run(["rollback", "m", "--why", "late lorries"]) == 0
+    assert capsys.readouterr().out == "champion of m is version 3, it was version 4\n"
+    assert cli.run(["rollback", "m"]) == 0
+    assert cli.run(["rollback", "m"]) == 2
+    assert "model 'm' has had no champion before version 2" in capsys.readouterr().err
+    assert cli.run(["promote", "m", "4", "--why", "mended"]) == 0
+    assert cli.run(["promote", "m", "4"]) == 2
+    assert "version 4 is the champion of model 'm' already" in capsys.readouterr().err
+    assert cli.run(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert "late lorries (rolled back)" in shown
+    assert "mended" in shown
+    assert enrol(crowded, "m", 3) is None
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("rollback nothing", "model 'nothing' has no champion"),
+        ("rollback ../m", "'../m' is no name for a model"),
+        ("promote m 9", "no version 9"),
+        ("promote m challenger", "no challenger to promote"),
+        ("promote m champion", "'champion' is no version"),
+        ("models n", "there is no model 'n'"),
+        ("gc --set gc.keep_models=0", "gc.keep_models must be at least 1"),
+        ("gc --set gc.grace_hours=0", "gc.grace_hours must be at least 1"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    crowded: Store, arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, exit code 2, and nothing has changed."""
+    before = everything(crowded)
+    assert cli.run(arguments.split()) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert said in err
+    assert everything(crowded) == before

@@ -1,0 +1,175 @@
+"""The card of a dataset: its figures are those of the labels, and only what has changed is read again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.labels.files import read_table, shards, write_labels
+from mcvrp.storage.labels.manifest import rebuild_manifest
+from mcvrp.storage.labels.schema import SCHEMA, table_labels
+from mcvrp.storage.labels.statistics import SizeStatistics, Spread, read_statistics
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import statistics as label_statistics
+from mcvrp.tasks.label.card import COLUMNS, figure_path, selection, size_table, spread_figure, write_card
+from mcvrp.tasks.label.statistics import update_statistics
+from tests.support.datasets import CITY, label_spec, make_dataset
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path)
+    make_dataset(store, label_spec())
+    return store
+
+
+def test_statistics_are_those_of_the_labels(store: Store) -> None:
+    """Mean, spread and counts agree with the rows, and come back from the store as they were."""
+    statistics = update_statistics(store, "d")
+    assert [(size.n, size.rows, size.files, size.absent) for size in statistics] == [
+        (20, 10, 2, 0),
+        (21, 10, 2, 0),
+    ]
+    tables = [read_table(store, shard.path) for shard in shards(store, "d", 20)]
+    costs = np.concatenate([table["cost"].to_numpy() for table in tables])
+    routes = [len(row) for table in tables for row in table["routes"].to_pylist()]
+    first = statistics[0]
+    assert first.cost.mean == pytest.approx(costs.mean())
+    assert first.cost.std == pytest.approx(costs.std(ddof=1))
+    assert (first.cost.p10, first.cost.p90) == pytest.approx(tuple(np.percentile(costs, [10, 90])))
+    assert (first.cost.min, first.cost.max) == (costs.min(), costs.max())
+    assert first.routes.mean == pytest.approx(np.mean(routes))
+    assert sum(first.routes.counts) == sum(first.runtime.counts) == 10
+    assert first.bytes == sum(store.size(shard.path) for shard in shards(store, "d", 20))
+    assert [(maker.solver, maker.cpu, maker.rows) for maker in first.makers] == [("sweep", "abacus", 10)]
+    assert read_statistics(store, "d") == statistics
+    assert "cost_mean" in pq.read_schema(Path(store.uri, layout.label_statistics("d"))).names
+
+
+def test_only_what_has_changed_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed shard costs its size; nothing changed costs nothing; a lost file costs all."""
+    read: list[int] = []
+    compute = label_statistics._statistics
+
+    def counted(size: label_statistics._Size, store: Store) -> SizeStatistics:
+        read.append(size.n)
+        return compute(size, store)
+
+    monkeypatch.setattr(label_statistics, "_statistics", counted)
+    update_statistics(store, "d")
+    update_statistics(store, "d")
+    assert read == [20, 21]
+    path = layout.label_shard("d", 21, 1)
+    spec_hash = next(shards(store, "d", 21)).footer.spec_hash
+    labels = list(table_labels(read_table(store, path), CITY.city_id))
+    slower = [dataclasses.replace(label, runtime=9.0) for label in labels]
+    write_labels(store, path, CITY, spec_hash, slower)
+    rebuild_manifest(store, "d", trust=True)
+    assert update_statistics(store, "d")[1].runtime.max == 9.0
+    assert read == [20, 21, 21]
+    store.put(layout.label_statistics("d"), b"garbage")
+    update_statistics(store, "d")
+    assert read == [20, 21, 21, 20, 21]
+
+
+def test_sizes_that_are_gone_leave_the_statistics(store: Store) -> None:
+    """What is kept is of the shards that are there."""
+    update_statistics(store, "d")
+    store.delete(layout.size_dir("d", 21))
+    rebuild_manifest(store, "d")
+    assert [size.n for size in update_statistics(store, "d")] == [20]
+    assert [size.n for size in read_statistics(store, "d")] == [20]
+
+
+def test_a_damaged_shard_is_named(store: Store) -> None:
+    """One sentence with the way out, no card."""
+    path = layout.label_shard("d", 20, 0)
+    data = bytearray(store.get(path))
+    data[60] ^= 255
+    store.put(path, bytes(data[:-200]))
+    with pytest.raises(McvrpError, match=r"part-00000\.parquet cannot be read .*: run mcvrp verify"):
+        write_card(store, CITY, "d")
+    assert not store.exists(layout.card("d"))
+
+
+def test_the_card_says_what_there_is(store: Store) -> None:
+    """Counts, sizes, makers, spec and figures; written twice it is the same, byte for byte."""
+    write_card(store, CITY, "d")
+    before = {path: store.get(path) for path in store.list("")}
+    text = before[layout.card("d")].decode()
+    for said in (
+        "20 solved instances",
+        "20 to 21 customers",
+        CITY.city_id,
+        "sweep 1",
+        "abacus",
+        "mcvrp verify d",
+    ):
+        assert said in text
+    for quantity in ("cost", "routes", "runtime"):
+        assert f"(figures/{quantity}.png)" in text
+        assert before[figure_path("d", quantity)].startswith(b"\x89PNG")
+    write_card(store, CITY, "d")
+    assert {path: store.get(path) for path in store.list("")} == before
+
+
+def test_every_column_is_documented() -> None:
+    """The card and the README name each column of a label file, in its order."""
+    assert list(COLUMNS) == SCHEMA.names
+    readme = (ROOT / "README.md").read_text()
+    for field in SCHEMA:
+        assert f"| `{field.name}` |" in readme
+
+
+def some_statistics(count: int) -> list[SizeStatistics]:
+    rng = np.random.default_rng(0)
+    return [
+        SizeStatistics(
+            n=n,
+            rows=50,
+            absent=0,
+            files=1,
+            bytes=1000,
+            content="",
+            cost=Spread.of(rng.normal(n / 4, 1, 50)),
+            routes=Spread.of(rng.integers(n // 6, n // 5 + 2, 50)),
+            runtime=Spread.of(rng.gamma(3, n / 1000, 50)),
+            makers=(),
+        )
+        for n in range(20, 20 + count)
+    ]
+
+
+@pytest.mark.parametrize(("count", "quantity"), [(1, "cost"), (3, "runtime"), (7, "routes"), (60, "cost")])
+def test_any_number_of_sizes_is_drawn_and_listed(count: int, quantity: str) -> None:
+    """One size has one panel; many have a selection and their course; the table stays readable."""
+    statistics = some_statistics(count)
+    assert spread_figure(statistics, quantity, "m").startswith(b"\x89PNG")
+    table = size_table(statistics).splitlines()
+    assert len(table) <= 2 + 40 + 1
+    assert f"{50 * count:,}" in table[-1]
+
+
+def test_a_selection_has_both_ends() -> None:
+    """First and last are in it, none is twice."""
+    statistics = some_statistics(50)
+    chosen = [size.n for size in selection(statistics, 6)]
+    assert (chosen[0], chosen[-1], len(set(chosen))) == (20, 69, 6)
+    assert selection(statistics[:2], 6) == statistics[:2]
+
+
+@pytest.mark.parametrize("values", [[3], [4, 4, 4], list(range(500)), [0.25], [0.0, 1e-9]])
+def test_any_values_have_a_histogram(values: list[float]) -> None:
+    """One value, equal ones, a wide range: every value is counted once."""
+    spread = Spread.of(np.array(values))
+    assert sum(spread.counts) == len(values)
+    assert len(spread.edges) == len(spread.counts) + 1 <= 60
+    assert spread.min == min(values)

@@ -1,0 +1,303 @@
+"""Proving a label file: what is wrong is named with its row, and no bytes at all get past or crash it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage import layout
+from mcvrp.storage.labels.schema import Columns, Footer, Label, label_table
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import verify_file as label_proof
+from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.verify_file import prove_file
+from tests.support.datasets import (
+    CITY,
+    dearer,
+    in_row,
+    label_spec,
+    make_dataset,
+    other_routes,
+    rewritten,
+    routes,
+    swapped_customers,
+    sweep_label,
+    wrong_demand,
+)
+
+Shard = tuple[bytes, Source]
+PATH = layout.label_shard("d", 20, 1)  # rows 6 to 9 of n=20
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Shard:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    source = make_dataset(store, label_spec())
+    return store.get(PATH), source
+
+
+def another_instance(label: Label) -> Label:
+    return dataclasses.replace(sweep_label(20, 77, label_spec()), index=label.index)
+
+
+def larger_vehicle(label: Label) -> Label:
+    instance = dataclasses.replace(label.instance, capacity=label.instance.capacity + 1)
+    return dataclasses.replace(label, instance=instance)
+
+
+def turned_route(label: Label) -> Label:
+    first, *rest = routes(label)
+    return other_routes(label, [first[::-1], *rest])
+
+
+def rolled_routes(label: Label) -> Label:
+    return other_routes(label, [*routes(label)[1:], routes(label)[0]])
+
+
+def forgotten_customer(label: Label) -> Label:
+    return other_routes(label, [*routes(label)[:-1], routes(label)[-1][1:]])
+
+
+def customer_of_nowhere(label: Label) -> Label:
+    return dataclasses.replace(
+        label, solution=dataclasses.replace(label.solution, routes=((2**31, 5), *label.solution.routes))
+    )
+
+
+def customer_too_few(label: Label) -> Label:
+    instance = Instance(CITY.city_id, label.instance.ids[1:], label.instance.demands[1:], 30)
+    return dataclasses.replace(label, instance=instance)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (dearer, "cost .* where its routes cost"),
+        (swapped_customers, "cost .* where its routes cost|carries more"),
+        (wrong_demand, "demands are not those|carries more"),
+        (another_instance, "customers are not those of the instance"),
+        (larger_vehicle, "it has capacity"),
+        (turned_route, "canonical form"),
+        (rolled_routes, "canonical form"),
+        (forgotten_customer, "do not serve customer"),
+        (customer_of_nowhere, "do not serve customer"),
+        (customer_too_few, "has not 20 ids"),
+        (lambda label: dataclasses.replace(label, index=99), "its index 99 is none of the file's"),
+        (lambda label: dataclasses.replace(label, runtime=float("nan")), "runtime nan"),
+    ],
+)
+def test_a_wrong_row_is_named(shard: Shard, change: Callable[[Label], Label], what: str) -> None:
+    """The fault has the row within the file and the instance; the other rows are right."""
+    data, source = shard
+    proof = prove_file(rewritten(data, in_row(2, change)), PATH, source)
+    (fault,) = (fault for fault in proof.faults if fault.row is not None)
+    assert (fault.path, fault.n, fault.row) == (PATH, 20, 2)
+    assert fault.i in (8, 99)
+    assert re.search(what, fault.what)
+    assert proof.good_rows()["index"].to_pylist() == [6, 7, 9]
+    assert str(fault).startswith(f"{PATH}, row 2 (instance n=20, i=")
+
+
+def test_a_right_file_has_no_fault(shard: Shard) -> None:
+    """With its checksum known or not, every row is right."""
+    data, source = shard
+    for sha256 in (None, hashlib.sha256(data).hexdigest()):
+        proof = prove_file(data, PATH, source, sha256)
+        assert proof.faults == []
+        assert proof.rows == 4
+
+
+def test_several_wrong_rows_are_all_named(shard: Shard) -> None:
+    """Each wrong row is a fault of its own, whatever is wrong with it."""
+    data, source = shard
+    spoilt = rewritten(
+        data, lambda rows: [dearer(rows[0]), rows[1], customer_too_few(rows[2]), turned_route(rows[3])]
+    )
+    assert [fault.row for fault in prove_file(spoilt, PATH, source).faults] == [0, 2, 3]
+
+
+def missing_row(rows: list[Label]) -> list[Label]:
+    return rows[:-1]
+
+
+def a_row_twice(rows: list[Label]) -> list[Label]:
+    return [*rows, rows[0]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [(missing_row, "3 rows, its footer says 4"), (a_row_twice, "5 rows, its footer says 4")],
+)
+def test_a_file_with_other_rows_than_promised_is_named(
+    shard: Shard, spoil: Callable[[list[Label]], list[Label]], what: str
+) -> None:
+    """Rows that are missing or twice are seen, and kept once."""
+    data, source = shard
+    proof = prove_file(rewritten(data, spoil), PATH, source)
+    assert what in [fault.what for fault in proof.faults]
+    index = proof.good_rows()["index"].to_pylist()
+    assert len(set(index)) == len(index) >= 3
+
+
+def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
+    """Rows that are right but not those that were written: none of them is believed."""
+    data, source = shard
+    proof = prove_file(with_footer(data, content="0" * 32), PATH, source)
+    assert [fault.what for fault in proof.faults] == [
+        "its rows are right, but not those that its footer vouches for"
+    ]
+    assert proof.good_rows().num_rows == 0
+
+
+def with_footer(data: bytes, **changes: Any) -> bytes:
+    table = pq.read_table(pa.BufferReader(data))
+    footer = Footer.of(table.schema.metadata, "it")
+    assert footer
+    buffer = io.BytesIO()
+    lie = dataclasses.replace(footer, **changes).metadata()
+    pq.write_table(table.replace_schema_metadata(lie), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"spec_hash": "0123"}, "made from spec 0123"),
+        ({"city_id": "0123"}, "labels of city 0123"),
+        ({"n": 21}, "no shard's name for n=21"),
+        ({"row_start": 0}, "rows 0 to 10, this place is for 6 to 12"),
+        ({"row_stop": 99}, "the spec asks for n=20 to 21, 10 rows each"),
+        ({"row_stop": -1}, "not a file of labels"),
+        ({"row_stop": 99999999999}, "not a file of labels"),
+        ({"absent": (99,)}, "absent rows are not among 6 to 10"),
+        ({"absent": ("x",)}, "not a file of labels"),
+        ({"content": "no hash"}, "not a file of labels"),
+        ({"schema_version": 77}, "schema version 77"),
+    ],
+)
+def test_a_footer_that_lies_is_named(shard: Shard, changes: dict[str, Any], what: str) -> None:
+    """A footer that contradicts its place, its rows or itself."""
+    data, source = shard
+    assert any(what in fault.what for fault in prove_file(with_footer(data, **changes), PATH, source).faults)
+
+
+def foreign(data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: b"PAR1" + bytes(len(data)) + b"PAR1",
+        lambda data: np.random.default_rng(0).bytes(len(data)),
+        foreign,
+    ],
+)
+def test_garbage_is_a_fault(shard: Shard, spoil: Callable[[bytes], bytes]) -> None:
+    """Empty, truncated, random and foreign bytes have one fault and no good rows."""
+    data, source = shard
+    proof = prove_file(spoil(data), PATH, source)
+    assert len(proof.faults) == 1
+    assert proof.good_rows().num_rows == 0
+
+
+@settings(max_examples=300)
+@given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> None:
+    """With the checksum every flip is found; without it, what passes means what it meant."""
+    data, source = shard
+    spoilt = bytearray(data)
+    spoilt[int(place * len(data))] ^= mask
+    assert prove_file(bytes(spoilt), PATH, source, hashlib.sha256(data).hexdigest()).faults
+    proof = prove_file(bytes(spoilt), PATH, source)
+    good = proof.good_rows()
+    original = pq.read_table(pa.BufferReader(data))
+    if not proof.faults:
+        assert good.equals(original)
+    kept = [original["index"].to_pylist().index(i) for i in good["index"].to_pylist()]
+    assert good.equals(original.take(pa.array(kept, pa.int64())))
+
+
+def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a page is damaged, the rows of other row groups are kept, and the lost ones named."""
+    monkeypatch.setattr("mcvrp.storage.labels.files.ROW_GROUP", 4)
+    store = Store.open(tmp_path)
+    source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))
+    path = layout.label_shard("d", 20, 0)
+    data = bytearray(store.get(path))
+    column = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(1).column(1)
+    data[column.data_page_offset + column.total_compressed_size // 2] ^= 255
+    proof = prove_file(bytes(data), path, source)
+    (fault,) = proof.faults
+    assert "rows 4 to 7 cannot be read" in fault.what
+    assert (fault.row, fault.i) == (4, 4)
+    assert proof.good_rows()["index"].to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
+
+
+def test_faults_are_counted_where_there_are_too_many_to_list(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list stays short, and its last line says how many more there are."""
+    data, source = shard
+    monkeypatch.setattr(label_proof, "_MOST_FAULTS", 2)
+    proof = prove_file(rewritten(data, lambda rows: [dearer(row) for row in rows]), PATH, source)
+    assert [fault.what for fault in proof.faults[2:]] == ["2 more faults"]
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_the_fast_check_of_the_form_agrees_with_the_definition(asymmetric: bool) -> None:
+    """Rows whose routes are turned or exchanged at random: those that `canonical` changes are found."""
+    city = CITY
+    if asymmetric:
+        matrix = CITY.costs(np.arange(61))
+        city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
+    rng = np.random.default_rng(1)
+    labels = []
+    for i in range(200):
+        label = sweep_label(20, i, label_spec())
+        mixed = [route[::-1] if rng.random() < 0.1 else route for route in label.solution.routes]
+        if rng.random() < 0.3:
+            rng.shuffle(mixed)  # type: ignore[arg-type]
+        labels.append(other_routes(label, mixed))
+    wrong = [k for k, label in enumerate(labels) if canonical(city, label.solution) != label.solution]
+    assert 0 < len(wrong) < 200
+    assert label_proof._not_canonical(city, Columns.of(label_table(labels), 20)) == wrong
+
+
+def test_every_instance_is_the_one_of_the_spec(shard: Shard) -> None:
+    """A sound file of another seed's instances is wrong in every row."""
+    data, source = shard
+    other = label_spec(seed=2)
+    spoilt = rewritten(data, lambda rows: [sweep_label(20, row.index, other) for row in rows])
+    assert (
+        InstanceStream(CITY, 1, "train")(20, 6).ids.tolist()
+        != sweep_label(20, 6, other).instance.ids.tolist()
+    )
+    assert [fault.row for fault in prove_file(spoilt, PATH, source).faults if fault.row is not None] == [
+        0,
+        1,
+        2,
+        3,
+    ]

@@ -1,0 +1,71 @@
+"""What the footnotes say of the conditions: configuration, seeds, processors, company on the machine."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from mcvrp.tasks.report.fairness import conditions, run_on
+
+ROW = {
+    "method": "HGS",
+    "samples": 100,
+    "seed": 3,
+    "device": "1 CPU core",
+    "workers": 48,
+    "machine": "48 cores of a processor",
+    "other_cores": 0.1,
+    "version": "hybgensea 0.2.0",
+    "configuration": "HGS-CVRP, 5 s, fleet default",
+}
+
+
+def notes(**changes: object) -> str:
+    (note,) = conditions(pd.DataFrame([ROW | changes] * 2))
+    return note
+
+
+def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
+    """Everything that decides a time, in one line a method."""
+    assert notes() == (
+        "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds from 3 up; 1 CPU core an instance, "
+        "48 at once, on a machine with 48 cores of a processor; nothing else of weight ran on the machine."
+    )
+    assert "seed 3;" in notes(samples=1)
+
+
+@pytest.mark.parametrize(
+    ("others", "text"),
+    [
+        (0.4, "nothing else of weight"),  # the system itself, and the driver
+        (2.5, "other work kept 2.5 cores"),
+        (None, "was not recorded"),
+    ],
+)
+def test_company_on_the_machine_is_told(others: float | None, text: str) -> None:
+    """Others may have slowed us down; unknown is not alone."""
+    assert text in notes(other_cores=others)
+
+
+def test_two_settings_of_a_method_are_both_told() -> None:
+    """Results of two machines or versions stand in one note."""
+    rows = [ROW, ROW | {"version": "hybgensea 0.3.0", "machine": "2 cores of another", "other_cores": 1.9}]
+    (note,) = conditions(pd.DataFrame(rows))
+    assert "0.2.0" in note
+    assert "0.3.0" in note
+    assert "other work kept 1.9 cores" in note
+
+
+def test_what_never_ran_has_no_conditions() -> None:
+    """A missing solver has a reason elsewhere, not a machine."""
+    assert list(conditions(pd.DataFrame([ROW | {"machine": ""}]))) == []
+
+
+def test_processor_time_stands_beside_the_wall_clock_where_they_differ() -> None:
+    """Four cores for a second are four seconds of processor time."""
+    block = pd.DataFrame([ROW | {"device": "4 CPU cores", "workers": 1}])
+    assert run_on(block, 1.0) == "4 CPU cores (CPU time 4.00 s)"
+    assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 at once"
+    assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
+    for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
+        assert run_on(block.assign(device=mixed), 1.0) == mixed  # nobody knows how long each worked

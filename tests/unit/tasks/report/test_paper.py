@@ -1,0 +1,245 @@
+"""The paper's four tables from stored results: their rows, their baselines, what is said of gaps in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mcvrp.model.instances import Rules
+from mcvrp.model.problem import City
+from mcvrp.tasks.report.formats import to_csv, to_html, to_latex, to_markdown
+from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
+from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
+from mcvrp.tasks.report.tables import Line, Range, Start, Table, starts
+
+SAMPLES = (1, 100, 1000)
+FACTOR = {"HGS": 1.01, "LKH-3": 1.0, "AM (VS)": 1.05, "FM-MCVRP (GS)": 1.03, "FM-MCVRP (NS)": 1.02}
+
+
+def rows(method: str, n: int, samples: int, count: int = 5, failure: str | None = None) -> pd.DataFrame:
+    """Results of a method whose costs stand in a fixed relation to the others'."""
+    cost = np.linspace(4, 6, count) * n / 20 * FACTOR.get(method, 1.0) * (1 - 1e-3 * np.log10(samples))
+    return pd.DataFrame(
+        {
+            "method": method,
+            "n": n,
+            "index": range(count),
+            "samples": samples,
+            "cost": np.nan if failure else cost,
+            "seconds": 0.1 * samples,
+            "seed": 1,
+            "device": "1 CPU core",
+            "workers": 2,
+            "machine": "2 cores of a processor",
+            "other_cores": 0.1,
+            "version": "1.0",
+            "configuration": f"{method} as it comes",
+            "failure": failure,
+        }
+    )
+
+
+def results(*without: tuple[str, int], sizes: tuple[int, ...] = (20, 600)) -> pd.DataFrame:
+    """The paper's benchmark with five instances a size; ``without`` some methods at some sizes."""
+    return pd.concat(
+        rows(method, n, samples)
+        for n in sizes
+        for method in PAPER_METHODS
+        for samples in ((1,) if method.endswith("(GS)") else SAMPLES)
+        if (method, n) not in without
+    )
+
+
+def names(table: Table, n: int) -> list[str]:
+    return [line.name for line in table.lines if line.n == n]
+
+
+def line(table: Table, name: str, n: int = 20) -> Line:
+    (found,) = [x for x in table.lines if (x.name, x.n) == (name, n)]
+    return found
+
+
+def test_rows_stand_as_the_paper_has_them() -> None:
+    """Each table has the rows of the paper, size by size, in the paper's order (Tables 3 to 6)."""
+    tables = {table.name: table for table in paper_tables(results())}
+    for name, table in tables.items():
+        n = 600 if name == "larger" else 20
+        papers = [(method, samples) for size, method, samples in published(name) if size == n]
+        assert [(x.method, x.samples) for x in table.lines] == papers
+        assert {x.n for x in table.lines} == {n}
+    assert names(tables["training"], 20)[:3] == ["HGS (s = 1)", "FM-MCVRP (GS)", "FM-MCVRP (NS, s = 1)"]
+    assert names(tables["am"], 20)[0] == "AM (VS, s = 1)"
+
+
+def test_training_data_is_one_run_of_hgs_at_every_number_of_samples_and_the_others_compare_at_equal() -> None:
+    """NS s = 1000: gap to HGS s = 1 in the first table, to s = 1000 in the others; no Wins in the first."""
+    training, larger, lkh3, am = paper_tables(results())
+    factor = 1 - 3e-3
+    expected = {"HGS": 1.01, "LKH-3": 1.0, "AM": 1.05}
+    for table, base, n in ((larger, "HGS", 600), (lkh3, "LKH-3", 20), (am, "AM", 20)):
+        gap = line(table, "FM-MCVRP (NS, s = 1000)", n).gap
+        assert gap is not None
+        assert gap.mean == pytest.approx(100 * (1.02 / expected[base] - 1))
+        assert table.has_wins
+    gap = line(training, "FM-MCVRP (NS, s = 1000)").gap
+    assert gap is not None
+    assert gap.mean == pytest.approx(100 * (1.02 * factor / 1.01 - 1))
+    assert not training.has_wins
+    assert "Wins" not in to_markdown(training) + to_html(training) + to_latex(training)
+    assert "Wins" in to_markdown(am)
+
+
+def test_more_runs_of_hgs_make_no_rows_in_the_first_table() -> None:
+    """Its baseline is one run at every s, so the numbers of samples there are those of the model."""
+    more = pd.concat([results(sizes=(20,)), rows("HGS", 20, 7)])
+    training, _, lkh3, _ = paper_tables(more)
+    assert names(training, 20) == names(paper_tables(results(sizes=(20,)))[0], 20)
+    assert "HGS (s = 7)" in names(lkh3, 20)
+
+
+def test_a_method_without_results_keeps_its_rows_and_a_note_says_why() -> None:
+    """Never ran at all, not at this size, not with so many samples: three reasons, each told."""
+    everything = results(("AM (VS)", 20), ("AM (VS)", 600), ("LKH-3", 20))
+    few = everything[~((everything["method"] == "HGS") & (everything["samples"] == 100))]
+    _, _, lkh3, am = paper_tables(few)
+    assert names(am, 20) == [x.name for x in paper_tables(results())[3].lines]
+    assert line(am, "AM (VS, s = 100)").cost is None
+    assert line(am, "FM-MCVRP (NS, s = 100)").gap is None
+    assert any(note.startswith("AM (VS) has no figures: not among the methods of this") for note in am.notes)
+    assert "LKH-3 has no figures: not run yet on 20 customers." in lkh3.notes
+    assert "HGS (s = 100) has no figures: not run with s = 100 yet." in lkh3.notes
+
+
+def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance() -> None:
+    """As in the paper's Table 6 at 400 customers: dashes for AM and for gaps to it, a win an instance."""
+    diverged = [rows("AM (VS)", 400, s, failure="its training diverged in epoch 7") for s in SAMPLES]
+    table = paper_tables(pd.concat([results(("AM (VS)", 400), sizes=(400,)), *diverged]))[3]
+    am, ours = line(table, "AM (VS, s = 1)", 400), line(table, "FM-MCVRP (NS, s = 1000)", 400)
+    assert (am.cost, am.gap, am.wins, am.seconds) == (None, None, None, None)
+    assert (ours.gap, ours.wins) == (None, 5)
+    assert "AM (VS) has no figures: its training diverged in epoch 7." in table.notes
+    absent = paper_tables(results(("AM (VS)", 400), sizes=(400,)))[3]
+    assert line(absent, "FM-MCVRP (NS, s = 1000)", 400).wins is None  # unknown, not won
+
+
+def test_sizes_beyond_training_are_a_table_of_their_own_whatever_the_preset() -> None:
+    """A model of up to 24 customers: 30 is larger; without larger sizes the table says how to get some."""
+    tables = paper_tables(results(sizes=(20, 30)), trained_up_to=24)
+    assert [sorted({x.n for x in table.lines}) for table in tables] == [[20], [30], [20], [20]]
+    larger = paper_tables(results(sizes=(20,)), trained_up_to=24)[1]
+    assert larger.lines == ()
+    assert "no size of more than 24 customers" in larger.notes[0]
+    for text in (to_markdown(larger), to_html(larger), to_latex(larger), to_csv(larger)):
+        assert isinstance(text, str)
+
+
+def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
+    """Whatever else was run stands after the paper's rows, in every format behind a rule."""
+    polished = rows("FM-MCVRP (NS) + LS", 20, 100)
+    for table in paper_tables(pd.concat([results(sizes=(20,)), polished])):
+        if table.name != "larger":
+            assert names(table, 20)[-2:] == ["FM-MCVRP (NS, s = 1000)", "FM-MCVRP (NS) + LS (s = 100)"]
+            assert starts(table)[-1] is Start.BEYOND
+            assert to_html(table).count('<tr class="beyond">') == 1
+            before, _ = to_latex(table).split("FM-MCVRP (NS) + LS (s~=~100)")
+            assert "\\cmidrule{2-" in before.splitlines()[-2]
+            assert "Not in the paper: FM-MCVRP (NS) + LS." in table.notes
+
+
+def test_rows_of_equal_time_are_compared_with_a_single_run() -> None:
+    """As long as one run of the baseline: not with a thousand of them, whatever number was sampled."""
+    label = "FM-MCVRP (NS) + HGS (equal time)"
+    everything = pd.concat([results(sizes=(20,)), rows(label, 20, 1000)])
+    _, _, lkh3, am = paper_tables(everything)
+    name = "FM-MCVRP (NS) + HGS (equal time, s = 1000)"
+    for table, factor in ((lkh3, 1.0), (am, 1.05)):
+        gap = line(table, name).gap
+        assert gap is not None
+        assert gap.mean == pytest.approx(100 * ((1 - 3e-3) / factor - 1))
+    assert "Gaps and wins of rows of equal time are against a single run of LKH-3." in lkh3.notes
+
+
+@pytest.mark.parametrize("write", [to_markdown, to_latex, to_html])
+def test_dashes_stand_for_what_diverged_ours_or_the_papers(write: Callable[[Table], str]) -> None:
+    """Never "nan" or "inf"; where the paper has a dash, it stands beside our figure."""
+    diverged = [rows("AM (VS)", 400, s, failure="diverged in training at step 7") for s in SAMPLES]
+    everything = pd.concat([results(("AM (VS)", 400), sizes=(400,)), *diverged])
+    text = write(paper_tables(everything, is_papers_setting=True)[3])
+    assert "nan" not in text
+    assert "inf" not in text.replace("information", "")
+    assert "diverged in training at step 7" in text
+    ours = write(paper_tables(results(sizes=(400,)), is_papers_setting=True)[3])
+    assert {to_markdown: "(–)", to_html: "<small>(–)</small>", to_latex: "the paper &  & -- & --"}[
+        write
+    ] in ours
+
+
+def test_a_method_left_out_says_how_to_get_it() -> None:
+    """The name that the settings have for it."""
+    lkh3 = paper_tables(results(("LKH-3", 20), sizes=(20,)))[2]
+    assert (
+        "LKH-3 has no figures: not among the methods of this benchmark: add lkh3 to benchmark.methods."
+        in (lkh3.notes)
+    )
+
+
+def test_the_papers_figures_stand_beside_ours_only_in_its_own_setting() -> None:
+    """In brackets in Markdown, small in HTML, in columns of their own in CSV; otherwise nowhere."""
+    ours, both = (paper_tables(results(), is_papers_setting=where)[3] for where in (False, True))
+    assert "8.53" not in to_csv(ours) + to_markdown(ours)
+    assert "paper" not in to_csv(ours)
+    assert line(both, "AM (VS, s = 1)").published == published("am")[20, "AM (VS)", 1]
+    assert "(5.17) | " in to_markdown(both)
+    assert "<small>(5.17)</small>" in to_html(both)
+    assert "\\itshape the paper &  & 5.17 & 4.54 -- 5.84" in to_latex(both)
+    assert "paper_cost_mean" in to_csv(both)
+
+
+@pytest.mark.parametrize(
+    ("table", "n", "method", "samples", "wins", "cost", "gap", "seconds"),
+    [  # one line of each table, read in the paper by eye
+        ("training", 400, "FM-MCVRP (NS)", 1000, None, (34.71, 32.87, 36.45), (-1.05, -1.82, -0.29), 3788.4),
+        ("larger", 800, "FM-MCVRP (GS)", 1, 3, (58.35, 55.56, 61.03), (2.29, 0.64, 4.73), 20.87),
+        ("lkh3", 100, "HGS", 100, 88, (12.38, 11.67, 13.15), (0.47, 0.0, 1.05), 11.73),
+        ("am", 200, "FM-MCVRP (NS)", 1000, 981, (19.54, 18.55, 20.55), (-2.02, -3.23, -0.88), 918.0),
+    ],
+)
+def test_published_figures_are_the_papers(
+    table: str,
+    n: int,
+    method: str,
+    samples: int,
+    wins: int | None,
+    cost: tuple[float, float, float],
+    gap: tuple[float, float, float],
+    seconds: float,
+) -> None:
+    """As printed, times in seconds."""
+    figures = published(table)[n, method, samples]
+    assert figures.wins == wins
+    assert (figures.cost, figures.gap) == (Range(*cost), Range(*gap))
+    assert figures.seconds == pytest.approx(seconds)
+
+
+def test_published_figures_are_complete() -> None:
+    """124 lines in four tables, costs within their ranges, and two tests of significance."""
+    tables = {name: published(name) for name in ("training", "larger", "lkh3", "am")}
+    assert [len(table) for table in tables.values()] == [25, 14, 50, 35]
+    for figures in (figures for table in tables.values() for figures in table.values()):
+        assert figures.cost is None or figures.cost.low <= figures.cost.mean <= figures.cost.high
+        assert figures.gap is None or figures.gap.low <= figures.gap.high
+    dashes = [key for key, figures in tables["am"].items() if figures.cost is None]
+    assert dashes == [(400, "AM (VS)", s) for s in SAMPLES]
+    assert {figures["t"] for figures in published_tests().values()} == {-53.43, -62.84}
+
+
+def test_the_papers_setting_is_its_city_size_frame_and_rules() -> None:
+    """Another number of addresses, another frame or other capacities: not comparable."""
+    city = City.uniform(10_000, seed=7)
+    assert is_papers_setting(city, Rules())
+    assert not is_papers_setting(city, Rules(capacity=(30, 39)))
+    assert not is_papers_setting(City.uniform(100, seed=7), Rules())
+    assert not is_papers_setting(City(city.xy, unit="m"), Rules())

@@ -1,0 +1,107 @@
+"""Which instance, size and method a report's pictures are of."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import mcvrp.tasks.report.pictures as report_pictures
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.storage.benchmarks import PartRow, read_results, write_results
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.report.pictures import Pictured, best_of_the_model, pictures
+from mcvrp.tasks.report.routes_picture import Panel
+from mcvrp.tasks.report.significance import compared_size
+from mcvrp.tasks.support.pictures import Method
+
+CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
+COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "expected"),
+    [
+        ((20, 400, 800), 400, 400),  # the paper's
+        ((20, 100, 200), 400, 200),  # none so large: the largest that was trained on
+        ((20, 24, 400), 24, 24),  # 400 is beyond this model's training
+        ((600, 800), 400, 800),  # nothing but larger sizes
+    ],
+)
+def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
+    sizes: tuple[int, ...], limit: int, expected: int
+) -> None:
+    """Figures and tests of significance take the same size."""
+    assert compared_size(pd.DataFrame({"n": sizes}), limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("FM-MCVRP (NS)", 1, 5.0), ("FM-MCVRP (NS)", 100, 4.0)], ("FM-MCVRP (NS)", 100)),
+        ([("FM-MCVRP (NS)", 100, None), ("FM-MCVRP (GS)", 1, 5.0)], ("FM-MCVRP (GS)", 1)),
+        ([("HGS", 1, 5.0)], None),
+    ],
+)
+def test_the_models_best_is_its_sampling_with_the_most_samples(
+    rows: list[tuple[str, int, float | None]], expected: Method | None
+) -> None:
+    """Greedy where sampling has no answers, nothing without a model."""
+    assert best_of_the_model(pd.DataFrame(rows, columns=["method", "samples", "cost"])) == expected
+
+
+def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model on the left, HGS on the right; the best gap also of the largest size beyond training."""
+    drawn: list[tuple[int, list[str]]] = []
+
+    def record(city: City, instance: Instance, panels: list[Panel], reference: int) -> str:
+        assert reference == 1
+        drawn.append((instance.n, [panel.title for panel in panels]))
+        return f"figure {instance.ids.tolist()}"
+
+    monkeypatch.setattr(report_pictures, "solutions", record)
+    monkeypatch.setattr(report_pictures, "png", lambda figure: str(figure).encode())
+    monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
+    found = {
+        picture.name: picture for picture in pictures(source(store)) if "instance with" in picture.caption
+    }
+    assert list(found) == ["solution", "best-gap-20", "best-gap-30"]
+    assert drawn == [(n, ["FM-MCVRP (GS)", "HGS"]) for n in (20, 20, 30)]
+    stream = InstanceStream(CITY, 1, "test", RULES)
+    for name, n, index in (("solution", 20, 0), ("best-gap-20", 20, 1), ("best-gap-30", 30, 0)):
+        assert found[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
+        assert f"(number {index})" in found[name].caption
+
+
+@pytest.fixture
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store.open(tmp_path_factory.mktemp("store"))
+
+
+def source(store: Store) -> Pictured:
+    """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
+    stream = InstanceStream(CITY, 1, "test", RULES)
+    rows = [
+        PartRow(
+            method=method,
+            n=n,
+            index=index,
+            samples=(1,),
+            seconds=(1.0,),
+            costs=(cost if method != "HGS" else 5.0,),
+            routes=Solution.of([i] for i in stream(n, index).ids.tolist()).routes,
+            seed=1,
+            device="1 CPU core",
+            workers=1,
+            machine="m",
+            version="",
+            configuration="",
+        )
+        for method in ("HGS", "FM-MCVRP (GS)")
+        for n, costs in COSTS.items()
+        for index, cost in enumerate(costs)
+    ]
+    write_results(store, "b", rows)
+    stored = read_results(store, "b")
+    frame = stored.drop_columns(["routes", "costs"]).to_pandas().astype({"n": "int64", "samples": "int64"})
+    return Pictured(CITY, RULES, stored, frame, 20, [])

@@ -1,0 +1,82 @@
+"""Tests of significance: figures against SciPy's, methods as in the paper, reasons where there are none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from mcvrp.tasks.report.significance import paper_tests
+from mcvrp.tasks.support.t_test import paired_t_test
+
+pairs = hnp.arrays(
+    np.float64, st.tuples(st.integers(3, 50), st.just(2)), elements=st.floats(1, 100, width=32)
+)
+
+
+@given(pairs)
+def test_the_figures_are_scipys(values: np.ndarray) -> None:
+    """t, p, degrees of freedom and the two-sided interval, of any pairs with a spread in between."""
+    x, y = values.T
+    if np.std(x - y) < 1e-6:
+        return
+    got, expected = paired_t_test(x, y), stats.ttest_rel(x, y, alternative="less")
+    low, high = stats.ttest_rel(x, y).confidence_interval(0.95)
+    assert got.t == pytest.approx(expected.statistic, rel=1e-9, abs=1e-9)
+    assert got.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert got.degrees == expected.df
+    assert (got.ci_low, got.ci_high) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+    assert (got.x_mean, got.x_std) == pytest.approx((np.mean(x), np.std(x, ddof=1)))
+    assert (got.y_mean, got.y_std) == pytest.approx((np.mean(y), np.std(y, ddof=1)))
+
+
+@pytest.mark.parametrize(("shift", "t", "p"), [(-1.0, -math.inf, 0.0), (0.0, 0.0, 0.5), (1.0, math.inf, 1.0)])
+def test_equal_differences_are_certain_or_nothing(shift: float, t: float, p: float) -> None:
+    """No spread: SciPy divides by zero here, a table must not."""
+    y = np.array([4.0, 8.0, 16.0])
+    got = paired_t_test(y + shift, y)
+    assert (got.t, got.p, got.ci_low, got.ci_high) == (t, p, shift, shift)
+
+
+def results(counts: dict[tuple[str, int], int], n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frames = []
+    for (method, samples), count in counts.items():
+        cost = np.linspace(30, 40, count) + 0.01 * rng.standard_normal(count) - 0.1 * math.log10(samples)
+        rows = {"method": method, "n": n, "index": range(count), "samples": samples, "cost": cost}
+        frames.append(pd.DataFrame(rows))
+    return pd.concat(frames)
+
+
+ALL = {("HGS", 1): 20, ("HGS", 1000): 20, ("FM-MCVRP (NS)", 1000): 20}
+
+
+def test_the_two_tests_are_the_papers() -> None:
+    """The model's best of 1000 below one run of HGS; HGS best of 1000 below the model's."""
+    first, second = paper_tests(results(ALL), n=400, samples=1000, is_papers_setting=True)
+    assert (first.x, first.y) == (("FM-MCVRP (NS)", 1000), ("HGS", 1))
+    assert (second.x, second.y) == (("HGS", 1000), ("FM-MCVRP (NS)", 1000))
+    assert first.statistics is not None
+    assert first.statistics.p < 1e-6
+    assert first.paper is not None
+    assert (first.paper["t"], first.paper["degrees"]) == (-53.43, 999)
+    assert second.paper is not None
+    assert second.paper["ci_low"] == -0.28
+    for test in paper_tests(results(ALL), n=400, samples=1000):
+        assert test.paper is None
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    """A method without results is named; a single instance in common is too few."""
+    without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
+    first, second = paper_tests(results(without), n=400, samples=1000)
+    assert first.statistics is not None
+    assert second.reason == "no results of HGS with s = 1000 yet at N = 400"
+    one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), n=400, samples=1000)
+    assert one.reason == "fewer than two instances in common at N = 400"

@@ -1,0 +1,101 @@
+"""Best cost after t seconds: against the obvious loop over samples, and where answers are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcvrp.storage.benchmarks import PartRow, read_results, write_results
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.report.time_curves import SizeCurves, time_curves
+
+
+def row(method: str, index: int, costs: list[float], seconds: dict[int, float], n: int = 20) -> PartRow:
+    return PartRow(
+        method=method,
+        n=n,
+        index=index,
+        samples=tuple(seconds),
+        seconds=tuple(seconds.values()),
+        costs=tuple(costs),
+        routes=((1,),) if costs else None,
+        seed=1,
+        device="1 CPU core",
+        workers=1,
+        machine="m",
+        version="",
+        configuration="",
+        failure=None if costs else "none",
+    )
+
+
+def curves(store: Store, *rows: PartRow) -> list[SizeCurves]:
+    write_results(store, "b", rows)
+    return time_curves(read_results(store, "b"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
+
+
+def test_the_cost_is_the_mean_of_the_best_so_far(store: Store) -> None:
+    """The slow way: after k samples each instance has the minimum of its first k; then the mean."""
+    costs = np.random.default_rng(0).uniform(4, 6, (3, 8))
+    seconds = {1: 2.0, 4: 5.0, 8: 13.0}
+    (size,) = curves(store, *(row("A", i, values.tolist(), seconds) for i, values in enumerate(costs)))
+    (curve,) = size.curves
+    expected = [np.mean([min(values[:k]) for values in costs]) for k in range(1, 9)]
+    np.testing.assert_allclose(curve.cost, expected)
+    np.testing.assert_allclose(
+        curve.seconds, [2, 3, 4, 5, 7, 9, 11, 13]
+    )  # straight between what was measured
+    assert curve.marks.tolist() == [0, 3, 7]
+
+
+def test_methods_are_compared_on_the_instances_that_all_solved(store: Store) -> None:
+    """Instance 1 has no answer of B: it counts for neither; C, without any answer, is not there."""
+    (size,) = curves(
+        store,
+        row("A", 0, [4.0], {1: 1.0}),
+        row("A", 1, [8.0], {1: 1.0}),
+        row("B", 0, [5.0], {1: 3.0}),
+        row("B", 1, [], {1: 3.0}),
+        row("C", 0, [], {1: 1.0}),
+        row("C", 1, [], {1: 1.0}),
+    )
+    assert (size.n, size.instances) == (20, 1)
+    assert {curve.method: curve.cost.tolist() for curve in size.curves} == {"A": [4.0], "B": [5.0]}
+
+
+def test_a_curve_begins_when_every_instance_has_an_answer(store: Store) -> None:
+    """A first sample that is infeasible on one instance gives no mean: the curve starts with the second."""
+    (size,) = curves(store, row("A", 0, [float("inf"), 4.0], {2: 2.0}), row("A", 1, [6.0, 5.0], {2: 4.0}))
+    (curve,) = size.curves
+    assert curve.cost.tolist() == [4.5]
+    assert curve.seconds.tolist() == [3.0]
+    assert curve.marks.tolist() == [0]
+
+
+def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
+    """A search that began with 100 samples has one cost an instance, and no curve before it."""
+    begun = [
+        row("A", i, [cost], {100: seconds}) for i, (cost, seconds) in enumerate([(4.0, 5.0), (6.0, 7.0)])
+    ]
+    (size,) = curves(store, *begun)
+    (curve,) = size.curves
+    assert (curve.seconds.tolist(), curve.cost.tolist(), curve.marks.tolist()) == ([6.0], [5.0], [0])
+
+
+def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
+    """A thousand samples are drawn with few points, the measured ones among them."""
+    long = np.linspace(9, 5, 1000).tolist()
+    sizes = curves(
+        store, row("A", 0, long, {1: 1.0, 100: 60.0, 1000: 600.0}, n=50), row("A", 0, [4.0], {1: 1.0})
+    )
+    assert [size.n for size in sizes] == [20, 50]
+    (curve,) = sizes[1].curves
+    assert len(curve.cost) <= 203
+    assert curve.seconds[curve.marks].tolist() == [1.0, 60.0, 600.0]

@@ -1,0 +1,96 @@
+"""The report from the store alone: what it links to is there, and it shows how the model was trained."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from types import SimpleNamespace
+from urllib.parse import unquote
+
+import pytest
+
+import mcvrp.tasks.report.history as report_history
+import mcvrp.tasks.report.pictures as report_pictures
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Solution
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import PartRow, write_results
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.metrics import StepMetrics, write_metrics
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.summary import summarise
+from mcvrp.tasks.report.write import write_report
+
+CITY = City.uniform(40, seed=1)
+SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
+CARD = ModelCard("m", 1, CITY.city_id, {"classes": 41}, "r", "d", "f", True, {}, 1, "sha", 20, 20)
+
+
+@pytest.fixture
+def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A benchmark of a model whose training and labels are in the store; pictures are not rendered."""
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    for path in ("model.json", "model.safetensors", "README.md"):
+        store.put(f"{CARD.folder}/{path}", b"{}")
+    store.put_json(layout.manifest("d"), {"rows": 9, "bytes": 9})
+    store.put(layout.run_losses("r"), b"png")
+    write_metrics(
+        store, "r", "I", [StepMetrics(k, k, 1.0, 0.5, 1.0, 0.5, 0.1, 1.0, 1.0, 0.0) for k in (1, 2)]
+    )
+    monkeypatch.setattr(report_history, "model_card", lambda *_: CARD)
+    monkeypatch.setattr(
+        report_history, "latest_checkpoint", lambda *_: SimpleNamespace(origin=SimpleNamespace(recipe={}))
+    )
+    monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
+    monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
+    stream = InstanceStream(CITY, 1, "test")
+    rows = [
+        PartRow(
+            method=method,
+            n=20,
+            index=index,
+            samples=(1,),
+            seconds=(1.0,),
+            costs=(5.0 + index,),
+            routes=Solution.of([i] for i in stream(20, index).ids.tolist()).routes,
+            seed=1,
+            device="1 CPU core",
+            workers=1,
+            machine="m",
+            version="",
+            configuration="",
+        )
+        for method in ("HGS", "FM-MCVRP (GS)")
+        for index in range(3)
+    ]
+    write_results(store, "b", rows)
+    summarise(store, "b", CITY, SPEC.rules, card=CARD, accuracy=None, p=0.9, samples=1)
+    return store
+
+
+def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
+    """Relative to the page, so that it works from a folder and from a bucket alike."""
+    write_report(store, CITY, SPEC)
+    folder = layout.benchmark_dir("b")
+    page = store.get(f"{folder}/report.html").decode()
+    links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("#")]
+    paths = [posixpath.normpath(posixpath.join(folder, unquote(link))) for link in links]
+    assert [path for path in paths if not store.exists(path)] == []
+    assert len(set(paths)) == len(paths)
+    for name in ("results.parquet", "configuration.json", "table.tex", "tables/am.csv", "figures/losses.svg"):
+        assert f"{folder}/{name}" in paths
+    for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.phase_metrics("r", "I")):
+        assert path in paths
+    assert store.url(folder) in page
+
+
+def test_what_the_store_has_no_more_is_not_linked(store: Store) -> None:
+    """A training run that was removed takes its picture and its links along, not the report."""
+    for path in store.list(layout.run_dir("r")):
+        store.delete(path)
+    write_report(store, CITY, SPEC)
+    page = store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
+    assert 'id="losses"' not in page
+    assert layout.run_losses("r") not in page
+    assert "results.parquet" in page

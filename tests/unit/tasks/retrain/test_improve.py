@@ -1,0 +1,208 @@
+"""The improvement loop: a label is replaced only by what beats it, and rounds build on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.problem import City, Instance, cost
+from mcvrp.storage.labels.files import read_rows
+from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
+from mcvrp.storage.layout import ROUND
+from mcvrp.storage.models.models import versions
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import trial_records
+from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.card import round_table
+from mcvrp.tasks.retrain.decide import COLUMNS, FROZEN
+from mcvrp.tasks.retrain.improve import Round, beats, gains, improved, run_round
+from mcvrp.tasks.retrain.labels import best_known, key_of
+from mcvrp.tasks.retrain.spec import ImproveSpec
+from mcvrp.tasks.solvers import local_search
+from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.train.phases import train
+from tests.support.datasets import everything
+from tests.support.sweep import sweep
+from tests.support.training import alone, nudge, small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+SPEC = ImproveSpec(model="small", rounds=2, count=24, tries=2, instances=2, samples=2, batch=12, sizes=(20,))
+
+
+def even(instance: Instance) -> bool:
+    """Whether `Half` beats the dearest routes of the instance."""
+    return int(instance.ids.sum()) % 2 == 0
+
+
+class Half:
+    """A solver that sweeps where `even`, and else serves customers one by one."""
+
+    label, version, device, configuration = "half", "small@1", "1 CPU core", ""
+
+    def __init__(self, sampler: object = None) -> None:
+        self.asked = 0
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        for instance in instances:
+            self.asked += 1
+            solution = (sweep if even(instance) else alone)(city, instance)
+            yield Answer(solution, np.array([cost(city, solution)]), 0.5)
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> list[Label]:
+    """Twelve labels, as dear as can be, one of which a model has made."""
+    store = Store.open(tmp_path / "labels")
+    write_dataset(store, CITY, range(20, 22), 6, solve=alone)
+    tables = [table for n in (20, 21) for table in read_rows(store, "tiny", n)]
+    first, *others = (label for table in tables for label in table_labels(table, CITY.city_id))
+    return [replace(first, source=MODEL), *others]
+
+
+def tried(store: Store, labels: Sequence[Label], solver: Half) -> list[Label]:
+    return improved(store, CITY, ("small", "improve-1"), labels, solver, tries=4, seed=7)
+
+
+def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label]) -> None:
+    """Those that the solver beats are its own and say so; all others stay as they are."""
+    after = tried(Store.open(tmp_path / "store"), labels, Half())
+    for known, new in zip(labels, after, strict=True):
+        assert key_of(new.instance) == key_of(known.instance)
+        if even(known.instance):
+            assert new.solution == canonical(CITY, sweep(CITY, known.instance))
+            assert (new.source, new.solver, new.version) == (MODEL, "half", "small@1")
+            assert (new.seed, new.budget, new.runtime) == (7, "4 samples", 0.5)
+            assert new.cost == cost(CITY, new.solution) < known.cost
+        else:
+            assert (new.solution, new.cost, new.source) == (known.solution, known.cost, known.source)
+    told, beaten = gains(labels, after), sum(even(label.instance) for label in labels)
+    assert 0 < beaten < 12
+    assert (told.looked, told.improved) == (12, beaten)
+    assert told.share == pytest.approx(100 * beaten / 12)
+    assert told.before == pytest.approx(np.mean([label.cost for label in labels]))
+    assert told.after == pytest.approx(np.mean([label.cost for label in after]))
+    assert told.change == pytest.approx(100 * (told.after / told.before - 1))
+
+
+def test_equal_costs_and_rounding_beat_nothing() -> None:
+    """Lower by more than the sum of the same legs in another order may be, whatever the unit."""
+    assert not beats(5.0, 5.0)
+    assert not beats(0.1 + 0.2, 0.3)
+    assert not beats(1e7 - 1e-4, 1e7)
+    assert beats(5.0 - 1e-6, 5.0)
+    assert not beats(float("inf"), 5.0)
+
+
+def test_what_was_tried_is_not_tried_again(tmp_path: Path, labels: list[Label]) -> None:
+    """A chunk that is in the store is done, whether it has improved anything or not."""
+    store, solver = Store.open(tmp_path / "store"), Half()
+    for _ in range(2):
+        after = tried(store, labels, solver)
+        assert solver.asked == 12
+        assert [label.source == MODEL for label in after[1:]] == [
+            even(label.instance) for label in labels[1:]
+        ]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A trained model whose polished samples beat half of the labels; what it costs is not measured."""
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 12, solve=alone)
+    train(store, CITY, small_spec(), tmp_path, nudge)
+    pairs = pd.DataFrame([(FROZEN, 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
+    monkeypatch.setattr(trial, "compared", lambda *_: pairs)
+    monkeypatch.setattr(local_search, "Polished", Half)
+    return store
+
+
+def loop(store: Store, spec: ImproveSpec = SPEC) -> list[Round]:
+    return [run_round(store, CITY, spec, k, Path("/nowhere"), nudge) for k in range(1, spec.rounds + 1)]
+
+
+def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, decided: list[bool]) -> None:
+    """What was improved is what later rounds are compared with; the promoted version is the next champion."""
+    first, second = loop(store)
+    assert (first.record.champion, first.record.challenger, first.record.applied) == (1, 2, True)
+    assert (second.record.champion, second.record.challenger) == (2, 3)
+    assert first.record.old == second.record.old == "tiny"
+    assert first.measured.gains
+    assert second.measured.gains
+    assert first.measured.gains.improved > 0
+    known = best_known(store, "small", [first.record])
+    assert len(known) == first.measured.gains.improved
+    rows = [
+        label
+        for n in second.measured.mix.rows
+        for table in read_rows(store, second.record.name, n)
+        for label in table_labels(table, CITY.city_id)
+    ]
+    again = [label for label in rows if key_of(label.instance) in known]
+    assert again
+    assert all(label.source == MODEL for label in again)
+    assert all(label.cost == known[key_of(label.instance)].cost for label in again)
+    assert {label.source for label in rows} == {MODEL, SOLVED}
+    fewer = sum(key_of(label.instance) not in known and even(label.instance) for label in rows)
+    assert second.measured.gains.improved == fewer
+
+
+def test_a_loop_that_is_done_is_left_alone(store: Store, decided: list[bool]) -> None:
+    """Run again it writes nothing and says the same; more rounds go on where it has ended."""
+    done = loop(store)
+    before = everything(store)
+    again = loop(store)
+    assert [each.new for each in again] == [False, False]
+    assert [(each.record, each.measured) for each in again] == [(each.record, each.measured) for each in done]
+    assert everything(store) == before
+    more = loop(store, SPEC.model_copy(update={"rounds": 3}))
+    assert [each.new for each in more] == [False, False, True]
+
+
+def test_a_round_that_promotes_nobody_leaves_the_champion(store: Store, decided: list[bool]) -> None:
+    """The next one starts from the same champion, on other labels, and says so in the table."""
+    decided += [False, True]
+    first, second = loop(store)
+    assert (first.record.champion, second.record.champion) == (1, 1)
+    assert pointer(store, "small", "champion").version == 3
+    table = round_table([(each.record, each.measured) for each in (first, second)])
+    assert [line.split(" | ")[-2] for line in table.splitlines()[2:]] == ["no", "version 3"]
+
+
+@pytest.mark.parametrize("writes", [1, 4, 7, 10, 12, 13, 14, 15])
+def test_a_round_that_is_stopped_goes_on(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """Stopped after so many writes and run again, one version is promoted, by one round that is described."""
+    left, really = [writes], Store.put
+
+    def put(self: Store, path: str, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        really(self, path, data)
+
+    spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", put)
+        with pytest.raises(KeyboardInterrupt):
+            loop(store, spec)
+    loop(store, spec)
+    (record,) = trial_records(store, "small", ROUND)
+    assert (record.number, record.challenger, record.applied) == (1, 2, True)
+    assert versions(store, "small") == [1, 2]
+    folder = f"rounds/small/{record.name}"
+    names = {path.removeprefix(f"{folder}/").split("/")[0] for path in store.list(folder)}
+    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "round.json"}
+    assert names == files | {"improved"}
+    readme = store.get(f"{folder}/README.md").decode()
+    assert "**Version 2 was promoted: so it was said.**" in readme
+    assert "## The loop so far" in readme

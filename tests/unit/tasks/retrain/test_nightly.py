@@ -1,0 +1,218 @@
+"""A night's course: what is learned from, what is decided, and that a second look changes nothing."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage.labels import files as labels
+from mcvrp.storage.labels.files import read_footer, read_rows
+from mcvrp.storage.labels.schema import Footer, table_labels
+from mcvrp.storage.layout import NIGHT
+from mcvrp.storage.models.models import versions
+from mcvrp.storage.models.registry import enrol, point, pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import read_pairs, trial_records
+from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.measured import read_measured
+from mcvrp.tasks.retrain.nightly import NightSummary, run_night
+from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.train.phases import train
+from tests.support.datasets import everything
+from tests.support.training import nudge, small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+NODES = {f"C{node}": node for node in range(1, 61)}
+TODAY = datetime.date(2026, 3, 1)
+SPEC = NightlySpec(
+    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, settle=0
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 30)
+    train(store, CITY, small_spec(), tmp_path, nudge)
+    return store
+
+
+def drive(store: Store, first: int, last: int, name: str = "routes.csv") -> None:
+    """Put a file of routes of the days ``first`` to ``last`` of February, two routes of four stops each."""
+    lines = ["date,route,stop,customer,demand,capacity"]
+    for day in range(first, last + 1):
+        for k in range(8):
+            lines.append(
+                f"2026-02-{day:02},r{k // 4},{k % 4 + 1},C{1 + (7 * day + 5 * k) % 60},{1 + k % 3},12"
+            )
+    store.put(f"incoming/{name}", "\n".join(lines).encode())
+
+
+def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
+    return run_night(store, "small-city", CITY, NODES, spec, Path("/nowhere"), today=TODAY, launch=nudge)
+
+
+def test_without_routes_there_is_no_night(store: Store) -> None:
+    """Nothing is trained, nothing promoted, nothing written but the lease that comes and goes."""
+    before = everything(store)
+    summary = night(store)
+    assert (summary.new, summary.record) == (False, None)
+    assert everything(store) == before
+
+
+def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: list[bool]) -> None:
+    """The days kept for comparing are not among what is learned; the mix has the share that was asked."""
+    drive(store, 1, 12)
+    summary = night(store)
+    assert summary.measured
+    assert summary.record
+    learned = [
+        label
+        for n in summary.measured.mix.rows
+        for table in read_rows(store, summary.measured.mix.dataset, n)
+        for label in table_labels(table, CITY.city_id)
+    ]
+    driven = [label for label in learned if label.source == "driven"]
+    assert len(driven) == summary.measured.mix.fresh == len(summary.record.days) * summary.measured.mix.times
+    assert 0.2 < len(driven) / len(learned) < 0.4
+    assert 0 < len(summary.record.days) < 12
+    kept = {day.split()[0] for day in summary.record.days}
+    pairs = read_pairs(store, "small", summary.record.name)
+    assert pairs is not None
+    compared = set(pairs.loc[pairs["part"] == "fresh", "name"])
+    assert compared | kept == {f"2026-02-{day:02}" for day in range(1, 13)}
+    assert not compared & kept
+
+
+def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool]) -> None:
+    """The challenger becomes champion; a second look writes nothing; a rollback is not undone by a third."""
+    drive(store, 1, 8)
+    summary = night(store)
+    assert summary.record
+    assert summary.record.applied
+    assert pointer(store, "small", "champion").version == 2
+    before = everything(store)
+    again = night(store)
+    assert (again.new, again.record) == (False, summary.record)
+    assert everything(store) == before
+    point(store, "small", "champion", 1, pointer(store, "small", "champion"))
+    night(store)
+    assert pointer(store, "small", "champion").version == 1
+
+
+def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
+    """Its folder has what was asked, measured and decided, a picture, and a README with all of it."""
+    drive(store, 1, 8)
+    summary = night(store)
+    assert summary.record
+    folder = f"nights/small/{summary.record.name}"
+    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "night.json"}
+    assert {path.removeprefix(f"{folder}/") for path in store.list(folder)} == files
+    assert read_measured(store, "small", summary.record.name) == summary.measured
+    assert store.get_json(f"{folder}/spec.json") == SPEC.model_dump(mode="json")
+    readme = store.get(f"{folder}/README.md").decode()
+    for text in ("# Night 1 of `small`", "was promoted: so it was said", "](comparison.png)", "Fresh days"):
+        assert text in readme
+
+
+def test_footers_of_driven_days_are_read_once(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many days there are, a look at them costs one request each."""
+    drive(store, 1, 8)
+    night(store)
+    read: list[str] = []
+
+    def counted(store: Store, path: str) -> Footer:
+        read.append(path)
+        return read_footer(store, path)
+
+    monkeypatch.setattr(labels, "read_footer", counted)
+    night(store)
+    assert sorted(read) == store.list("driven/small-city/days")
+
+
+def test_not_promoted_says_why(store: Store, decided: list[bool]) -> None:
+    """The champion stays, and the record has the reason."""
+    decided.append(False)
+    drive(store, 1, 8)
+    record = night(store).record
+    assert record
+    assert (record.promote, record.reasons) == (False, ("so it was said",))
+    assert pointer(store, "small", "champion").version == 1
+    assert not night(store).new
+
+
+def test_nights_follow_each_other(store: Store, decided: list[bool]) -> None:
+    """New days make a new night, on the new champion, with old labels from where the first had them."""
+    drive(store, 1, 8)
+    first = night(store).record
+    drive(store, 9, 12, "more.csv")
+    second = night(store).record
+    assert first
+    assert second
+    assert (second.number, second.champion, second.challenger) == (2, 2, 3)
+    assert first.old == second.old == "tiny"
+    assert set(first.days) < set(second.days)
+    assert versions(store, "small") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("writes", range(1, 16, 2))
+def test_a_night_that_is_stopped_goes_on(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """Stopped after so many writes and run again, one version is promoted, by one night."""
+    drive(store, 1, 8)
+    left = [writes]
+    really = Store.put
+
+    def put(self: Store, path: str, data: bytes) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        really(self, path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", put)
+        with pytest.raises(KeyboardInterrupt):
+            night(store)
+    night(store)
+    (record,) = trial_records(store, "small", NIGHT)
+    assert (record.number, record.challenger, record.applied) == (1, 2, True)
+    assert pointer(store, "small", "champion").version == 2
+    assert versions(store, "small") == [1, 2]
+
+
+def test_an_alias_that_somebody_moved_is_left_alone(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut off between decision and promotion, and overtaken by a person: the person wins."""
+    drive(store, 1, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "promote", _cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            night(store)
+    train(store, CITY, small_spec(run="third", seed=3), Path("/nowhere"), nudge)
+    enrol(store, "small", 3)
+    point(store, "small", "champion", 3, pointer(store, "small", "champion"))
+    record = night(store).record
+    assert record
+    assert not record.promote
+    assert "somebody else has moved an alias" in record.reasons[-1]
+    assert pointer(store, "small", "champion").version == 3
+
+
+def _cut_off(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_another_citys_model_is_refused(store: Store) -> None:
+    """The champion must route this city."""
+    other = City.uniform(60, seed=4)
+    drive(store, 1, 8)
+    with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
+        run_night(store, "other", other, NODES, SPEC, Path("/nowhere"), today=TODAY, launch=nudge)

@@ -1,0 +1,186 @@
+"""Tests of routing a day: feasible within the time, no worse for being polished, refused where it must be."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.model.decoding import Sampling, decode
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.search import Routed, rival, route
+from mcvrp.tasks.solve.spec import Order, Polish, SolveSpec
+from tests.support.solving import CITY, one_way_city, put_day, put_model
+
+POLISHES: tuple[Polish, ...] = ("none", "local-search", "hgs", "pyvrp")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def network(store: Store) -> FmMcvrp:
+    return load_model(store, "small")[0]
+
+
+def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:
+    rng = np.random.default_rng(n)
+    ids = np.sort(rng.choice(np.arange(1, city.customers + 1), n, replace=False))
+    return Instance(city.city_id, ids, rng.integers(1, 10, n), capacity)
+
+
+def routed(network: FmMcvrp, day: Instance, city: City = CITY, **spec: Any) -> Routed:
+    return route(network, city, day, SolveSpec(**spec), rotations=1000)
+
+
+def orders(*ids: int) -> list[Order]:
+    return [Order(customer=str(k), demand=3) for k in ids]
+
+
+@pytest.mark.parametrize("polish", POLISHES)
+@pytest.mark.parametrize("n", [1, 2, 12])
+def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: Polish) -> None:
+    """Whatever polishes them: feasible, at the cost that the city says, never above the best sample."""
+    day = instance(n)
+    found = routed(network, day, samples=8, polish=polish, time_limit=0.3)
+    assert infeasibility(day, found.solution) is None
+    assert found.cost == cost(CITY, found.solution)
+    assert found.cost <= found.sampled + 1e-9
+    assert found.samples >= min(8, 4)
+
+
+def test_polishing_is_worth_it(network: FmMcvrp) -> None:
+    """The samples of a network that has learnt nothing get much better."""
+    found = routed(network, instance(25), samples=8)
+    assert found.cost < 0.8 * found.sampled
+
+
+@pytest.mark.parametrize("polish", ["none", "local-search"])
+def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: Polish) -> None:
+    """With time enough, samples are those of decoding them at once, and the rest follows from them."""
+    day = instance(15)
+    one, other = (
+        routed(network, day, samples=20, polish=polish, time_limit=60, seed=3, p=0.7) for _ in range(2)
+    )
+    assert one.solution == other.solution
+    (together,) = decode(network, CITY, [day], strategy=Sampling(0.7), samples=20, rotations=1000, seed=3)
+    assert one.samples == 20
+    assert one.sampled == pytest.approx(together.costs.min())
+
+
+def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
+    """However short: a few samples, far from all, and no long wait."""
+    began = time.perf_counter()
+    found = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
+    assert 4 <= found.samples < 100_000
+    assert time.perf_counter() - began < 20  # a busy machine; all samples would take minutes
+
+
+def test_threads_are_as_before(network: FmMcvrp) -> None:
+    """A worker of other flows keeps its own."""
+    before = torch.get_num_threads()
+    found = routed(network, instance(5), samples=1, threads=before + 1)
+    assert torch.get_num_threads() == before
+    assert found.device == f"{before + 1} CPU cores"
+
+
+def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
+    """Costs come from the matrix, routes keep their direction, and PyVRP is what they are compared with."""
+    city = one_way_city()
+    day = instance(12, city)
+    found = routed(network, day, city, samples=8)
+    assert infeasibility(day, found.solution) is None
+    assert found.cost == float(city.legs(found.solution.path).sum())
+    assert rival(city, day, 0.1, 0).label == "PyVRP"
+    assert rival(CITY, instance(12), 0.1, 0).label == "HGS"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_rival_has_an_answer_to_the_smallest_days(n: int) -> None:
+    """With one customer HGS-CVRP itself would search for ever."""
+    assert infeasibility(instance(n), rival(CITY, instance(n), 0.01, 0).solution) is None
+
+
+def test_a_day_from_orders_to_summary(store: Store) -> None:
+    """Figures add up; what a person should know is among the notes."""
+    planned = plan_day(store, "small", "small", orders(3, 8, 3, 20), 10, SolveSpec(samples=4))
+    summary = solve_day(store, planned, time.monotonic()).summary
+    assert (summary.lines, summary.customers, summary.demand, summary.capacity) == (4, 3, 12, 10)
+    assert summary.utilisation == pytest.approx(12 / (summary.routes * 10))
+    assert summary.compared is not None
+    assert summary.compared.gap == pytest.approx(100 * (summary.cost / summary.compared.cost - 1))
+    assert any("2 orders of customer '3' merged into one of 6" in note for note in summary.notes)
+    assert any("trained on days of 20 to 24 customers and this one has 3" in note for note in summary.notes)
+
+
+def test_the_champion_is_asked_then_the_latest(tmp_path: Path) -> None:
+    """Without a word the champion's answer; where nobody is champion, the newest's."""
+    store = Store.open(tmp_path)
+    for version in (1, 2):
+        put_model(store, "m", CITY, version)
+    put_model(store, "n", CITY, 1, alias=False)
+    put_model(store, "n", CITY, 2, alias=False)
+    assert pointer(store, "m", "champion").version == 1
+    found = {wanted: chosen_model(store, "m", wanted).version for wanted in (None, "latest", "challenger", 2)}
+    assert found == {None: 1, "latest": 2, "challenger": 2, 2: 2}
+    assert chosen_model(store, "n", None).version == 2
+
+
+def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
+    """With classes to spare, new addresses are routed by the old model, and that is said."""
+    store = Store.open(tmp_path)
+    old = City(CITY.xy, spare=5)
+    new = City(np.vstack([CITY.xy, [[0.3, 0.3], [0.7, 0.2]]]), extends=(40,), spare=3)
+    put_model(store, "m", old)
+    save_city(store, "new", new)
+    planned = plan_day(store, "new", "m", orders(1, 41, 42), 6, SolveSpec(samples=2))
+    solved = solve_day(store, planned, time.monotonic())
+    assert infeasibility(planned.day.instance, solved.solution) is None
+    assert any("before the city was extended" in note for note in solved.summary.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"city": "nowhere"}, "no city 'nowhere'"),
+        ({"model": "nobody"}, "no model 'nobody'"),
+        ({"spec": SolveSpec(version="challenger")}, "has no challenger"),
+        ({"spec": SolveSpec(version=7)}, "has no version 7"),
+        ({"model": "other"}, "routes city"),
+        ({"city": "one-way", "spec": SolveSpec(polish="hgs")}, "polish with pyvrp"),
+        ({"orders": orders(1, 77)}, "'77' is no customer of city 'small'"),
+        ({"capacity": 2}, "a vehicle holds 2"),
+    ],
+)
+def test_what_cannot_be_routed_is_refused_first(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """One sentence, before anything is solved or written."""
+    store = Store.open(tmp_path)
+    put_day(store)
+    put_model(store, "other", City.uniform(40, seed=6))
+    save_city(store, "one-way", one_way_city())
+    before = store.list("")
+    wanted: dict[str, Any] = {
+        "city": "small",
+        "model": "small",
+        "orders": orders(1, 2),
+        "capacity": 20,
+        "spec": SolveSpec(),
+    }
+    with pytest.raises(McvrpError, match=said):
+        plan_day(store, **(wanted | change))
+    assert store.list("") == before

@@ -1,0 +1,218 @@
+"""Tests of what is written about a day: it parses, it adds up, and it replaces nothing in silence."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcvrp.flows.cli.inspect import inspect
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
+from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from tests.support.solving import CITY, put_day, put_model
+
+FILES = {"README.md", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
+
+
+def solved(store: Store, city: str = "small", count: int = 15, **spec: Any) -> Solved:
+    names = plan_names(store, city)
+    orders = [Order(customer=names[k], demand=1 + k % 7) for k in range(1, count + 1)]
+    planned = plan_day(store, city, "small", orders, 20, SolveSpec(samples=4, hgs=False, **spec))
+    return solve_day(store, planned, time.monotonic())
+
+
+def plan_names(store: Store, city: str) -> list[str]:
+    return [f"K-{k}" if city == "earth" else str(k) for k in range(41)]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with the city, the same one with names and places on Earth, and a model of both."""
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    lonlat = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
+    save_city(store, "earth", CITY, Addresses(tuple(plan_names(store, "earth")), lonlat))
+    return store
+
+
+@pytest.fixture(scope="module")
+def day(store: Store) -> Solved:
+    return solved(store)
+
+
+@pytest.fixture(scope="module")
+def written(day: Solved, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The files of the day; not to be touched."""
+    place = Place(Store.open(tmp_path_factory.mktemp("written")))
+    assert {address.rpartition("/")[2] for address in write_day(place, day)} == FILES
+    return place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(Store.open(tmp_path / "routes"), "monday")
+
+
+def geojson(place: Place) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(place.store.get(place.path("routes.geojson")))
+    return found
+
+
+def test_the_stops_add_up(day: Solved, written: Place) -> None:
+    """Every customer once, loads within capacity, legs sum to the cost, each route from depot to depot."""
+    rows = list(csv.DictReader(written.store.get("routes.csv").decode().splitlines()))
+    instance = day.planned.day.instance
+    served = [row for row in rows if row["customer"] != "0"]
+    assert sorted(int(row["customer"]) for row in served) == instance.ids.tolist()
+    assert sum(int(row["demand"]) for row in served) == instance.demands.sum()
+    assert sum(float(row["leg_cost"]) for row in rows) == pytest.approx(day.summary.cost, abs=1e-4)
+    for number in range(1, day.summary.routes + 1):
+        route = [row for row in rows if int(row["route"]) == number]
+        assert [int(row["stop"]) for row in route] == list(range(len(route)))
+        assert route[0]["customer"] == route[-1]["customer"] == "0"
+        load = distance = 0.0
+        for row in route:
+            load += int(row["demand"])
+            distance += float(row["leg_cost"])
+            assert int(row["load_after"]) == load <= instance.capacity
+            assert float(row["cumulative_cost"]) == pytest.approx(distance, abs=1e-4)
+
+
+def test_the_geojson_is_geojson(store: Store, place: Place) -> None:
+    """Lines and points of RFC 7946 in degrees, with the customers' own names, one line a route."""
+    day = solved(store, "earth")
+    write_day(place, day)
+    document = geojson(place)
+    assert document.keys() == {"type", "features"}
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for feature in document["features"]:
+        assert feature.keys() == {"type", "geometry", "properties"}
+        assert feature["type"] == "Feature"
+        geometry = feature["geometry"]
+        kinds.setdefault(feature["properties"]["kind"], []).append(feature)
+        line = geometry["type"] == "LineString"
+        for longitude, latitude in geometry["coordinates"] if line else [geometry["coordinates"]]:
+            assert 8 <= longitude <= 9
+            assert 47 <= latitude <= 48
+    assert len(kinds["route"]) == day.summary.routes
+    assert len(kinds["depot"]) == 1
+    names = {feature["properties"]["customer"] for feature in kinds["customer"]}
+    assert names == {f"K-{k}" for k in range(1, 16)}
+    total = math.fsum(feature["properties"]["cost"] for feature in kinds["route"])
+    assert total == pytest.approx(day.summary.cost, abs=1e-4)
+    for feature in kinds["route"]:
+        coordinates = feature["geometry"]["coordinates"]
+        assert coordinates[0] == coordinates[-1] == kinds["depot"][0]["geometry"]["coordinates"]
+
+
+def test_coordinates_that_are_no_degrees_are_called_so(written: Place) -> None:
+    """In the document, which a map program would else show off Africa, and in the README."""
+    assert "no degrees" in geojson(written)["coordinates"]
+    assert "no longitude and latitude" in written.store.get("README.md").decode()
+
+
+def test_the_folder_explains_itself(day: Solved, written: Place) -> None:
+    """README, picture and summary are there; the README names every file, the summary has the figures."""
+    assert written.store.get("map.png").startswith(b"\x89PNG")
+    readme = written.store.get("README.md").decode()
+    assert all(name in readme for name in FILES - {"README.md"})
+    summary = written.store.get_json(SUMMARY)
+    assert summary["cost"] == day.summary.cost
+    assert summary["seconds"].keys() == {"start_up", "decoding", "polishing", "comparing"}
+
+
+def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, tmp_path: Path) -> None:
+    """What its README says, for a person; its summary, for a program."""
+    store = Store.open(tmp_path)
+    for name in FILES:
+        store.put(f"solutions/monday/{name}", written.store.get(name))
+    found = inspect(store, "solutions/monday")
+    assert "routes.geojson" in found.text
+    assert found.document["cost"] == day.summary.cost
+
+
+def test_a_folder_without_summary_is_not_finished(
+    day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is stopped while writing over an earlier day leaves no summary of it."""
+    place.store.put(place.path(SUMMARY), b"{}")
+    put = Store.put
+
+    def full(self: Store, path: str, data: bytes) -> None:
+        if path.endswith("map.png"):
+            raise McvrpError("the disk is full")
+        put(self, path, data)
+
+    monkeypatch.setattr(Store, "put", full)
+    with pytest.raises(McvrpError, match="full"):
+        write_day(place, day)
+    assert not place.store.exists(place.path(SUMMARY))
+
+
+def test_nothing_is_replaced_in_silence(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
+    """The same orders: said. Other orders: refused, or said. Somebody's files: refused, whatever is asked."""
+    other = solved(store, count=3)
+    assert require_free(Place(written.store, "new"), day.planned, overwrite=False) is None
+    assert "same orders" in str(require_free(written, day.planned, overwrite=False))
+    with pytest.raises(McvrpError, match="routes of other orders"):
+        require_free(written, other.planned, overwrite=False)
+    assert "other orders" in str(require_free(written, other.planned, overwrite=True))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("kept")
+    with pytest.raises(McvrpError, match="no routes of ours"):
+        require_free(Place(Store.open(tmp_path / "mine")), day.planned, overwrite=True)
+
+
+def test_a_day_s_name_is_a_folder_s(store: Store, tmp_path: Path) -> None:
+    """From any name of a file; other orders, or another capacity, have another name."""
+    file = tmp_path / "Ma journée — 21/../é.csv".replace("/", "_")
+    file.write_text("customer,demand\n1,3\n")
+    names = {
+        day_name(plan_day(store, "small", "small", str(file), capacity, SolveSpec())) for capacity in (5, 6)
+    }
+    assert len(names) == 2
+    assert all(name.startswith("Ma-journ") and name.isascii() and "/" not in name for name in names)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_map_of_any_day(store: Store, place: Place, count: int) -> None:
+    """One customer; all of them, more routes than colours."""
+    write_day(place, solved(store, count=count))
+    assert place.store.size(place.path("map.png")) > 10_000
+
+
+def test_names_are_no_mathematics(store: Store, tmp_path: Path) -> None:
+    """Whatever addresses and files are called, there is a map."""
+    names = tuple(f"$_{k}^$ {{" for k in range(41))
+    save_city(store, "dollars", CITY, Addresses(names))
+    file = tmp_path / "$x_$.csv"
+    file.write_text(f"customer,demand\n{names[1]},3\n{names[2]},4\n")
+    planned = plan_day(store, "dollars", "small", str(file), 20, SolveSpec(samples=1, hgs=False))
+    write_day(Place(store, "solutions/dollars"), solve_day(store, planned, time.monotonic()))
+    assert store.exists("solutions/dollars/map.png")
+
+
+def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
+    """Customers at the depot cost nothing and break nothing."""
+    store = Store.open(tmp_path)
+    city = City(np.full((4, 2), 0.5))
+    save_city(store, "small", city)
+    put_model(store, "small", city)
+    orders = [Order(customer=str(k), demand=3) for k in (1, 2, 3)]
+    planned = plan_day(store, "small", "small", orders, 6, SolveSpec(samples=2))
+    day = solve_day(store, planned, time.monotonic())
+    write_day(Place(store, "solutions/x"), day)
+    assert day.summary.cost == 0
+    assert "nothing to compare with: HGS gave up" in day.summary.notes[-1]

@@ -1,0 +1,92 @@
+"""Polished samples: never worse, feasible, each what it is without the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Nucleus
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.tasks.solvers import local_search
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.local_search import Polished, polish
+from mcvrp.tasks.solvers.solver import Solver
+from tests.unit.tasks.solvers.test_warm_start import random_routes
+
+ROADS = np.random.default_rng(0).uniform(0.1, 1.0, (31, 31))
+CITIES = {"lines": City.uniform(30, seed=1), "one-way": City(City.uniform(30, seed=1).xy, ROADS)}
+CITY = CITIES["lines"]
+RULES = Rules(capacity=(12, 25))
+
+
+def solver() -> FmMcvrpSolver:
+    torch.manual_seed(0)
+    config = NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
+    return FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(), rotations=3, version="m 1")
+
+
+@settings(max_examples=25, deadline=None)
+@given(city=st.sampled_from(list(CITIES.values())), n=st.integers(1, 25), seed=st.integers(0, 1000))
+def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed: int) -> None:
+    """Feasible, no dearer, and the same alone, first, last or twice, whatever costs the city has."""
+    instance = InstanceStream(city, 1, "test", RULES)(n, seed)
+    samples = [Solution(random_routes(instance, seed + k)) for k in range(3)]
+    polished = polish(city, instance, [*samples, samples[0]])
+    for sample, found in zip(samples, polished, strict=False):
+        assert infeasibility(instance, found) is None
+        assert cost(city, found) <= cost(city, sample) + 1e-9
+        assert polish(city, instance, [sample]) == [found]
+    assert polished[3] == polished[0]
+    assert polish(city, instance, samples[::-1]) == polished[2::-1]
+
+
+def test_polishing_finds_most_of_what_there_is_to_find() -> None:
+    """A random solution of one route's customers comes near half its cost."""
+    instance = InstanceStream(CITY, 1, "test", RULES)(25, 0)
+    sample = Solution(random_routes(instance, 0))
+    (found,) = polish(CITY, instance, [sample])
+    assert cost(CITY, found) < 0.75 * cost(CITY, sample)
+
+
+def test_equal_samples_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is often sure of itself: many samples, few solutions."""
+    instance = InstanceStream(CITY, 1, "test", RULES)(12, 0)
+    sample = Solution(random_routes(instance, 0))
+    searched: list[Solution] = []
+    visits = local_search.visits
+    monkeypatch.setattr(
+        local_search, "visits", lambda *arguments: searched.append(arguments[2]) or visits(*arguments)
+    )
+    polish(CITY, instance, [sample, Solution(sample.routes[::-1]), sample])
+    assert len(searched) == 1
+
+
+def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
+    """One cost a sample, each at most the sample's; fewer samples are the first of more."""
+    stream = InstanceStream(CITY, 1, "test", RULES)
+    instances = [stream(n, 0) for n in (20, 7, 21)]
+    polished: Solver = Polished(solver())
+    raw = list(solver().solve(CITY, instances, samples=4, seed=1))
+    four = list(polished.solve(CITY, instances, samples=4, seed=1))
+    two = list(polished.solve(CITY, instances, samples=2, seed=1))
+    for instance, before, after, fewer in zip(instances, raw, four, two, strict=True):
+        assert after.solution is not None
+        assert infeasibility(instance, after.solution) is None
+        assert canonical(CITY, after.solution) == after.solution
+        assert cost(CITY, after.solution) == pytest.approx(after.costs.min(), abs=1e-9)
+        assert (after.costs <= before.costs + 1e-9).all()
+        assert fewer.costs.tolist() == after.costs[:2].tolist()
+    assert list(polished.solve(CITY, [], samples=4, seed=1)) == []
+
+
+def test_names_in_tables_say_who_polished() -> None:
+    """Label and configuration."""
+    polished = Polished(solver())
+    assert (polished.label, polished.version) == ("FM-MCVRP (NS) + local search", "m 1")
+    assert "local search of pyvrp" in polished.configuration

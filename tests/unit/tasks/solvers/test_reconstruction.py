@@ -1,0 +1,108 @@
+"""Re-construction of parts: disjoint and large enough, never worse, the same for the same seed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Nucleus
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.reconstruction import Reconstructed, parts_of
+from mcvrp.tasks.solvers.solver import Answer, Solver
+from tests.unit.tasks.solvers.test_warm_start import random_routes
+
+CITY = City.uniform(30, seed=1)
+STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
+INSTANCES = [STREAM(n, 0) for n in (20, 7, 28)]
+
+
+def solver() -> FmMcvrpSolver:
+    torch.manual_seed(0)
+    config = NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
+    return FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(), rotations=3, version="m 1")
+
+
+@given(n=st.integers(1, 30), least=st.integers(1, 35), seed=st.integers(0, 1000), data=st.data())
+@settings(deadline=None)
+def test_parts_share_no_route_and_are_large_enough(
+    n: int, least: int, seed: int, data: st.DataObject
+) -> None:
+    """Whole routes, each in one part at most; only an instance that is too small makes a smaller part."""
+    instance = STREAM(n, seed)
+    solution = Solution(random_routes(instance, seed))
+    order = data.draw(st.permutations(instance.ids.tolist()))
+    parts = parts_of(CITY, solution, least, order)
+    used = [route for part in parts for route in part.routes]
+    assert len(used) == len(set(used))
+    assert set(used) <= set(solution.routes)
+    sizes = [sum(map(len, part.routes)) for part in parts]
+    assert all(size >= min(least, n) for size in sizes)
+    assert n - sum(sizes) < least
+    assert order[0] in {customer for route in parts[0].routes for customer in route}
+
+
+def test_a_part_is_of_neighbouring_routes() -> None:
+    """Four pairs of customers in the corners of a square: a part takes corners side by side."""
+    city = City.uniform(1, seed=1)
+    corners = [(0.9, 0.9), (0.1, 0.9), (0.1, 0.1), (0.9, 0.1)]
+    xy = [(0.5, 0.5), *(p for x, y in corners for p in ((x, y), (x, y + 0.01)))]
+    city = City(torch.tensor(xy, dtype=torch.float64).numpy())
+    solution = Solution(((1, 2), (3, 4), (5, 6), (7, 8)))
+    for first in range(1, 9):
+        (one, two) = parts_of(city, solution, 4, [first, *(k for k in range(1, 9) if k != first)])
+        assert ((1, 2) in one.routes) != ((5, 6) in one.routes)
+        assert set(one.routes) | set(two.routes) == set(solution.routes)
+
+
+def test_more_rounds_are_never_worse_than_fewer_or_none() -> None:
+    """Feasible, canonical, of one cost, which falls with the rounds."""
+    before = [answer.costs.min() for answer in solver().solve(CITY, INSTANCES, samples=2, seed=1)]
+    reached = []
+    for rounds in (1, 3, 8):
+        rebuilt: Solver = Reconstructed(solver(), rounds, part_customers=10, part_samples=6)
+        answers = list(rebuilt.solve(CITY, INSTANCES, samples=2, seed=1))
+        for instance, answer in zip(INSTANCES, answers, strict=True):
+            assert answer.solution is not None
+            assert infeasibility(instance, answer.solution) is None
+            assert canonical(CITY, answer.solution) == answer.solution
+            assert answer.costs.tolist() == [cost(CITY, answer.solution)]
+        reached.append([answer.costs[0] for answer in answers])
+    for first, second in zip([before, *reached], reached, strict=False):
+        assert all(b <= a + 1e-9 for a, b in zip(first, second, strict=True))
+    assert sum(reached[-1]) < 0.99 * sum(before)  # an untrained network finds much to improve
+
+
+def test_an_answer_is_the_same_for_a_seed_and_alone() -> None:
+    """Nothing depends on the other instances of a call, up to the last bits of the network's arithmetic."""
+
+    def answers(*which: int, seed: int = 1) -> list[Answer]:
+        rebuilt = Reconstructed(solver(), 3, part_customers=10, part_samples=6)
+        return list(rebuilt.solve(CITY, [INSTANCES[k] for k in which], samples=2, seed=seed))
+
+    together = answers(0, 1, 2)
+    assert [a.solution for a in answers(0, 1, 2)] == [a.solution for a in together]
+    assert answers(2)[0].solution == together[2].solution
+    assert answers(2, seed=5)[0].solution != together[2].solution
+    assert answers() == []
+
+
+def test_rounds_and_sizes_are_positive() -> None:
+    """Zero of anything is refused by name."""
+    for name in ("rounds", "part_customers", "part_samples"):
+        with pytest.raises(McvrpError, match=f"{name} of at least 1, not 0"):
+            Reconstructed(solver(), **{name: 0})
+
+
+def test_names_in_tables_say_what_was_rebuilt() -> None:
+    """Label and configuration."""
+    rebuilt = Reconstructed(solver(), rounds=7, part_customers=22, part_samples=9)
+    assert (rebuilt.label, rebuilt.version) == ("FM-MCVRP (NS) + re-construction", "m 1")
+    for words in ("7 rounds", "at least 22 customers", "9 samples"):
+        assert words in rebuilt.configuration

@@ -1,0 +1,97 @@
+"""Waiting for a store that does not answer: longer and longer, aloud, and not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from mcvrp.tasks.support import retry as patience
+from mcvrp.tasks.support.retry import Patience
+
+
+class Clock:
+    """A clock that only sleep moves, and the waits that were asked of it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    clock = Clock()
+    monkeypatch.setattr(patience, "time", clock)
+    return clock
+
+
+class Door:
+    """Work, and a store to open, that fail for a while."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, refusals: int, work: int = 1) -> None:
+        self.refusals, self.work = refusals, work
+        monkeypatch.setattr(Store, "open", lambda uri: self.knock())
+
+    def knock(self) -> None:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise StoreUnavailable(f"no answer, {self.refusals} left")
+
+    def labour(self) -> str:
+        self.work -= 1
+        if self.work >= 0:
+            raise StoreUnavailable("no answer")
+        return "done"
+
+
+def test_a_silent_store_is_waited_for(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait is twice the last, up to a minute; the work is done again when the store takes bytes."""
+    said: list[str] = []
+    door = Door(monkeypatch, refusals=8)
+    assert Patience(Store(str(tmp_path)), said.append).call(door.labour) == "done"
+    assert clock.waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert said[0] == "waiting for the store: no answer"
+    assert said[-1] == "waiting for the store: no answer, 0 left"
+
+
+def test_it_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten minutes without success: one sentence, with what to do."""
+    door = Door(monkeypatch, refusals=10**9)
+    with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): once it does, the same"):
+        Patience(Store(str(tmp_path)), lambda _: None).call(door.labour)
+    assert 600 < clock.now < 700
+
+
+def test_a_store_that_opens_but_does_no_work_is_given_up_too(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is work done, not an answer to a knock; and success starts the count anew."""
+    door = Door(monkeypatch, refusals=0, work=10**9)
+    waiting = Patience(Store(str(tmp_path)), lambda _: None)
+    with pytest.raises(IncompleteError):
+        waiting.call(door.labour)
+    waiting.answered()
+    door.work = 3
+    assert waiting.call(door.labour) == "done"
+    assert clock.waits[-3:] == [1, 2, 4]
+
+
+def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: Clock) -> None:
+    """What trying again cannot mend is raised at once."""
+
+    def refused() -> None:
+        raise StoreError("no permission")
+
+    with pytest.raises(StoreError, match="no permission"):
+        Patience(Store(str(tmp_path)), lambda _: None).call(refused)
+    assert clock.waits == []

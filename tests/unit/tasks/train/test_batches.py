@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.model.canonical_form import route_angles
+from mcvrp.model.features import Batch, CityTable, rolled_path
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.train.batches import SampleStream
+from tests.support.training import small_spec, write_dataset
+from tests.unit.conftest import batch_of
+
+COUNT = 30
+TENSORS = ("ids", "demands", "capacity", "lengths", "path", "path_lengths")
+
+
+@pytest.fixture(scope="module")
+def city():
+    return City.uniform(60, seed=3)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, city):
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    write_dataset(store, city, range(20, 23), COUNT)
+    return store
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory, store):
+    counts = dict.fromkeys(range(20, 23), COUNT)
+    folder = tmp_path_factory.mktemp("cache")
+    with LabelCache.open(folder, store, "tiny", fingerprint(store, "tiny"), counts) as cache:
+        yield cache
+
+
+def stream_of(cache, phase, order="paper", **sharing):
+    curriculum = small_spec(order=order).curriculum(phase, (COUNT,) * 3, "data")
+    return SampleStream(curriculum, cache, rotation=phase == "II", **sharing)
+
+
+def stored(store, city, samples):
+    """Return the instances and solutions of ``samples``, read row by row."""
+    found = []
+    for size, row in zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True):
+        table = load_labels(store, "tiny", size)
+        path = table.paths[table.offsets[row] : table.offsets[row + 1]]
+        instance = Instance(city.city_id, table.ids[row], table.demands[row], int(table.capacities[row]))
+        found.append((instance, Solution.from_path(path)))
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 5, 12])
+@pytest.mark.parametrize("order", ["paper", "bucketed"])
+def test_tensors_are_the_stored_rows(store, city, cache, step, order):
+    """Phase I: the batch equals one built slowly from the rows that the curriculum names."""
+    stream = stream_of(cache, "I", order)
+    batch = stream.global_batch(step)
+    pairs = stored(store, city, stream.curriculum.global_batch(step))
+    expected, found = batch_of(pairs), stream.tensors(batch, np.arange(12))
+    for name in TENSORS:
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+        assert getattr(found, name).dtype == getattr(expected, name).dtype
+    assert found.angle is None
+    assert found.padded == (len({instance.n for instance, _ in pairs}) > 1)
+    assert batch.problem_tokens == sum(instance.n + 1 for instance, _ in pairs)
+    assert batch.solution_tokens == sum(len(solution.path) - 1 for _, solution in pairs)
+
+
+@pytest.mark.parametrize("step", [1, 7])
+def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, step):
+    """Phase II: the routes are those of the label, ordered by angle in the frame that the network sees."""
+    stream = stream_of(cache, "II")
+    batch = stream.global_batch(step)
+    angles = stream.curriculum.angles(step).astype(np.float64)
+    turned_pairs = []
+    rolled = 0
+    for (instance, solution), angle in zip(
+        stored(store, city, stream.curriculum.global_batch(step)), angles, strict=True
+    ):
+        seen = np.mod(route_angles(city, solution.routes) + angle, 2 * np.pi)
+        turned = Solution(tuple(solution.routes[k] for k in np.argsort(seen)))
+        rolled += turned != solution
+        turned_pairs.append((instance, turned))
+    expected, found = batch_of(turned_pairs), stream.tensors(batch, np.arange(12))
+    path = rolled_path(CityTable.of(city), found.ids, found.path, found.path_lengths, found.angle)
+    assert torch.equal(path, expected.path)
+    assert rolled > 0
+    np.testing.assert_array_equal(found.angle.numpy(), stream.curriculum.angles(step))
+
+
+@pytest.mark.parametrize("order", ["paper", "bucketed"])
+@pytest.mark.parametrize("sharing", [{}, {"ranks": 2, "micro_batch": 4}, {"ranks": 3, "micro_tokens": 100}])
+def test_the_ranks_pieces_are_the_global_batch(cache, order, sharing):
+    """However it is cut, a batch has the same samples; only padding differs, and its count is right."""
+    whole = stream_of(cache, "II", order)
+    stream = stream_of(cache, "II", order, **sharing)
+    batch = stream.global_batch(3)
+    everything = whole.tensors(whole.global_batch(3), np.arange(12))
+    problem = solution = 0
+    seen = []
+    for rank in range(stream.ranks):
+        pieces = next(stream.steps(3, 3, rank))[1]
+        for rows, part in zip(batch.pieces[rank], pieces, strict=True):
+            for place, row in enumerate(rows.tolist()):
+                n, tokens = int(everything.lengths[row]), int(everything.path_lengths[row])
+                assert torch.equal(part.ids[place, :n], everything.ids[row, :n])
+                assert torch.equal(part.path[place, :tokens], everything.path[row, :tokens])
+                assert part.angle[place] == everything.angle[row]
+            seen += rows.tolist()
+            problem += part.ids.numel()
+            solution += part.path.numel() - len(part.path)
+            assert part.padded == bool((part.lengths < part.ids.shape[1]).any())
+            assert order == "paper" or not part.padded
+    assert sorted(seen) == list(range(12))
+    assert batch.computed_tokens() == (problem, solution)
+
+
+def test_steps_prepared_ahead_are_the_same(cache):
+    """A thread that works ahead changes nothing; a fault in it is a fault of the stream."""
+    stream = stream_of(cache, "II", ranks=2, micro_batch=3)
+    plain, ahead = (list(stream.steps(2, 6, 1, ahead)) for ahead in (False, True))
+    assert len(plain) == len(ahead) == 5
+    for (batch, pieces), (again, copies) in zip(plain, ahead, strict=True):
+        assert batch.computed_tokens() == again.computed_tokens()
+        assert all(_same(a, b) for a, b in zip(pieces, copies, strict=True))
+    with pytest.raises(IndexError):
+        list(stream.steps(stream.curriculum.steps, stream.curriculum.steps + 1, 0, True))
+
+
+def _same(one: Batch, other: Batch) -> bool:
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in (*TENSORS, "angle"))

@@ -1,0 +1,69 @@
+"""The picture of a run's losses: one row of two panels a phase, in the store and in Prefect."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from mcvrp.flows.server.artifacts import training_curve
+from mcvrp.storage.layout import run_losses
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.metrics import StepMetrics, write_metrics
+from mcvrp.tasks.train.card import loss_grid, write_loss_grid
+
+
+def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
+    """Return the metrics of a phase whose loss falls."""
+    return [
+        StepMetrics(
+            step=10 * k,
+            samples=160 * k,
+            problem_loss=3.0 / k,
+            problem_accuracy=0.5,
+            solution_loss=math.nan if encoder else 1 + 1.0 / k,
+            solution_accuracy=math.nan if encoder else 0.5,
+            lr=0.01,
+            gradient_norm=1.0,
+            tokens_per_second=1e4,
+            padding=0.1,
+            greedy_gap=20.0 / k if measured and k % 3 == 0 else math.nan,
+        )
+        for k in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 500])
+def test_a_phase_is_a_row(count: int) -> None:
+    """From the first row of metrics on; what is not trained or not measured is no error."""
+    first = ("I", rows(count, encoder=True))
+    one = imread(io.BytesIO(loss_grid([first])))
+    more = ("II", rows(count)), ("III", rows(count, measured=True))
+    three = imread(io.BytesIO(loss_grid([first, *more])))
+    assert one.shape[1] == three.shape[1]
+    assert three.shape[0] > 2.5 * one.shape[0]
+    assert (one[..., :3].min(axis=-1) < 0.95).mean() > 0.01
+
+
+def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
+    """Phases without metrics are left out; without any there is no picture, neither there nor in Prefect."""
+    store = Store.open(tmp_path)
+    write_loss_grid(store, "r", ["I", "II"])
+    assert not store.exists(run_losses("r"))
+    assert training_curve(store, "r", ["I", "II"]) == ""
+    write_metrics(store, "r", "I", rows(5, encoder=True))
+    write_loss_grid(store, "r", ["I", "II"])
+    assert store.get(run_losses("r")) == loss_grid([("I", rows(5, encoder=True))])
+    markdown = training_curve(store, "r", ["I", "II"])
+    assert markdown.startswith("![Losses of I](data:image/png;base64,")
+
+
+def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link leads to the picture in the store."""
+    store = Store.open(tmp_path)
+    write_metrics(store, "r", "II", rows(5))
+    monkeypatch.setattr("mcvrp.flows.server.artifacts._LARGEST", 100)
+    assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])

@@ -1,0 +1,73 @@
+"""Following ranks on a cluster, with a queue of reports that only pretends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ray.util.queue import Empty
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.launch_ray import _Follower, _on_gpus
+
+
+class Reports:
+    """A queue of reports: gone once it is shut down, which the rank that reports next does not survive."""
+
+    def __init__(self, *events: dict[str, Any]) -> None:
+        self.events, self.gone = list(events), False
+
+    def get(self, timeout: float) -> dict[str, Any]:
+        assert not self.gone
+        if not self.events:
+            raise Empty
+        return self.events.pop(0)
+
+    def shutdown(self, force: bool) -> None:
+        self.gone = force
+
+
+def step(number: int) -> dict[str, Any]:
+    return {
+        "event": "step",
+        "step": number,
+        "problem_loss": 1.0,
+        "solution_loss": None,
+        "tokens_per_second": 1.0,
+    }
+
+
+def test_who_wants_no_more_of_it_stops_the_ranks() -> None:
+    """A run that another process has taken over ends here: its next report is its last."""
+
+    class Taken(Progress):
+        def update(self, done: int, note: str | None = None) -> None:
+            super().update(done, note)
+            if done == 2:
+                raise McvrpError("another has taken over")
+
+    reports, progress = Reports(step(1), step(2), step(3)), Taken("train I", 9, "steps")
+    error = _Follower(reports, progress).stop()
+    assert str(error) == "another has taken over"
+    assert reports.gone
+    assert progress.done == 2
+
+
+def test_what_was_reported_before_the_end_is_shown() -> None:
+    """Stopping follows the reports to the last, a refusal among them, and leaves the queue alone."""
+    refusal = {"event": "refused", "message": "no", "exit_code": 2}
+    reports, progress = Reports(step(1), refusal, step(2)), Progress("train I", 9, "steps")
+    follower = _Follower(reports, progress)
+    assert str(follower.stop()) == str(follower.stop()) == "no"
+    assert progress.done == 2
+    assert not reports.gone
+
+
+def test_ranks_are_all_on_gpus_or_none_is() -> None:
+    """A cluster with some GPUs, but fewer than ranks, is refused with the number that it has."""
+    assert _on_gpus(2, 4)
+    assert _on_gpus(2, 2)
+    assert not _on_gpus(2, 0)
+    with pytest.raises(McvrpError, match="ranks = 4, the Ray cluster has 2 GPUs: ask for 2 or fewer"):
+        _on_gpus(4, 2)

@@ -1,0 +1,215 @@
+import io
+import math
+from dataclasses import astuple, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import torch.distributed
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from mcvrp.model.curriculum import Samples
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState, Origin
+from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.log import TrainLog
+from tests.support.training import small_spec
+
+CITY = City.uniform(60, seed=3)
+ORIGIN = Origin(CITY.city_id, "f" * 64, {}, {}, "")
+BATCH = SimpleNamespace(
+    samples=Samples(np.array([21, 20, 22, 20]), np.array([7, 3, 0, 1])),
+    problem_tokens=40,
+    solution_tokens=60,
+    computed_tokens=lambda: (50, 75),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone(tmp_path_factory):
+    """A group of one rank."""
+    where = tmp_path_factory.mktemp("group") / "store"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{where}", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path)
+
+
+def make_job(store, phase="II", start=None, **changes):
+    spec = small_spec(**changes)
+    return RankJob(
+        store=store,
+        city=CITY,
+        spec=spec,
+        phase=phase,
+        counts=(30, 30, 30),
+        origin=ORIGIN,
+        start=start,
+        ranks=1,
+        cores=1,
+        cache="",
+    )
+
+
+def state(step, phase="II"):
+    return CheckpointState("small", phase, step, 100, step, ORIGIN, {})
+
+
+def sums(problem=40.0, solution=30.0):
+    return torch.tensor([problem, 10.0, solution, 15.0], dtype=torch.float64)
+
+
+def take(log, steps, **values):
+    rows = []
+    for step in steps:
+        log.add(step, sums(), BATCH)
+        rows.append(log.close_row(0.01, 0.5, **values))
+    return rows
+
+
+def test_a_row_is_the_mean_over_its_tokens(store):
+    """Losses are per token of all steps since the row before; what was not measured is NaN."""
+    log = TrainLog(make_job(store))
+    log.add(1, sums(problem=20.0), BATCH)
+    log.add(2, sums(problem=60.0), BATCH)
+    row = log.close_row(0.01, 0.5)
+    assert (row.step, row.samples) == (2, 24)
+    assert row.problem_loss == 1.0
+    assert row.solution_loss == 0.5
+    assert row.problem_accuracy == row.solution_accuracy == 0.25
+    assert row.padding == pytest.approx(1 - 100 / 125)
+    assert math.isnan(row.greedy_gap)
+    assert take(log, [3], greedy_gap=7.5)[0].greedy_gap == 7.5
+
+
+def test_a_phase_of_the_encoder_has_no_figures_of_the_decoder(store):
+    """Solution tokens are neither in the losses nor in the rates."""
+    (row,) = take(TrainLog(make_job(store, "I")), [1])
+    assert math.isnan(row.solution_loss)
+    assert math.isnan(row.solution_accuracy)
+    assert row.padding == pytest.approx(1 - 40 / 50)
+
+
+def test_what_is_not_training_is_left_out_of_the_rates(store, monkeypatch):
+    """Decoding within `clock_stopped` does not make training look slower."""
+    now = 0.0
+    monkeypatch.setattr("mcvrp.tasks.train.log.time.monotonic", lambda: now)
+    log = TrainLog(make_job(store))
+    log.add(1, sums(), BATCH)
+    now += 2.0
+    with log.clock_stopped():
+        now += 100.0
+    assert log.close_row(0.01, 0.5).tokens_per_second == 100 / 2.0
+
+
+def test_rows_and_events_are_read_back(store, tmp_path):
+    """TensorBoard reads from the store what metrics.parquet has; a job that resumes writes it anew."""
+    log = TrainLog(make_job(store))
+    take(log, [1, 2], greedy_gap=9.0)
+    log.save()
+    take(log, [3, 4])
+    log.save()
+    resumed = TrainLog(make_job(store, start=state(2)))
+    assert [row.step for row in resumed.rows] == [1, 2]
+    take(resumed, [3, 4, 5], greedy_gap=8.0)
+    resumed.save()
+    rows = read_metrics(store, "small", "II")
+    assert [row.step for row in rows] == [1, 2, 3, 4, 5]
+    files = [path for path in store.list("training/small/II") if "tfevents" in path]
+    assert len(files) == 2
+    events = EventAccumulator(str(tmp_path / "training/small/II"))
+    events.Reload()
+    assert [(e.step, e.value) for e in events.Scalars("loss/solution")] == [(s, 0.5) for s in range(1, 6)]
+    gaps = [(e.step, e.value) for e in events.Scalars("greedy_gap")]
+    assert gaps == [(1, 9.0), (2, 9.0), (3, 8.0), (4, 8.0), (5, 8.0)]
+    assert {"accuracy/problem", "lr", "gradient_norm", "tokens_per_second", "padding"} <= set(
+        events.Tags()["scalars"]
+    )
+
+
+def test_saving_with_no_new_row_keeps_what_is_there(store):
+    """A job that ends where it began changes neither metrics nor events."""
+    log = TrainLog(make_job(store))
+    take(log, [1, 2])
+    log.save()
+    before = {path: store.get(path) for path in store.list("training")}
+    log.save()
+    assert {path: store.get(path) for path in store.list("training")} == before
+    assert [astuple(row)[:2] for row in read_metrics(store, "small", "II")] == [(1, 12), (2, 24)]
+
+
+def test_no_finite_loss_names_step_batch_and_checkpoint(store):
+    """NaN in one of several steps: that step, what was in its batch, and where to go back to."""
+    log = TrainLog(make_job(store, start=state(7, "I")))
+    log.add(1, sums(), BATCH)
+    log.add(2, sums(solution=math.nan), replace_samples(BATCH, [22, 21], [5, 6]))
+    log.add(3, sums(problem=math.inf), BATCH)
+    with pytest.raises(McvrpError) as error:
+        log.close_row(0.01, 0.5)
+    message = str(error.value)
+    assert "the loss of phase II is no finite number, at step 2 (batch 2 of dataset 'tiny'" in message
+    assert f"fingerprint {'f' * 12}: 2 samples of n=21 to 22, the first row 5 of n=22, row 6 of" in message
+    assert "last good checkpoint: " in message
+    assert "/training/small/I/step-00000007" in message
+    assert "with an lr below 0.005" in message
+    assert "\n" not in message
+
+
+def test_no_finite_gradient_names_the_last_step(store):
+    """A gradient that is no number stops the run as well, and before the first checkpoint there is none."""
+    log = TrainLog(make_job(store))
+    log.add(1, sums(), BATCH)
+    with pytest.raises(McvrpError, match=r"gradient that is no finite number, at step 1 .*checkpoint: none"):
+        log.close_row(0.01, math.nan)
+
+
+def test_divergence_stops_the_run_at_the_same_step_after_a_resume(store):
+    """The rows before the checkpoint count: what diverges says so where the uninterrupted run does."""
+    job = make_job(store, diverged_after=10)
+    steps, log = iter(range(1, 100)), TrainLog(job)
+    take(log, [next(steps) for _ in range(5)])
+    bad = sums(solution=60 * 40.0)
+    for _ in range(4):
+        log.add(next(steps), bad, BATCH)
+        log.close_row(0.01, 0.5)
+    log.save()
+    resumed = TrainLog(replace(job, start=state(9)))
+
+    def until_it_stops(log):
+        for step in range(10, 100):
+            log.add(step, bad, BATCH)
+            log.close_row(0.01, 0.5)
+
+    for one in (log, resumed):
+        with pytest.raises(McvrpError, match=r"has diverged: 40 on solution tokens.*at step 16 "):
+            until_it_stops(one)
+
+
+def replace_samples(batch, sizes, rows):
+    return SimpleNamespace(**{**vars(batch), "samples": Samples(np.array(sizes), np.array(rows))})
+
+
+def test_metrics_of_before_are_read(store):
+    """A file without the held-out gap is one in which it was never measured."""
+    log = TrainLog(make_job(store))
+    take(log, [1, 2], greedy_gap=9.0)
+    log.save()
+    path = layout.phase_metrics("small", "II")
+    table = pq.read_table(pa.BufferReader(store.get(path))).drop_columns("greedy_gap")
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    store.put(path, buffer.getvalue())
+    rows = read_metrics(store, "small", "II")
+    assert [row.step for row in rows] == [1, 2]
+    assert all(math.isnan(row.greedy_gap) for row in rows)

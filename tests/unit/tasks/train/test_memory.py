@@ -1,0 +1,76 @@
+"""What is said when memory runs out, with allocators that only pretend."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mcvrp.model.features import Batch
+from mcvrp.model.problem import City
+from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits, tokens
+from tests.gpu.batches import sweep_batch
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    return sweep_batch(City.uniform(60, 3), [20] * 13, rotated=True)
+
+
+@pytest.mark.parametrize("room", [12, 6, 4, 1])
+def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
+    """The answer is the first of 6, 3 and 1 of 13 samples for which there is room."""
+    tried = []
+
+    def attempt(part: Batch) -> None:
+        tried.append(len(part.ids))
+        if len(part.ids) > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    fits = largest_that_fits(batch, attempt)
+    assert fits is not None
+    assert len(fits.ids) == tried[-1] == next(rows for rows in (6, 3, 1) if rows <= room)
+    assert len(fits.angle) == len(fits.path) == len(fits.ids)  # type: ignore[arg-type]
+    assert f"--set train.micro_tokens={tokens(fits)}" in advice(batch, fits)
+
+
+def test_where_no_sample_fits_the_size_is_named(batch: Batch) -> None:
+    """Without room for one sample the sentence names the customers, and no number of tokens to try."""
+
+    def attempt(part: Batch) -> None:
+        raise MemoryError
+
+    assert largest_that_fits(batch, attempt) is None
+    assert "not even one sample fits: train a smaller network, or on sizes below 20" in advice(batch, None)
+
+
+def test_another_error_is_not_taken_for_want_of_memory(batch: Batch) -> None:
+    """A mistake in the attempt comes through as it is."""
+
+    def attempt(part: Batch) -> None:
+        raise RuntimeError("shapes do not fit")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        largest_that_fits(batch, attempt)
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+        ),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("could not create a primitive"),  # oneDNN, for want of room for its code
+        MemoryError(),
+    ],
+)
+def test_what_allocators_say_is_understood(error: Exception) -> None:
+    """Each library has its own words for it."""
+    assert is_out_of_memory(error)
+
+
+def test_tokens_are_counted_as_the_stream_cuts_by_them(batch: Batch) -> None:
+    """Nodes of the instances and predicted tokens of the paths, padding included."""
+    assert tokens(batch) == 13 * (21 + batch.path.shape[1] - 1)
