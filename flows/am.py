@@ -9,19 +9,19 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.figures import am_figures
+from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.models.attention import AttentionCard, attention_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention.spec import AmSpec
-from mcvrp.tasks.attention.train import AmSummary, check_am, train_size
+from mcvrp.tasks.attention.spec import AttentionSpec
+from mcvrp.tasks.attention.train import AttentionSummary, check_attention_models, train_size
 
 
 @task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())
-def train_attention_model(store: Store, city: str, spec: AmSpec, n: int) -> AttentionCard:
+def train_attention_model(store: Store, city: str, spec: AttentionSpec, n: int) -> AttentionCard:
     """Train the attention model for ``n`` customers, from where it stands."""
     with showing_progress(f"am {spec.model} {n}"):
         return train_size(store, load_city(store, city), spec, n)
@@ -30,9 +30,9 @@ def train_attention_model(store: Store, city: str, spec: AmSpec, n: int) -> Atte
 @stage("am", "attention models of {city}", timeout=30 * DAY)
 def am(
     city: CityName,
-    am: Annotated[AmSpec, shown("Attention models", "Name of the models, sizes, epochs")],
+    am: Annotated[AttentionSpec, shown("Attention models", "Name of the models, sizes, epochs")],
     store: StoreUri = None,
-) -> AmSummary:
+) -> AttentionSummary:
     """Train the attention models that are not finished; one that diverges is kept as such.
 
     Parameters
@@ -46,11 +46,14 @@ def am(
     """
     there, began = open_store(store), time.monotonic()
     spec = am.filled(city, am.sizes or ())
-    check_am(there, load_city(there, city), spec)
+    check_attention_models(there, load_city(there, city), spec)
     cards = tuple(train_attention_model(there, city, spec, n) for n in spec.sizes or ())
-    summary = AmSummary(spec.model or city, cards, time.monotonic() - began)
+    summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
     show_figures(
-        f"am {summary.model}", f"Attention models {summary.model}", am_figures(summary), _body(there, cards)
+        f"am {summary.model}",
+        f"Attention models {summary.model}",
+        attention_figures(summary),
+        _body(there, cards),
     )
     return summary
 

@@ -12,7 +12,7 @@ from mcvrp.tasks.retrain.nightly import NightSummary
 from mcvrp.tasks.support.progress import duration
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.attention.train import AmSummary
+    from mcvrp.tasks.attention.train import AttentionSummary
     from mcvrp.tasks.label.stage import LabelSummary
     from mcvrp.tasks.report.summary import BenchmarkSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
@@ -50,7 +50,7 @@ class PipelineSummary:
     label: LabelSummary
     train: TrainSummary
     benchmark: BenchmarkResult
-    am: AmSummary | None = None
+    am: AttentionSummary | None = None
 
 
 def city_figures(city: CitySummary) -> Figures:
@@ -112,7 +112,7 @@ def _held_out_gap(phase: PhaseSummary) -> Figures:
     return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
 
 
-def am_figures(am: AmSummary) -> Figures:
+def attention_figures(am: AttentionSummary) -> Figures:
     """Return what there is to say about attention models: how good each is, or that it diverged."""
     figures = {"attention models": am.model, "time": duration(am.seconds)}
     for card in am.cards:

@@ -37,7 +37,7 @@ def pipeline(
     if deployed():
         check_pipeline(there, spec)
     thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_am) as begin:
+    with showing_steps(thing, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
         begin("labels")
@@ -45,7 +45,7 @@ def pipeline(
         begin("training")
         trained = train(made.name, spec.train, store)
         models = None
-        if spec.compares_am:
+        if spec.compares_attention:
             begin("attention models")
             models = am(made.name, spec.attention, store)
         begin("benchmark")

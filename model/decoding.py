@@ -262,7 +262,7 @@ def _check(
             "use nucleus sampling"
         )
     if samples.start < 0 or (samples.start and isinstance(strategy, Beam)):
-        raise McvrpError(f"{strategy.words} cannot begin with sample {samples.start}")
+        raise McvrpError(f"{strategy.description} cannot begin with sample {samples.start}")
     if isinstance(strategy, Beam) and share > strategy.width:
         raise McvrpError(
             f"a beam of width {strategy.width} has {strategy.width} answers a rotation, not {share}"

@@ -28,7 +28,7 @@ class CityTable:
 
     ``delta`` float32 ``(m + 1, 2)`` is each node's offset from the depot in the model's
     frame, ``depot`` ``(2,)`` the depot itself, ``kappa`` ``(m + 1,)`` the distance to the
-    depot over the largest of the city (of the oldest that it extends: `model.problem.City.reach`).
+    depot over the largest of the city (of the oldest that it extends: `model.problem.City.max_radius`).
     """
 
     delta: Tensor
@@ -41,7 +41,7 @@ class CityTable:
         xy = city.unit_xy
         delta = xy - xy[DEPOT]
         distance = np.hypot(delta[:, 0], delta[:, 1])
-        largest = city.reach or 1.0  # every customer at the depot: all distances are 0
+        largest = city.max_radius or 1.0  # every customer at the depot: all distances are 0
         return cls(
             *(torch.tensor(a, dtype=torch.float32) for a in (delta, xy[DEPOT], distance / largest))
         ).to(device)

@@ -79,7 +79,7 @@ class City:
     -----
     What a network has learnt of a node depends on that node's features, so these must not change
     when the city is extended: the frame stays, and kappa (the distance to the depot over the
-    city's largest) keeps the scale of the oldest city, `reach`. An address that comes later may lie
+    city's largest) keeps the scale of the oldest city, `max_radius`. An address that comes later may lie
     outside the frame by `MARGIN` of its side, and have a kappa above 1.
 
     Raises
@@ -115,7 +115,7 @@ class City:
         if any(before >= after for before, after in pairwise(steps)):
             raise McvrpError(f"a city of {self.customers} customers cannot extend cities of {self.extends}")
         bound = np.full((len(xy), 1), 1e-12)
-        bound[self.founders + 1 :] += MARGIN
+        bound[self.original_customers + 1 :] += MARGIN
         unit_xy = self.unit_xy
         outside = np.flatnonzero(((unit_xy < -bound) | (unit_xy > 1 + bound)).any(axis=1))
         if len(outside):
@@ -152,14 +152,14 @@ class City:
         return len(self.xy) + self.spare
 
     @property
-    def founders(self) -> int:
+    def original_customers(self) -> int:
         """The number of customers of the oldest city, which made the frame."""
         return self.extends[0] if self.extends else self.customers
 
     @cached_property
-    def reach(self) -> float:
+    def max_radius(self) -> float:
         """The distance from the depot at which kappa is 1, in the frame: the oldest city's largest."""
-        delta = self.unit_xy[: self.founders + 1] - self.unit_xy[DEPOT]
+        delta = self.unit_xy[: self.original_customers + 1] - self.unit_xy[DEPOT]
         return float(np.hypot(delta[:, 0], delta[:, 1]).max())
 
     def ancestor(self, k: int) -> City:
@@ -173,7 +173,7 @@ class City:
         """The ids of the cities that this one extends, the oldest first, from this city's own content."""
         return tuple(self.ancestor(k).city_id for k in range(len(self.extends)))
 
-    def takes(self, city_id: str) -> bool:
+    def accepts(self, city_id: str) -> bool:
         """Return whether what was made for city ``city_id`` holds here: it is this one or extended by it."""
         return city_id == self.city_id or city_id in self.ancestors
 
@@ -292,7 +292,7 @@ def require_instances(city: City, instances: Sequence[Instance]) -> None:
         the city does not have.
     """
     for instance in instances:
-        if not city.takes(instance.city_id):
+        if not city.accepts(instance.city_id):
             raise McvrpError(f"an instance belongs to city {instance.city_id}, not to city {city.city_id}")
         if instance.ids[-1] > city.customers:
             raise McvrpError(

@@ -19,7 +19,7 @@ class Greedy:
     """The most probable node at every step."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The strategy in words."""
         return "greedy decoding"
 
@@ -61,7 +61,7 @@ class Sampling:
             raise McvrpError(f"the temperature of sampling must be positive, not {self.temperature}")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The strategy in words, what is left at its neutral value unsaid."""
         top_k = [] if self.k is None else [f"k = {self.k}"]
         warmth = [] if self.temperature == 1 else [f"temperature {self.temperature:g}"]
@@ -107,7 +107,7 @@ class Beam:
             raise McvrpError(f"a beam needs a width of at least 1, not {self.width}")
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The strategy in words."""
         return f"beam search of width {self.width}"
 

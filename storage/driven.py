@@ -16,8 +16,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.files import (
-    MEND,
-    DamagedFile,
+    HINT,
+    CorruptFile,
     label_file,
     parse_footer,
     parse_table,
@@ -31,7 +31,7 @@ _NAMES = 16  # digits of a checksum that name a file
 
 
 @dataclass(frozen=True)
-class Receipt:
+class IntakeReceipt:
     """What became of one file of routes.
 
     Parameters
@@ -60,7 +60,7 @@ class Receipt:
 
 
 @dataclass(frozen=True)
-class DrivenDay:
+class StoredDay:
     """A day that is in the store: ``source`` is the checksum of the file that it came from.
 
     ``city_id`` is the city's of whose addresses its orders and routes are.
@@ -81,7 +81,7 @@ def checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def receipts(store: Store, city: str) -> list[Receipt]:
+def receipts(store: Store, city: str) -> list[IntakeReceipt]:
     """Return the receipts of all files taken so far, in order of their names."""
     folder = layout.driven_dir(city)
     paths = [path for path in store.list(f"{folder}/files") if path.endswith(".json")]
@@ -93,15 +93,15 @@ def has_receipt(store: Store, city: str, sha256: str) -> bool:
     return store.exists(layout.driven_receipt(city, sha256[:_NAMES]))
 
 
-def write_receipt(store: Store, city: str, receipt: Receipt) -> None:
+def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
     """Write down that a file was taken, which ends its taking."""
     store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
 
 
-def _receipt(store: Store, path: str) -> Receipt:
+def _receipt(store: Store, path: str) -> IntakeReceipt:
     document = store.get_json(path)
     try:
-        return Receipt(**{**document, "days": tuple(document["days"])})
+        return IntakeReceipt(**{**document, "days": tuple(document["days"])})
     except (TypeError, KeyError) as error:
         raise McvrpError(
             f"{store.url(path)} is no receipt of a file of routes ({error}): remove it"
@@ -127,7 +127,7 @@ def write_day(
     return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
 
 
-def driven_days(store: Store, name: str) -> Iterator[DrivenDay]:
+def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
     """Yield the days of the city ``name``, by date; of each file only the footer is read."""
     with _damage_mended(store, name):
         for file in read_files(store, store.list(layout.driven_days_dir(name))):
@@ -136,11 +136,11 @@ def driven_days(store: Store, name: str) -> Iterator[DrivenDay]:
                 day = datetime.date.fromisoformat(date)
             except ValueError:
                 raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
-            yield DrivenDay(day, file.footer.spec_hash, file.footer.city_id)
+            yield StoredDay(day, file.footer.spec_hash, file.footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
-    """Return what was driven on one day; McvrpError if its file is damaged or not there."""
+    """Return what was driven on one day; McvrpError if its file is corrupt or not there."""
     path = layout.driven_day(name, date.isoformat())
     data, where = store.get(path), store.url(path)
     with _damage_mended(store, name):
@@ -149,13 +149,13 @@ def read_day(store: Store, name: str, date: datetime.date) -> Label:
 
 @contextmanager
 def _damage_mended(store: Store, name: str) -> Iterator[None]:
-    """Say what mends a damaged day: no solver makes it, its file of routes does, taken once more."""
+    """Say what mends a corrupt day: no solver makes it, its file of routes does, taken once more."""
     try:
         yield
-    except DamagedFile as error:
+    except CorruptFile as error:
         receipts_of = store.url(f"{layout.driven_dir(name)}/files")
-        raise DamagedFile(
-            f"{str(error).removesuffix(MEND)}remove it and the receipt in {receipts_of} that names its day, "
+        raise CorruptFile(
+            f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
             "and its file of routes is taken again"
         ) from error
 

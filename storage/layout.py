@@ -140,20 +140,20 @@ def quarantine(dataset: str) -> str:
     return f"{label_dir(dataset)}/quarantine.json"
 
 
-def verdict(dataset: str) -> str:
+def verification(dataset: str) -> str:
     """What the last verification found wrong."""
-    return f"{label_dir(dataset)}/verdict.json"
+    return f"{label_dir(dataset)}/verification.json"
 
 
-def condemned_dir(dataset: str) -> str:
+def corrupt_dir(dataset: str) -> str:
     """Shards and chunks that were taken out."""
-    return f"{label_dir(dataset)}/_condemned"
+    return f"{label_dir(dataset)}/_corrupt"
 
 
-def condemned(dataset: str, path: str) -> str:
+def corrupt(dataset: str, path: str) -> str:
     """Where the shard or chunk at ``path`` goes when it is taken out: another place each time."""
     folder, name = path.rsplit("/", 2)[-2:]
-    return f"{condemned_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
+    return f"{corrupt_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
 
 
 def card(dataset: str) -> str:
@@ -219,9 +219,9 @@ def trainer_lease(run: str) -> str:
     return f"{run_dir(run)}/lease.json"
 
 
-def outlived(run: str) -> str:
+def models_removed(run: str) -> str:
     """The mark of a run of which a model was removed."""
-    return f"{run_dir(run)}/outlived.json"
+    return f"{run_dir(run)}/models_removed.json"
 
 
 def models_dir(name: str) -> str:

@@ -92,7 +92,7 @@ def write_pairs(store: Store, model: str, name: str, pairs: pd.DataFrame) -> Non
 
 
 def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
-    """Return the costs that were compared, None where they were not yet; McvrpError if they are spoilt."""
+    """Return the costs that were compared, None where they were not yet; McvrpError if they are corrupt."""
     path = layout.trial_pairs(model, name)
     if not store.exists(path):
         return None

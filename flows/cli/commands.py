@@ -141,7 +141,7 @@ def _train(options: argparse.Namespace) -> Outcome:
 
 
 def _am(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.figures import am_figures
+    from mcvrp.flows.figures import attention_figures
 
     spec, store = _checked(options)
     check_attention(store, load_city(store, spec.city.name), spec.attention)
@@ -152,7 +152,7 @@ def _am(options: argparse.Namespace) -> Outcome:
         return am(spec.city.name, spec.attention, store.uri)
 
     done = _on_record(work)
-    return Outcome(plain(done), aligned(am_figures(done)))
+    return Outcome(plain(done), aligned(attention_figures(done)))
 
 
 def _benchmark(options: argparse.Namespace) -> Outcome:
@@ -233,16 +233,16 @@ def _inspect(options: argparse.Namespace) -> Outcome:
 
 
 def _verify(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.cli.verify import verdict_document, verdict_text, verified
+    from mcvrp.flows.cli.verify import verification_document, verification_text, verified
 
     store = Store.open(settings.store_uri(options.store), writable=False)
     dataset, workers = options.dataset, None
     if dataset is None or options.overrides:
         spec = load_preset(options.preset, options.overrides).label
         dataset, workers = dataset or spec.dataset, spec.workers
-    verdict, seconds = verified(store, dataset.removeprefix("labels/").strip("/"), workers)
-    code = 0 if verdict.good else IncompleteError.exit_code
-    return Outcome(verdict_document(verdict, seconds), verdict_text(verdict, seconds), code)
+    report, seconds = verified(store, dataset.removeprefix("labels/").strip("/"), workers)
+    code = 0 if report.good else IncompleteError.exit_code
+    return Outcome(verification_document(report, seconds), verification_text(report, seconds), code)
 
 
 def _gc(options: argparse.Namespace) -> Outcome:

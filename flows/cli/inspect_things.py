@@ -17,12 +17,12 @@ def describe_dataset(store: Store, dataset: str) -> Found:
     """Describe the labels ``dataset``: card, manifest, statistics by size, what verifying found."""
     from mcvrp.storage.labels.manifest import read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
-    from mcvrp.storage.labels.verification import read_verdict
+    from mcvrp.storage.labels.verification import read_verification
 
     document = {
         "manifest": read_manifest(store, dataset),
         "sizes": plain(read_statistics(store, dataset)),
-        "verdict": plain(read_verdict(store, dataset)),
+        "report": plain(read_verification(store, dataset)),
     }
     card = layout.card(dataset)
     if not store.exists(card):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from mcvrp.flows.cli.options import add_solve_options
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, unsecret
+from mcvrp.flows.config.errors import one_line, redact
 from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.log import say
@@ -160,7 +160,7 @@ def run(arguments: Sequence[str]) -> int:
         return outcome.code
     except McvrpError as error:
         if verbose:
-            say(unsecret("".join(traceback.format_exception(error)).rstrip()))
+            say(redact("".join(traceback.format_exception(error)).rstrip()))
         say(f"mcvrp: {one_line(error)}")
         return error.exit_code
     except KeyboardInterrupt:
@@ -183,11 +183,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
     if verbose:
-        say(unsecret("".join(traceback.format_exception(error)).rstrip()))
+        say(redact("".join(traceback.format_exception(error)).rstrip()))
         say(f"mcvrp: {type(error).__name__}: {one_line(error)}")
         return BAD_INPUT
     path = settings.log_file()
-    path.write_text(unsecret("".join(traceback.format_exception(error))), encoding="utf-8")
+    path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
     say(f"mcvrp: unexpected {type(error).__name__}: {one_line(error)[:300]} (the whole story: {path})")
     return BAD_INPUT
 

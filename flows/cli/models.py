@@ -13,7 +13,7 @@ from mcvrp.storage.models.registry import point, pointer, promote, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import CleaningSummary
 
-_LISTED = 200  # finds; more are counted
+_LISTED = 200  # candidates; more are counted
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _CHALLENGER = "challenger"
 
@@ -26,28 +26,32 @@ def cleaning_document(cleaning: CleaningSummary) -> dict[str, Any]:
 def cleaning_text(cleaning: CleaningSummary) -> str:
     """Return what was found, or removed, for a person: a line each, then the sum."""
     lines = ["| what | size | where | why |", "|---|--:|---|---|"]
-    for find in cleaning.finds[:_LISTED]:
-        lines.append(f"| {find.kind} | {size_words(find.bytes)} | {find.path} | {find.why} |")
-    blocks = [aligned_table("\n".join(lines))] if cleaning.finds else []
-    if more := len(cleaning.finds) - _LISTED:
+    for candidate in cleaning.candidates[:_LISTED]:
+        lines.append(
+            f"| {candidate.kind} | {size_text(candidate.bytes)} | {candidate.path} | {candidate.why} |"
+        )
+    blocks = [aligned_table("\n".join(lines))] if cleaning.candidates else []
+    if more := len(cleaning.candidates) - _LISTED:
         blocks += [f"... and {more:,} more"] if more > 0 else []
-    if cleaning.spared:
-        blocks.append("\n".join(f"left alone: {spared.path} ({spared.why})" for spared in cleaning.spared))
+    if cleaning.skipped:
+        blocks.append(
+            "\n".join(f"left alone: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped)
+        )
     blocks.append(_sum(cleaning))
     return "\n\n".join(blocks)
 
 
 def _sum(cleaning: CleaningSummary) -> str:
-    if not cleaning.finds:
+    if not cleaning.candidates:
         return "nothing to remove" if not cleaning.deleted else "nothing was removed"
-    amount = f"{cleaning.files:,} files, {size_words(cleaning.bytes)}"
+    amount = f"{cleaning.files:,} files, {size_text(cleaning.bytes)}"
     if not cleaning.deleted:
         return f"{amount} may go: nothing has been removed, mcvrp gc --delete does it"
     kept = f"; {cleaning.kept_now} are needed by now and stay" if cleaning.kept_now else ""
     return f"{amount} removed{kept}"
 
 
-def size_words(count: float) -> str:
+def size_text(count: float) -> str:
     """Return a number of bytes as people say it: "3.2 GB"."""
     for unit in _UNITS:
         if count < 1000 or unit == _UNITS[-1]:

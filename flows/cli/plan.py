@@ -15,7 +15,7 @@ from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import CAPACITY_TABLE, City
 from mcvrp.storage.labels.flat import expected_bytes
-from mcvrp.tasks.attention.spec import AmNetworkSpec
+from mcvrp.tasks.attention.spec import AttentionNetworkSpec
 from mcvrp.tasks.benchmark.spec import FINISHERS, HEURISTICS, NEURAL, MethodName
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
@@ -347,7 +347,7 @@ def plan_attention(
     routes
         About how many routes serve so many customers.
     """
-    if not spec.compares_am:
+    if not spec.compares_attention:
         return None
     am = spec.attention
     sizes = am.sizes or ()
@@ -361,10 +361,10 @@ def plan_attention(
     return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / flops_a_second)
 
 
-def _encoder_flops(network: AmNetworkSpec, n: int) -> float:
+def _encoder_flops(network: AttentionNetworkSpec, n: int) -> float:
     products = 4 * network.dim**2 + 2 * network.dim * network.ff
     return 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
 
 
-def _attention_path_flops(network: AmNetworkSpec, n: int, steps: float) -> float:
+def _attention_path_flops(network: AttentionNetworkSpec, n: int, steps: float) -> float:
     return 2 * steps * 3 * (n + 1) * network.dim  # two products of the glimpse, one of the scores

@@ -138,10 +138,10 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 
 def one_line(error: BaseException) -> str:
     """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
-    return unsecret(sentence(error))
+    return redact(sentence(error))
 
 
-def unsecret(text: str) -> str:
+def redact(text: str) -> str:
     """Return ``text`` without passwords in addresses, and without any secret of the environment."""
     for secret in settings.secrets():
         text = text.replace(secret, "…")

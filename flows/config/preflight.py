@@ -7,7 +7,7 @@ from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import planned_city
 from mcvrp.tasks.label.spec import LabelSpec
@@ -56,11 +56,11 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     check(store, city, spec)
 
 
-def check_attention(store: Store, city: City, spec: AmSpec) -> None:
+def check_attention(store: Store, city: City, spec: AttentionSpec) -> None:
     """Raise McvrpError where attention models of ``spec`` do not go with what earlier runs have left."""
-    from mcvrp.tasks.attention.train import check_am
+    from mcvrp.tasks.attention.train import check_attention_models
 
-    check_am(store, city, spec)
+    check_attention_models(store, city, spec)
 
 
 def check_benchmark(store: Store, city: City, spec: BenchmarkSpec, model: str | None) -> None:
@@ -89,5 +89,5 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     require_sizes(spec, city)
     check_labels(store, city, spec.label)
     check_training(store, city, spec.train)
-    if spec.compares_am:
+    if spec.compares_attention:
         check_attention(store, city, spec.attention)

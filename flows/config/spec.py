@@ -11,7 +11,7 @@ from mcvrp.flows.config.errors import FieldError
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import CitySpec
 from mcvrp.tasks.gc.spec import RetentionSpec
@@ -33,8 +33,8 @@ class PipelineSpec(BaseModel):
     benchmark: BenchmarkSpec = Field(
         title="Benchmark", description="What the model is compared with, and on what"
     )
-    am: AmSpec = Field(
-        AmSpec(),
+    am: AttentionSpec = Field(
+        AttentionSpec(),
         title="Attention models",
         description="Training of the attention models that it is compared with",
     )
@@ -49,7 +49,7 @@ class PipelineSpec(BaseModel):
     )
 
     @property
-    def attention(self) -> AmSpec:
+    def attention(self) -> AttentionSpec:
         """The training of the attention models: what it leaves open is the city's and the benchmark's."""
         benchmark = self.benchmark
         return self.am.filled(
@@ -67,7 +67,7 @@ class PipelineSpec(BaseModel):
         return self._of_trained(self.improve)
 
     @property
-    def compares_am(self) -> bool:
+    def compares_attention(self) -> bool:
         """Whether the benchmark has a row for them."""
         return "am" in self.benchmark.methods
 

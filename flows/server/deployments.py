@@ -62,7 +62,7 @@ class Deployment:
 
 def prefect_yaml() -> Path:
     """Return the file: in the root of the repository, or where an installed package has it."""
-    places = [Path(__file__).parents[2], Path(sysconfig.get_path("data"), "share", "mcvrp")]
+    places = [Path(__file__).resolve().parents[2], Path(sysconfig.get_path("data"), "share", "mcvrp")]
     for place in places:
         if (place / "prefect.yaml").is_file():
             return place / "prefect.yaml"

@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, unsecret
+from mcvrp.flows.config.errors import one_line, redact
 from mcvrp.flows.config.parameters import parameters_of, parsed
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -87,7 +87,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
 def _unexpected(error: Exception) -> str:
     """Log the traceback with the run; return what its state says."""
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
-        get_run_logger().error(unsecret("".join(traceback.format_exception(error))))
+        get_run_logger().error(redact("".join(traceback.format_exception(error))))
     return f"unexpected {type(error).__name__}: {one_line(error)[:_MOST_WORDS]}: {_TRY_AGAIN}"
 
 

@@ -37,11 +37,11 @@ _READERS = 8  # threads that read footers: each waits for the store, not for the
 _BATCH = 8  # footers that a thread reads in a row
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
-MEND = "remove it and label again"  # ends what is said of a damaged file
+HINT = "remove it and label again"  # ends what is said of a corrupt file
 
 
-class DamagedFile(McvrpError):
-    """A file of labels is truncated or spoilt; the message names it."""
+class CorruptFile(McvrpError):
+    """A file of labels is truncated or corrupt; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def read_footer(store: Store, path: str) -> Footer:
 
     Raises
     ------
-    DamagedFile
+    CorruptFile
         If it is truncated.
     McvrpError
         If it is not a file of labels.
@@ -170,7 +170,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
     except SPOILT as error:
-        raise DamagedFile(f"{where} is no whole Parquet file ({reason(error)}): {MEND}") from error
+        raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {HINT}") from error
     try:
         footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
@@ -178,12 +178,12 @@ def parse_footer(tail: bytes, where: str) -> Footer:
             f"{where} is a Parquet file but not one of labels ({reason(error)}): move it away"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
-        raise DamagedFile(f"{where} has a spoilt footer: {MEND}")
+        raise CorruptFile(f"{where} has a corrupt footer: {HINT}")
     return footer
 
 
 def read_table(store: Store, path: str) -> pa.Table:
-    """Return the rows of the label file at ``path``; DamagedFile if a page's checksum is not right."""
+    """Return the rows of the label file at ``path``; CorruptFile if a page's checksum is not right."""
     return parse_table(store.get(path), store.url(path))
 
 
@@ -194,46 +194,46 @@ def parse_table(data: bytes, where: str) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
     except SPOILT as error:
-        raise DamagedFile(f"{where} is damaged ({reason(error)}): {MEND}") from error
+        raise CorruptFile(f"{where} is corrupt ({reason(error)}): {HINT}") from error
     if table.num_rows != footer.rows:
-        raise DamagedFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {MEND}")
+        raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")
     return table
 
 
-def read_files(store: Store, paths: Iterable[str], *, skip_damaged: bool = False) -> Iterator[LabelFile]:
+def read_files(store: Store, paths: Iterable[str], *, skip_corrupt: bool = False) -> Iterator[LabelFile]:
     """Yield the footers of the label files at ``paths``, in order, a few of them read ahead.
 
     Raises
     ------
     McvrpError
-        As `read_footer`; with ``skip_damaged`` a DamagedFile is left out instead.
+        As `read_footer`; with ``skip_corrupt`` a CorruptFile is left out instead.
     """
     with ThreadPoolExecutor(_READERS) as readers:
-        ahead: deque[Future[list[LabelFile | DamagedFile]]] = deque()
+        ahead: deque[Future[list[LabelFile | CorruptFile]]] = deque()
         waiting = iter(paths)
         while batch := list(islice(waiting, _BATCH)):
             ahead.append(readers.submit(_read_batch, store, batch))
             if len(ahead) > _READERS:
-                yield from _whole(ahead.popleft().result(), skip_damaged)
+                yield from _whole(ahead.popleft().result(), skip_corrupt)
         while ahead:
-            yield from _whole(ahead.popleft().result(), skip_damaged)
+            yield from _whole(ahead.popleft().result(), skip_corrupt)
 
 
-def _read_batch(store: Store, paths: Sequence[str]) -> list[LabelFile | DamagedFile]:
-    found: list[LabelFile | DamagedFile] = []
+def _read_batch(store: Store, paths: Sequence[str]) -> list[LabelFile | CorruptFile]:
+    found: list[LabelFile | CorruptFile] = []
     for path in paths:
         try:
             found.append(LabelFile(path, read_footer(store, path)))
-        except DamagedFile as error:
+        except CorruptFile as error:
             found.append(error)
     return found
 
 
-def _whole(files: Sequence[LabelFile | DamagedFile], skip_damaged: bool) -> Iterator[LabelFile]:
+def _whole(files: Sequence[LabelFile | CorruptFile], skip_corrupt: bool) -> Iterator[LabelFile]:
     for file in files:
         if isinstance(file, LabelFile):
             yield file
-        elif not skip_damaged:
+        elif not skip_corrupt:
             raise file
 
 
@@ -244,14 +244,14 @@ def sizes(store: Store, dataset: str) -> list[int]:
 
 
 def shards(
-    store: Store, dataset: str, n: int | None = None, *, skip_damaged: bool = False
+    store: Store, dataset: str, n: int | None = None, *, skip_corrupt: bool = False
 ) -> Iterator[LabelFile]:
     """Yield the shards of ``dataset``, of size ``n`` or of all, by size and row.
 
     Raises
     ------
     McvrpError
-        If a file where a shard should be is truncated (``skip_damaged`` leaves such out), foreign,
+        If a file where a shard should be is truncated (``skip_corrupt`` leaves such out), foreign,
         or says that it is another.
     """
     for size in sizes(store, dataset) if n is None else [n]:
@@ -262,7 +262,7 @@ def shards(
                 if k is None or path != layout.label_shard(dataset, size, k):
                     raise McvrpError(f"{store.url(path)} is no shard's name for n={size}: move it away")
                 found[k] = path
-        for file in read_files(store, (found[k] for k in sorted(found)), skip_damaged=skip_damaged):
+        for file in read_files(store, (found[k] for k in sorted(found)), skip_corrupt=skip_corrupt):
             if file.footer.n != size:
                 raise McvrpError(
                     f"{store.url(file.path)} has labels of n={file.footer.n}, this place is for n={size}: "
@@ -276,7 +276,7 @@ def require_city(store: Store, shard: LabelFile, city: City) -> None:
 
     Those of a city that ``city`` extends hold: its nodes are where they were, at the same costs.
     """
-    if not city.takes(shard.footer.city_id):
+    if not city.accepts(shard.footer.city_id):
         raise McvrpError(
             f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
             f"not of city {city.city_id}"
@@ -340,7 +340,7 @@ def load_label(store: Store, dataset: str, n: int, i: int) -> Label:
     Raises
     ------
     McvrpError
-        If there is none, or its file is damaged.
+        If there is none, or its file is corrupt.
     """
     there = list(shards(store, dataset, n))
     for shard in there:
@@ -365,7 +365,7 @@ def _read(store: Store, shard: LabelFile, i: int) -> Label:
                     return next(table_labels(table, shard.footer.city_id))
                 row -= rows
     except SPOILT as error:
-        raise DamagedFile(
-            f"{store.url(shard.path)} is damaged ({reason(error)}): run mcvrp verify"
+        raise CorruptFile(
+            f"{store.url(shard.path)} is corrupt ({reason(error)}): run mcvrp verify"
         ) from error
-    raise DamagedFile(f"{store.url(shard.path)} has fewer rows than its footer says: run mcvrp verify")
+    raise CorruptFile(f"{store.url(shard.path)} has fewer rows than its footer says: run mcvrp verify")

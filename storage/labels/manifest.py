@@ -62,7 +62,7 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
     Raises
     ------
     McvrpError
-        If there is no list, or it is damaged: `rebuild_manifest` makes it anew.
+        If there is no list, or it is corrupt: `rebuild_manifest` makes it anew.
     """
     path = layout.shard_list(dataset)
     data = store.get(path)
@@ -170,7 +170,7 @@ def _check_not_newer(store: Store, dataset: str) -> None:
         read_manifest(store, dataset)
     except (StoreError, TooNew):
         raise
-    except McvrpError:  # damaged: it is made anew
+    except McvrpError:  # corrupt: it is made anew
         pass
 
 

@@ -106,7 +106,7 @@ class Footer:
 
     @classmethod
     def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
-        """Return the footer in ``metadata`` of the file at ``where``, None when it is spoilt.
+        """Return the footer in ``metadata`` of the file at ``where``, None when it is corrupt.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The verdict on a dataset, as the store keeps it: what proving its bytes found wrong, file by file."""
+"""The report on a dataset, as the store keeps it: what proving its bytes found wrong, file by file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FileFault:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerificationReport:
     """What proving a dataset found.
 
     Parameters
@@ -80,14 +80,14 @@ class Verdict:
         return sum(stop - start for _, start, stop in self.missing)
 
 
-def write_verdict(store: Store, verdict: Verdict) -> None:
-    """Keep ``verdict`` with its dataset, in place of the last one."""
-    store.put_json(layout.verdict(verdict.dataset), asdict(verdict))
+def write_verification(store: Store, report: VerificationReport) -> None:
+    """Keep ``report`` with its dataset, in place of the last one."""
+    store.put_json(layout.verification(report.dataset), asdict(report))
 
 
-def read_verdict(store: Store, dataset: str) -> Verdict | None:
-    """Return the last verdict on ``dataset``, None when there is none that can be read."""
-    path = layout.verdict(dataset)
+def read_verification(store: Store, dataset: str) -> VerificationReport | None:
+    """Return the last report on ``dataset``, None when there is none that can be read."""
+    path = layout.verification(dataset)
     if not store.exists(path):
         return None
     try:
@@ -95,23 +95,23 @@ def read_verdict(store: Store, dataset: str) -> Verdict | None:
         faults = tuple(FileFault(**fault) for fault in there.pop("faults"))
         missing = tuple((int(n), int(start), int(stop)) for n, start, stop in there.pop("missing"))
         unchecked = tuple(map(str, there.pop("unchecked")))
-        return Verdict(faults=faults, missing=missing, unchecked=unchecked, **there)
+        return VerificationReport(faults=faults, missing=missing, unchecked=unchecked, **there)
     except (McvrpError, KeyError, TypeError, ValueError, AttributeError):
         return None  # `mcvrp verify` makes it anew
 
 
-def condemned(store: Store, dataset: str) -> dict[str, str]:
-    """Return path and checksum of every file in which the last verdict found a fault."""
-    verdict = read_verdict(store, dataset)
-    if verdict is None:
+def corrupt_files(store: Store, dataset: str) -> dict[str, str]:
+    """Return path and checksum of every file in which the last report found a fault."""
+    report = read_verification(store, dataset)
+    if report is None:
         return {}
-    return {fault.path: fault.sha256 for fault in verdict.faults if fault.sha256}
+    return {fault.path: fault.sha256 for fault in report.faults if fault.sha256}
 
 
-def acquit(store: Store, dataset: str, paths: Collection[str]) -> None:
-    """Take the faults of the files at ``paths`` out of the last verdict: they are no longer there."""
-    verdict = read_verdict(store, dataset)
-    if verdict is not None:
-        kept = tuple(fault for fault in verdict.faults if fault.path not in paths)
-        if kept != verdict.faults:
-            write_verdict(store, replace(verdict, faults=kept))
+def clear_faults(store: Store, dataset: str, paths: Collection[str]) -> None:
+    """Take the faults of the files at ``paths`` out of the last report: they are no longer there."""
+    report = read_verification(store, dataset)
+    if report is not None:
+        kept = tuple(fault for fault in report.faults if fault.path not in paths)
+        if kept != report.faults:
+            write_verification(store, replace(report, faults=kept))

@@ -52,7 +52,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrainingState:
     """Where a training stands, besides its arrays.
 
     Parameters
@@ -86,7 +86,7 @@ class AttentionCard:
     """What an attention model is and where it comes from.
 
     ``diverged`` says when and how its training diverged; there are no weights then. The other
-    fields are those of `Standing`.
+    fields are those of `TrainingState`.
     """
 
     name: str
@@ -111,26 +111,26 @@ class AttentionCard:
 
     def require_city(self, city: City) -> None:
         """Raise McvrpError if the model is of another city than ``city``, and of none that it extends."""
-        if not city.takes(self.city_id):
+        if not city.accepts(self.city_id):
             raise McvrpError(
                 f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
                 f"not city {city.city_id}"
             )
 
 
-def save_training(store: Store, name: str, n: int, standing: Standing, arrays: Arrays) -> None:
+def save_training(store: Store, name: str, n: int, state: TrainingState, arrays: Arrays) -> None:
     """Write where a training stands, in one file: whole or not at all."""
-    metadata = {"standing": json.dumps(asdict(standing))}
+    metadata = {"state": json.dumps(asdict(state))}
     store.put(layout.attention_training(name, n), save(arrays, metadata=metadata))
 
 
-def load_training(store: Store, name: str, n: int) -> tuple[Standing, Arrays] | None:
+def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Arrays] | None:
     """Return where a training stands, None where there is none.
 
     Raises
     ------
     McvrpError
-        If the file is damaged.
+        If the file is corrupt.
     """
     path = layout.attention_training(name, n)
     if not store.exists(path):
@@ -139,12 +139,12 @@ def load_training(store: Store, name: str, n: int) -> tuple[Standing, Arrays] | 
     try:
         arrays = load(data)
         length = int.from_bytes(data[:8], "little")
-        values = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["standing"])
+        values = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["state"])
         values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
-        return Standing(**values), {key: np.array(a) for key, a in arrays.items()}
+        return TrainingState(**values), {key: np.array(a) for key, a in arrays.items()}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise McvrpError(
-            f"{store.url(path)} is damaged ({error}): delete it, and mcvrp am begins this size again"
+            f"{store.url(path)} is corrupt ({error}): delete it, and mcvrp am begins this size again"
         ) from error
 
 
@@ -231,7 +231,7 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
     found = hashlib.sha256(data).hexdigest()
     if found != card.weights_sha256:
         raise McvrpError(
-            f"{store.url(path)} is damaged: its checksum is {found[:12]}, the card names "
+            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names "
             f"{card.weights_sha256[:12]}; delete {store.url(card.folder)} and train it again with mcvrp am"
         )
     network = AttentionModel(AttentionConfig(**card.network))

@@ -81,7 +81,7 @@ class ModelCard:
 
         The city that extends it has no more nodes than output classes were reserved.
         """
-        if not city.takes(self.city_id):
+        if not city.accepts(self.city_id):
             raise McvrpError(
                 f"model {self.name!r} version {self.version} routes city {self.city_id}, "
                 f"not city {city.city_id}"
@@ -233,7 +233,7 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
     found = hashlib.sha256(data).hexdigest()
     if found != card.weights_sha256:
         raise McvrpError(
-            f"{store.url(path)} is damaged: its checksum is {found[:12]}, the card names "
+            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names "
             f"{card.weights_sha256[:12]}; delete the version and export it again with mcvrp train"
         )
     return {key: np.array(array) for key, array in load(data).items()}

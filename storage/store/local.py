@@ -23,7 +23,7 @@ from mcvrp.model.errors import reason
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
 _SCRAP_SECONDS = 3600.0  # what has been written aside for so long has no writer any more
-_MENDS = {
+_HINTS = {
     errno.ENOSPC: "make room there",
     errno.EDQUOT: "make room there, or ask for more",
     errno.EROFS: "give a place that can be written",
@@ -134,8 +134,8 @@ class LocalFiles:
         number = getattr(error, "errno", None)
         if number in _PASSING:
             return StoreUnavailable(f"{action} ({reason(error)}): check the disk or the mount")
-        mend = _MENDS.get(number, "give a place that can be written") if number else "check the disk"
-        return StoreError(f"{action} ({reason(error)}): {mend}")
+        hint = _HINTS.get(number, "give a place that can be written") if number else "check the disk"
+        return StoreError(f"{action} ({reason(error)}): {hint}")
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

@@ -35,7 +35,7 @@ _BATCH = 1000  # names of one request to delete
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """Seconds to wait for a connection and for an answer, and how many times to ask."""
 
     connect: float
@@ -43,8 +43,8 @@ class Patience:
     attempts: int
 
 
-WORKING = Patience(5.0, 15.0, 5)
-PROBING = Patience(3.0, 4.0, 2)  # nothing has begun: who waits sits at the terminal
+WORKING = Timeouts(5.0, 15.0, 5)
+PROBING = Timeouts(3.0, 4.0, 2)  # nothing has begun: who waits sits at the terminal
 
 
 class S3Objects:
@@ -52,25 +52,25 @@ class S3Objects:
 
     errors: tuple[type[Exception], ...] = (OSError, pa.ArrowException, BotoCoreError, ClientError)
 
-    def __init__(self, uri: str, patience: Patience = WORKING) -> None:
+    def __init__(self, uri: str, timeouts: Timeouts = WORKING) -> None:
         parts = urlsplit(uri)
         self.bucket, self._prefix = parts.netloc, parts.path.strip("/")
         if not self.bucket or {"@", ":"} & set(self.bucket) or parts.query or parts.fragment:
             shown = f"s3://{self.bucket.rpartition('@')[2].partition(':')[0]}"  # no secret on the screen
             raise StoreError(f"{shown} is no address of objects: write s3://bucket or s3://bucket/prefix")
         self.root = f"{self.bucket}/{self._prefix}".rstrip("/")
-        self._patience = patience
+        self._patience = timeouts
         session = boto3.session.Session()
         region = os.environ.get("AWS_REGION") or session.region_name
         self._client = session.client(
             "s3",
             region_name=region or "us-east-1",
             config=Config(
-                connect_timeout=patience.connect,
-                read_timeout=patience.read,
+                connect_timeout=timeouts.connect,
+                read_timeout=timeouts.read,
                 max_pool_connections=32,
                 # waits up to 1, 2, 4, 8 s; the mode "standard" is through with a busy server in 0.3 s
-                retries={"mode": "legacy", "total_max_attempts": patience.attempts},
+                retries={"mode": "legacy", "total_max_attempts": timeouts.attempts},
                 # of servers other than Amazon's, many do not know the newer checksums
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
@@ -88,10 +88,10 @@ class S3Objects:
         self.filesystem: fs.FileSystem = fs.S3FileSystem(
             region=self._client.meta.region_name,
             endpoint_override=None if amazon else self.endpoint,
-            connect_timeout=patience.connect,
-            request_timeout=patience.read,
+            connect_timeout=timeouts.connect,
+            request_timeout=timeouts.read,
             tls_ca_file_path=os.environ.get("AWS_CA_BUNDLE"),
-            retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=patience.attempts + 4),  # 13 s of waits
+            retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=timeouts.attempts + 4),  # 13 s of waits
         )
 
     def probe(self, *, writable: bool) -> None:
@@ -209,10 +209,10 @@ class S3Objects:
                 yield [found["Key"] for found in page["Contents"]]
 
 
-def connect(uri: str, patience: Patience) -> S3Objects:
+def connect(uri: str, timeouts: Timeouts) -> S3Objects:
     """Return the objects below ``uri``; StoreError if the settings are wrong. Nothing is asked yet."""
     try:
-        return S3Objects(uri, patience)
+        return S3Objects(uri, timeouts)
     except (OSError, pa.ArrowException, BotoCoreError, ValueError) as error:  # ValueError: no address
         endpoint = without_logins(os.environ.get("AWS_ENDPOINT_URL", "Amazon"))
         raise s3_answers.refusal(f"cannot reach the store {uri}", error, "", endpoint) from error

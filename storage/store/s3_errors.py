@@ -30,7 +30,7 @@ OUTDONE = {"412", "preconditionfailed"}
 _KEYS = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
 _PERMISSION = "ask its owner for permission to list, read, write and delete there, or give another place"
 _REGION = "set AWS_REGION to the bucket's region"
-_MENDS = {
+_HINTS = {
     "invalidaccesskeyid": _KEYS,
     "signaturedoesnotmatch": _KEYS,
     "invalidtoken": _KEYS,
@@ -93,10 +93,10 @@ def refusal(action: str, error: BaseException, bucket: str, endpoint: str) -> St
         )
     word = code(error)
     said = _SAYINGS[word].format(bucket=bucket) if word in _SAYINGS else _said(error)
-    if word not in _MENDS and _passes(error, word):
+    if word not in _HINTS and _passes(error, word):
         return StoreUnavailable(f"{action} at {endpoint} ({said}): {_SILENCE}")
-    mend = _MENDS.get(word, "check the address and what AWS_... says in the environment")
-    return StoreError(f"{action} at {endpoint} ({said}): {mend}")
+    hint = _HINTS.get(word, "check the address and what AWS_... says in the environment")
+    return StoreError(f"{action} at {endpoint} ({said}): {hint}")
 
 
 def _said(error: BaseException) -> str:

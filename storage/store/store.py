@@ -255,7 +255,7 @@ def _is_hidden(path: str) -> bool:
 
 
 class _Reader(io.RawIOBase):
-    """A stream that tells an unreachable store from a damaged file, to whoever reads through pyarrow."""
+    """A stream that tells an unreachable store from a corrupt file, to whoever reads through pyarrow."""
 
     def __init__(self, stream: pa.NativeFile, files: _Files, action: str) -> None:
         self._stream, self._files, self._action = stream, files, action

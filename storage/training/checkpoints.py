@@ -170,7 +170,7 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     found = hashlib.sha256(data).hexdigest()
     if len(data) != expected["bytes"] or found != expected["sha256"]:
         raise McvrpError(
-            f"{store.url(path)} is damaged: {len(data)} bytes with checksum {found[:12]}, expected "
+            f"{store.url(path)} is corrupt: {len(data)} bytes with checksum {found[:12]}, expected "
             f"{expected['bytes']} with {str(expected['sha256'])[:12]}; delete {store.url(state.folder)} "
             "and run again to go on from the checkpoint before it"
         )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.attention.spec import AmSpec as AmSpec
-    from mcvrp.tasks.attention.train import AmSummary as AmSummary
-    from mcvrp.tasks.attention.train import train_am as train_am
+    from mcvrp.tasks.attention.spec import AttentionSpec as AttentionSpec
+    from mcvrp.tasks.attention.train import AttentionSummary as AttentionSummary
+    from mcvrp.tasks.attention.train import train_attention as train_attention
 else:
-    __getattr__, __dir__ = lazy(__name__, spec="AmSpec", train="AmSummary train_am")
+    __getattr__, __dir__ = lazy(__name__, spec="AttentionSpec", train="AttentionSummary train_attention")

@@ -20,7 +20,7 @@ class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class AmNetworkSpec(_Spec):
+class AttentionNetworkSpec(_Spec):
     """The shape of the attention model; the defaults are its authors'."""
 
     dim: int = Field(128, ge=1, description="Numbers that stand for a node")
@@ -35,7 +35,7 @@ class AmNetworkSpec(_Spec):
         return self
 
 
-class AmSpec(_Spec):
+class AttentionSpec(_Spec):
     """Attention models, one a size, by REINFORCE; the defaults are the paper's ("Retraining AM")."""
 
     model: str | None = Field(
@@ -50,7 +50,9 @@ class AmSpec(_Spec):
     capacity: Range | None = Field(
         None, description="Smallest and largest capacity, else the benchmark's, the city's own, or Table 1"
     )
-    network: AmNetworkSpec = Field(AmNetworkSpec(), title="Network", description="The shape of the network")
+    network: AttentionNetworkSpec = Field(
+        AttentionNetworkSpec(), title="Network", description="The shape of the network"
+    )
 
     seed: int = Field(1, ge=0, description="Names the weights to begin with, the instances and the draws")
     epochs: int = Field(100, ge=1, description="After each, the baseline may be replaced")
@@ -88,7 +90,7 @@ class AmSpec(_Spec):
         """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
         return Rules.of(None, self.demand, self.capacity)
 
-    def in_city(self, city: City) -> AmSpec:
+    def in_city(self, city: City) -> AttentionSpec:
         """Return the spec with the ranges that hold in ``city``, the same however they came about."""
         rules = Rules.of(city, self.demand, self.capacity)
         return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
@@ -118,7 +120,7 @@ class AmSpec(_Spec):
         sizes: tuple[int, ...],
         demand: Range | None = None,
         capacity: Range | None = None,
-    ) -> AmSpec:
+    ) -> AttentionSpec:
         """Return this with what it does not say: name, sizes, ranges."""
         values: dict[str, Any] = {
             "model": self.model or model,

@@ -32,7 +32,7 @@ from mcvrp.storage.models.attention import (
     Arrays,
     AttentionCard,
     Epoch,
-    Standing,
+    TrainingState,
     attention_card,
     load_training,
     publish_attention_model,
@@ -40,7 +40,7 @@ from mcvrp.storage.models.attention import (
 )
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention.spec import AmSpec
+from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.progress import Progress, listening
@@ -51,7 +51,7 @@ _CPU_TOKENS = 1 << 13  # that stay near the core
 
 
 @dataclass(frozen=True)
-class AmSummary:
+class AttentionSummary:
     """The attention models of a run; ``seconds`` is what this call took."""
 
     model: str
@@ -59,8 +59,8 @@ class AmSummary:
     seconds: float
 
 
-def check_am(store: Store, city: City, spec: AmSpec) -> None:
-    """Look for all that can be wrong with ``spec`` before any size is trained; raises as `train_am`."""
+def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> None:
+    """Look for all that can be wrong with ``spec`` before any size is trained, as `train_attention`."""
     spec = spec.in_city(city)
     for n in _sizes(spec):
         if n > city.customers:
@@ -71,13 +71,13 @@ def check_am(store: Store, city: City, spec: AmSpec) -> None:
                 f"am.epoch_instances = {spec.epoch_instances:,} is less than a batch of n={n} "
                 f"({spec.batch_of(n)})"
             )
-        _standing(store, city, spec, n)
+        _stored_state(store, city, spec, n)
 
 
-def train_am(store: Store, city: City, spec: AmSpec) -> AmSummary:
+def train_attention(store: Store, city: City, spec: AttentionSpec) -> AttentionSummary:
     """Train the attention model of each size of ``spec`` that is not finished.
 
-    ``spec`` has to name the models and the sizes (`AmSpec.filled`).
+    ``spec`` has to name the models and the sizes (`AttentionSpec.filled`).
 
     Raises
     ------
@@ -85,19 +85,19 @@ def train_am(store: Store, city: City, spec: AmSpec) -> AmSummary:
         If the city is too small, there is no capacity rule for a size, a model or a checkpoint is there
         that was made with something else, or the models are being trained by another process.
     """
-    check_am(store, city, spec)
+    check_attention_models(store, city, spec)
     began = time.monotonic()
     cards = tuple(train_size(store, city, spec, n) for n in _sizes(spec))
-    return AmSummary(_name(spec), cards, time.monotonic() - began)
+    return AttentionSummary(_name(spec), cards, time.monotonic() - began)
 
 
-def train_size(store: Store, city: City, spec: AmSpec, n: int) -> AttentionCard:
+def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard:
     """Train the attention model for ``n`` customers, from where it stands; return its card.
 
-    A training that diverges ends with a card that says so. Raises as `train_am` does.
+    A training that diverges ends with a card that says so. Raises as `train_attention` does.
     """
     spec = spec.in_city(city)
-    _standing(store, city, spec, n)
+    _stored_state(store, city, spec, n)
     card = attention_card(store, _name(spec), n)
     if card is not None:
         return card
@@ -110,19 +110,21 @@ def train_size(store: Store, city: City, spec: AmSpec, n: int) -> AttentionCard:
         return training.run()
 
 
-def _name(spec: AmSpec) -> str:
+def _name(spec: AttentionSpec) -> str:
     if spec.model is None:
         raise McvrpError("am.model: the attention models need a name")
     return spec.model
 
 
-def _sizes(spec: AmSpec) -> tuple[int, ...]:
+def _sizes(spec: AttentionSpec) -> tuple[int, ...]:
     if not spec.sizes:
         raise McvrpError("am.sizes: name the sizes to train")
     return spec.sizes
 
 
-def _standing(store: Store, city: City, spec: AmSpec, n: int) -> tuple[Standing, Arrays] | None:
+def _stored_state(
+    store: Store, city: City, spec: AttentionSpec, n: int
+) -> tuple[TrainingState, Arrays] | None:
     """Return where the training of size ``n`` stands; McvrpError if what is there is not ours."""
     card = attention_card(store, _name(spec), n)
     found = None if card is not None else load_training(store, _name(spec), n)
@@ -130,7 +132,7 @@ def _standing(store: Store, city: City, spec: AmSpec, n: int) -> tuple[Standing,
     if there is None:
         return None
     where = f"attention model {_name(spec)!r} for n={n}"
-    if not city.takes(there.city_id):
+    if not city.accepts(there.city_id):
         raise McvrpError(
             f"{where} routes city {there.city_id}, not city {city.city_id}: name another (am.model)"
         )
@@ -148,7 +150,7 @@ def _standing(store: Store, city: City, spec: AmSpec, n: int) -> tuple[Standing,
 class _Training:
     """One size: the network, its baseline, and the counters."""
 
-    def __init__(self, store: Store, city: City, spec: AmSpec, n: int) -> None:
+    def __init__(self, store: Store, city: City, spec: AttentionSpec, n: int) -> None:
         self.store, self.spec, self.n, self.unit = store, spec, n, city.unit
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
@@ -163,16 +165,16 @@ class _Training:
         self.mean = torch.full((), torch.nan, dtype=torch.float64, device=self.device)  # exponential
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)  # of the epoch's costs
         self.began = time.monotonic()
-        found = _standing(store, city, spec, n)
+        found = _stored_state(store, city, spec, n)
         if found:
-            self.standing = found[0]
+            self.state = found[0]
             self.baseline = copy.deepcopy(self.model)
             self._restore(found[1])
         else:
             self.baseline = copy.deepcopy(self.model)
             untrained = float(self._evaluated(self.model, 0).mean())
             network = spec.network.model_dump()
-            self.standing = Standing(city.city_id, network, spec.recipe(n), 0, 0, untrained, (), 0.0)
+            self.state = TrainingState(city.city_id, network, spec.recipe(n), 0, 0, untrained, (), 0.0)
         self.baseline.eval().requires_grad_(False)
         self.saved = time.monotonic()
 
@@ -181,13 +183,13 @@ class _Training:
         total, batches = self.spec.steps(self.n), self.spec.batches(self.n)
         label = f"attention model, n={self.n}"
         trouble = self._diverged()
-        with Progress(label, total, "steps", done=self.standing.step, note=self._note()) as progress:
+        with Progress(label, total, "steps", done=self.state.step, note=self._note()) as progress:
             for orders, uniforms in self._batches():
                 if trouble:
                     break
                 norm = self._step(orders, uniforms)
-                step = self.standing.step + 1
-                self.standing = replace(self.standing, step=step)
+                step = self.state.step + 1
+                self.state = replace(self.state, step=step)
                 if step % _LOOK == 0 or step % batches == 0:
                     if not math.isfinite(float(norm)) or not math.isfinite(float(self.total)):
                         trouble = (
@@ -204,7 +206,7 @@ class _Training:
 
     def _step(self, orders: Orders, uniforms: Tensor) -> Tensor:
         """Update the network by one batch; return the norm of its gradient."""
-        spec, epoch = self.spec, self.standing.step // self.spec.batches(self.n)
+        spec, epoch = self.spec, self.state.step // self.spec.batches(self.n)
         for group in self.optimizer.param_groups:
             group["lr"] = spec.lr * spec.lr_decay**epoch
         if epoch >= spec.warmup_epochs:
@@ -224,8 +226,8 @@ class _Training:
     def _batches(self) -> Iterator[tuple[Orders, Tensor]]:
         """Yield instances and draws of each step that is left; the next are made while one is trained on."""
         with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(self._drawn, self.standing.step)
-            for step in range(self.standing.step + 1, self.spec.steps(self.n) + 1):
+            future = pool.submit(self._drawn, self.state.step)
+            for step in range(self.state.step + 1, self.spec.steps(self.n) + 1):
                 rows, uniforms = future.result()
                 future = pool.submit(self._drawn, step)
                 yield Orders.of(self.table, rows), torch.from_numpy(uniforms).to(self.device)
@@ -238,7 +240,7 @@ class _Training:
 
     def _end_epoch(self) -> None:
         """Compare network and baseline on the evaluation instances; replace the baseline if it is beaten."""
-        now, spec = self.standing, self.spec
+        now, spec = self.state, self.spec
         ours = self._evaluated(self.model, now.first)
         theirs = self._evaluated(self.baseline, now.first)
         replaced = better(ours, theirs, spec.alpha)
@@ -256,7 +258,7 @@ class _Training:
             replaced=replaced,
         )
         self.total.zero_()
-        self.standing = replace(now, first=first, epochs=(*now.epochs, epoch))
+        self.state = replace(now, first=first, epochs=(*now.epochs, epoch))
 
     def _evaluated(self, model: AttentionModel, first: int) -> NDArray[np.float64]:
         """Return what ``model`` routes the evaluation instances from ``first`` for, in the city's unit."""
@@ -270,7 +272,7 @@ class _Training:
 
     def _diverged(self) -> str | None:
         """Return when and how the training came apart, None while it has not."""
-        now, spec = self.standing, self.spec
+        now, spec = self.state, self.spec
         means = [epoch.greedy for epoch in now.epochs]
         if not diverged(means, now.untrained, spec.diverged_factor, spec.diverged_after):
             return None
@@ -280,9 +282,9 @@ class _Training:
         )
 
     def _note(self) -> str:
-        if not self.standing.epochs:
-            return f"untrained {self.standing.untrained:.3f}"
-        last = self.standing.epochs[-1]
+        if not self.state.epochs:
+            return f"untrained {self.state.untrained:.3f}"
+        last = self.state.epochs[-1]
         return f"epoch {last.epoch}, greedy {last.greedy:.3f}"
 
     # Checkpoints -----------------------------------------------------------------------------
@@ -294,8 +296,8 @@ class _Training:
             for key, value in self.optimizer.state[parameter].items():
                 arrays[f"adam.{key}.{name}"] = value.cpu().numpy()
         arrays |= {"mean": self.mean.cpu().numpy(), "total": self.total.cpu().numpy()}
-        standing = replace(self.standing, seconds=self._seconds())
-        save_training(self.store, _name(self.spec), self.n, standing, arrays)
+        state = replace(self.state, seconds=self._seconds())
+        save_training(self.store, _name(self.spec), self.n, state, arrays)
         self.saved = time.monotonic()
 
     def _restore(self, arrays: Arrays) -> None:
@@ -322,13 +324,13 @@ class _Training:
             ) from error
 
     def _seconds(self) -> float:
-        return self.standing.seconds + time.monotonic() - self.began
+        return self.state.seconds + time.monotonic() - self.began
 
     def _publish(self, trouble: str | None) -> AttentionCard:
         from mcvrp.tasks.attention.card import cost_curves
         from mcvrp.tasks.support.pictures import png
 
-        now = self.standing
+        now = self.state
         card = AttentionCard(
             name=_name(self.spec),
             n=self.n,

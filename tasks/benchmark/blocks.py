@@ -120,7 +120,7 @@ class Block:
         Raises
         ------
         McvrpError
-            If a part of them is damaged.
+            If a part of them is corrupt.
         """
         self._pieces = {n: {} for n in self.counts}
         folders: dict[tuple[str, int], list[StoredPart]] = {}

@@ -16,7 +16,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import rotations
 from mcvrp.tasks.benchmark.on_ray import solve_on_ray
-from mcvrp.tasks.benchmark.part import Part, Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.spec import FINISHERS, BenchmarkSpec, MethodName
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import WarmStarted
@@ -71,7 +71,7 @@ def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver
     Raises
     ------
     McvrpError
-        If one is missing or damaged.
+        If one is missing or corrupt.
     """
     import torch
 
@@ -83,7 +83,7 @@ def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver
     return AttentionSolver(models, name)
 
 
-def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: float) -> None:
+def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
     """Let a search go on from decoded samples where ``block`` has no answers, in ``total`` seconds each.
 
     Decoding is here, one instance at a time; searching on Ray. The two take turns, so that neither
@@ -99,23 +99,25 @@ def finish_missing(shop: Workshop, block: Block, samples: FmMcvrpSolver, total: 
         return
     done = block.instances - sum(part.rows for part in parts)
     with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
-        for start in range(0, len(parts), _WAVE * shop.workers):
+        for start in range(0, len(parts), _WAVE * context.workers):
             tasks = []
-            for part in parts[start : start + _WAVE * shop.workers]:
+            for part in parts[start : start + _WAVE * context.workers]:
                 if part.n in block.failures:
                     continue
                 try:
-                    tasks.append(_finishing(shop, block, part, samples, total))
+                    tasks.append(_finishing(context, block, part, samples, total))
                 except McvrpError as error:
                     block.failures[part.n] = str(error)
-            solve_on_ray(shop, [block], tasks, progress)
+            solve_on_ray(context, [block], tasks, progress)
 
 
-def _finishing(shop: Workshop, block: Block, part: Part, samples: FmMcvrpSolver, total: float) -> Task:
+def _finishing(
+    context: WorkerContext, block: Block, part: Part, samples: FmMcvrpSolver, total: float
+) -> Task:
     """Decode the samples of ``part`` and return the search that goes on from them."""
-    stream = InstanceStream(shop.city, part.seed, "test", part.rules)
+    stream = InstanceStream(context.city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
-    starts = samples.starts(shop.city, instances, samples=part.samples[-1], seed=part.seed)
+    starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
     on_gpu = samples.device.startswith("GPU")
     solver = WarmStarted(
         finisher=FINISHERS[block.method],
@@ -127,20 +129,20 @@ def _finishing(shop: Workshop, block: Block, part: Part, samples: FmMcvrpSolver,
     return Task(part, solver)
 
 
-def decode_missing(shop: Workshop, block: Block, solver: Solver) -> None:
+def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:
     """Solve what is missing of ``block`` here; a size that the solver refuses keeps the reason."""
     total = block.instances
     missing = sum(part.rows for part in block.missing())
     if not missing:
         return
     first = next(block.missing())
-    warm_up = [InstanceStream(shop.city, first.seed, "test", first.rules)(first.n, first.start)]
+    warm_up = [InstanceStream(context.city, first.seed, "test", first.rules)(first.n, first.start)]
     with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing():
             try:
                 if part == first:  # what only the first call pays
-                    list(solver.solve(shop.city, warm_up, samples=first.samples[0], seed=first.seed))
-                progress.advance(solve_part(Task(part, solver), shop))
+                    list(solver.solve(context.city, warm_up, samples=first.samples[0], seed=first.seed))
+                progress.advance(solve_part(Task(part, solver), context))
             except StoreError:
                 raise
             except McvrpError as error:

@@ -8,12 +8,12 @@ from ray.exceptions import RayError
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.part import Part, Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_window import windowed
 
 
-def solve_heuristics(shop: Workshop, blocks: Sequence[Block]) -> None:
+def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
     """Solve what is missing of methods whose program is known, as `solve_on_ray` does."""
     total = sum(block.instances for block in blocks)
     missing = sum(part.rows for block in blocks for part in block.missing())
@@ -21,10 +21,12 @@ def solve_heuristics(shop: Workshop, blocks: Sequence[Block]) -> None:
         return
     with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
         tasks = (Task(part, block.program) for block in blocks if block.program for part in block.missing())
-        solve_on_ray(shop, blocks, tasks, progress)
+        solve_on_ray(context, blocks, tasks, progress)
 
 
-def solve_on_ray(shop: Workshop, blocks: Sequence[Block], tasks: Iterable[Task], progress: Progress) -> None:
+def solve_on_ray(
+    context: WorkerContext, blocks: Sequence[Block], tasks: Iterable[Task], progress: Progress
+) -> None:
     """Solve parts of ``blocks``; a solver that refuses ends a size of its method, and nothing else.
 
     Raises
@@ -37,7 +39,7 @@ def solve_on_ray(shop: Workshop, blocks: Sequence[Block], tasks: Iterable[Task],
     by_label = {block.label: block for block in blocks}
     lost: Part | None = None
     reason = ""
-    for task, answer in windowed(solve_part, tasks, shop.workers, shop, refusals=True):
+    for task, answer in windowed(solve_part, tasks, context.workers, context, refusals=True):
         part: Part = task.part
         block = by_label[part.label]
         if isinstance(answer, McvrpError):

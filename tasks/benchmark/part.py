@@ -65,7 +65,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class WorkerContext:
     """What all workers share: where answers go, the city, and how many parts are solved at once."""
 
     store: Store
@@ -73,7 +73,7 @@ class Workshop:
     workers: int
 
 
-def solve_part(task: Task, shop: Workshop) -> int:
+def solve_part(task: Task, context: WorkerContext) -> int:
     """Solve the instances of the part and store the answers; return how many instances those are.
 
     An instance on which the solver fails is stored with the reason.
@@ -83,23 +83,23 @@ def solve_part(task: Task, shop: Workshop) -> int:
     McvrpError
         If the solver cannot take such instances at all.
     """
-    part, solver, city = task.part, task.solver, shop.city
+    part, solver, city = task.part, task.solver, context.city
     stream = InstanceStream(city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     timed = _together if part.together else _one_by_one
-    began = _Clock.read()
+    began = _BusyClock.read()
     answers = list(timed(city, instances, part, solver))
-    others = _Clock.read().others_since(began, shop.workers)
+    others = _BusyClock.read().others_since(began, context.workers)
     rows = [
-        _row(part, part.start + k, instance, answer, seconds, solver, shop.workers, others)
+        _row(part, part.start + k, instance, answer, seconds, solver, context.workers, others)
         for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
     ]
-    write_part(shop.store, part.path, rows)
+    write_part(context.store, part.path, rows)
     return part.rows
 
 
 @dataclass(frozen=True)
-class _Clock:
+class _BusyClock:
     """Seconds since some start: of wall-clock, of processors for us, and of processors for anyone."""
 
     wall: float
@@ -107,10 +107,10 @@ class _Clock:
     anyone: float | None
 
     @classmethod
-    def read(cls) -> _Clock:
+    def read(cls) -> _BusyClock:
         return cls(time.perf_counter(), sum(os.times()[:4]), busy_seconds())
 
-    def others_since(self, start: _Clock, workers: int) -> float | None:
+    def others_since(self, start: _BusyClock, workers: int) -> float | None:
         """Return how many cores worked for others on average, None where that cannot be told.
 
         The other workers are taken to need as much as this one.

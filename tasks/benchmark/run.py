@@ -29,7 +29,7 @@ from mcvrp.tasks.benchmark.networks import (
     sampler,
 )
 from mcvrp.tasks.benchmark.on_ray import solve_heuristics
-from mcvrp.tasks.benchmark.part import Workshop
+from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
 from mcvrp.tasks.support.ray_session import ray_session
@@ -55,7 +55,7 @@ def run_benchmark(
     ------
     McvrpError
         If the city is too small, no capacity rule covers a size, the model is missing, another
-        city's or trained on a test instance, or a stored part is damaged; nothing has been solved then.
+        city's or trained on a test instance, or a stored part is corrupt; nothing has been solved then.
     IncompleteError
         If workers were lost on the way; everything else is stored.
     """
@@ -67,7 +67,7 @@ def run_benchmark(
         block.find(stored)
     model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
     _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
-    here = Workshop(store, city, workers=1)
+    here = WorkerContext(store, city, workers=1)
     for block in blocks:
         if block.method == "am":
             if sizes := {part.n for part in block.missing()}:
@@ -90,11 +90,11 @@ def _solve_on_ray(
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
-        shop = Workshop(store, city, workers)
-        solve_heuristics(shop, programs)
+        context = WorkerContext(store, city, workers)
+        solve_heuristics(context, programs)
         for block in finished:
             assert samples is not None  # a benchmark with such a method has a model: see _check
-            finish_missing(shop, block, samples, spec.equal_time)
+            finish_missing(context, block, samples, spec.equal_time)
 
 
 def _check(

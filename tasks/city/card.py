@@ -10,7 +10,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, show_lengths, style
-from mcvrp.tasks.support.text import length_text, unit_words
+from mcvrp.tasks.support.text import length_text, unit_text
 
 _FILES = {
     "city.parquet": "x and y of each node, the depot first; of your addresses also id, lon and lat",
@@ -97,7 +97,7 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
 
 def _costs(city: City) -> str:
     if city.matrix is None:
-        return f"straight lines, in {unit_words(city.unit)}"
+        return f"straight lines, in {unit_text(city.unit)}"
     kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
     return f"from a matrix, in {city.unit}, {kind}"
 
@@ -116,7 +116,7 @@ def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:
     axis = figure.add_subplot()
     style(axis)
     size = min(_LARGEST, max(_SMALLEST, _INK / city.customers))
-    first = city.founders + 1
+    first = city.original_customers + 1
     groups = (("Addresses", city.xy[1:first], BLUE), ("Added later", city.xy[first:], ORANGE))
     for label, xy, colour in groups:
         if len(xy):

@@ -48,7 +48,7 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
 def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
     try:
         found = np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception as error:  # a damaged header is parsed as Python, which may say anything
+    except Exception as error:  # a corrupt header is parsed as Python, which may say anything
         raise McvrpError(
             f"{name} is no array of numbers ({reason(error)}): write it with numpy.save"
         ) from error

@@ -25,7 +25,7 @@ _DAY, _ROUTE = ["day"], ["day", "route"]
 
 
 @dataclass(frozen=True)
-class DrivenDay:
+class CheckedDay:
     """One day's orders, and the routes that people drove; ``rows`` are the table's that say so."""
 
     date: datetime.date
@@ -41,7 +41,7 @@ class CheckedRoutes:
     ``rejected`` are rows as they came, with their number ``row`` in front and a ``reason`` behind.
     """
 
-    days: tuple[DrivenDay, ...]
+    days: tuple[CheckedDay, ...]
     rejected: pd.DataFrame
 
 
@@ -110,7 +110,7 @@ class _Rows:
         self.reasons = self.reasons.mask(where, reason)
 
     @property
-    def standing(self) -> pd.DataFrame:
+    def valid_rows(self) -> pd.DataFrame:
         """The values of rows that have broken no rule so far."""
         return self.values[self.reasons.isna()]
 
@@ -149,9 +149,9 @@ def _check_cells(rows: _Rows, today: datetime.date, taken: Mapping[datetime.date
 
 def _check_repeats(rows: _Rows) -> pd.Series[bool]:
     """Reject rows that say what an earlier one says, and return which those are."""
-    standing = rows.standing
-    first = standing.groupby([*standing.columns], sort=False)["day"].transform(lambda same: same.index[0])
-    again = pd.Series(first.to_numpy() != standing.index, index=standing.index)
+    valid_rows = rows.valid_rows
+    first = valid_rows.groupby([*valid_rows.columns], sort=False)["day"].transform(lambda same: same.index[0])
+    again = pd.Series(first.to_numpy() != valid_rows.index, index=valid_rows.index)
     again = again.reindex(rows.reasons.index, fill_value=False).astype(bool)
     rows.reject(again, "repeats row " + first.reindex(rows.reasons.index).astype("string"))
     return again
@@ -161,28 +161,28 @@ def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
     """Reject routes with a ``faulty`` row, an order with gaps, too much load, a customer served twice."""
     rows.reject_groups(_ROUTE, faulty, "its route has a fault in row " + _numbers(rows.values))
 
-    standing = rows.standing
-    route = standing.groupby(_ROUTE, sort=False)
+    valid_rows = rows.valid_rows
+    route = valid_rows.groupby(_ROUTE, sort=False)
     count, last = route["stop"].transform("size"), route["stop"].transform("max")
-    twice = standing.duplicated([*_ROUTE, "stop"], keep=False)
-    stop = standing["stop"].astype("string")
+    twice = valid_rows.duplicated([*_ROUTE, "stop"], keep=False)
+    stop = valid_rows["stop"].astype("string")
     rows.reject_groups(_ROUTE, twice, "its route has stop " + stop + " twice")
     gap = "its route has " + count.astype("string") + " stops, the last is number " + last.astype("string")
     rows.reject_groups(_ROUTE, (count != last) & ~twice, gap)
 
-    capacity = rows.standing["capacity"]
-    usual = rows.standing.groupby(_DAY)["capacity"].transform(lambda held: held.mode().iloc[-1])
+    capacity = rows.valid_rows["capacity"]
+    usual = rows.valid_rows.groupby(_DAY)["capacity"].transform(lambda held: held.mode().iloc[-1])
     other = (
         "its vehicle holds " + capacity.astype("string") + ", most of that day hold " + usual.astype("string")
     )
     rows.reject_groups(_ROUTE, capacity != usual, other)
 
-    load = rows.standing.groupby(_ROUTE)["demand"].transform("sum")
-    holds = rows.standing["capacity"]
+    load = rows.valid_rows.groupby(_ROUTE)["demand"].transform("sum")
+    holds = rows.valid_rows["capacity"]
     full = "its route delivers " + load.astype("string") + ", the vehicle holds " + holds.astype("string")
     rows.reject_groups(_ROUTE, load > holds, full)
 
-    served = rows.standing.duplicated(["day", "node"], keep=False)
+    served = rows.valid_rows.duplicated(["day", "node"], keep=False)
     names = "its route serves customer '" + rows.text["customer"] + "', who is served twice that day"
     rows.reject_groups(_ROUTE, served, names)
 
@@ -191,7 +191,7 @@ def _numbers(values: pd.DataFrame) -> pd.Series[str]:
     return pd.Series(values.index.astype("string"), index=values.index)
 
 
-def _day(city: City, stops: pd.DataFrame) -> DrivenDay:
+def _day(city: City, stops: pd.DataFrame) -> CheckedDay:
     by_node = stops.sort_values("node")
     instance = Instance(
         city.city_id,
@@ -201,7 +201,7 @@ def _day(city: City, stops: pd.DataFrame) -> DrivenDay:
     )
     solution = Solution.of(_driven(stops))
     rows = np.sort(stops.index.to_numpy(np.int64))
-    return DrivenDay(stops["day"].iloc[0].date(), instance, canonical(city, solution), rows)
+    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, solution), rows)
 
 
 def _driven(stops: pd.DataFrame) -> Iterator[list[int]]:

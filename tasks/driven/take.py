@@ -18,8 +18,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.driven import (
-    DrivenDay,
-    Receipt,
+    IntakeReceipt,
+    StoredDay,
     checksum,
     driven_days,
     has_receipt,
@@ -29,8 +29,8 @@ from mcvrp.storage.driven import (
     write_receipt,
 )
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.driven.arrived import OnItsWay, arrived
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
+from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.tabular import listed, read_tabular
@@ -47,10 +47,10 @@ class Taken:
     ``stored`` are all days that there are now, by date; ``waiting`` are files that may not be whole yet.
     """
 
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[IntakeReceipt, ...]
     known: int
-    stored: tuple[DrivenDay, ...] = ()
-    waiting: tuple[OnItsWay, ...] = ()
+    stored: tuple[StoredDay, ...] = ()
+    waiting: tuple[Incomplete, ...] = ()
 
     @property
     def days(self) -> list[str]:
@@ -66,7 +66,7 @@ def take_routes(
     *,
     today: datetime.date,
     incoming: str = INCOMING,
-    settle: float = 0.0,
+    quiet_seconds: float = 0.0,
 ) -> Taken:
     """Take the files below ``incoming`` that were not taken before into the days of the city ``name``.
 
@@ -76,16 +76,16 @@ def take_routes(
         The city's node of each customer's name.
     today
         Later dates are not believed.
-    settle
-        Seconds for which a file has to have been left alone (`tasks.driven.arrived`).
+    quiet_seconds
+        Seconds for which a file has to have been left alone (`tasks.driven.stable_files`).
 
     Raises
     ------
     McvrpError
         If days are there that were driven in another city.
     """
-    files, waiting = arrived(store, incoming, _ENDINGS, settle, say=say)
-    names, made, known = dict(sources(store, name)), list[Receipt](), 0
+    files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds, say=say)
+    names, made, known = dict(sources(store, name)), list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
     _require_city(store, name, city, days.values())
     with Progress("take routes", len(files), "files") as progress:
@@ -100,21 +100,21 @@ def take_routes(
                     for date, day in days.items()
                     if day.source != sha256
                 }
-                receipt = _take(store, name, city, nodes, Receipt(file, sha256), data, taken, today)
+                receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), data, taken, today)
                 write_receipt(store, name, receipt)
                 made.append(receipt)
                 names[sha256] = file
                 for text in receipt.days:
                     date = datetime.date.fromisoformat(text)
-                    days.setdefault(date, DrivenDay(date, sha256, city.city_id))
+                    days.setdefault(date, StoredDay(date, sha256, city.city_id))
             progress.advance()
     if made or known:
         write_driven_card(store, name)
     return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
 
 
-def _require_city(store: Store, name: str, city: City, days: Iterable[DrivenDay]) -> None:
-    others = [day for day in days if not city.takes(day.city_id)]
+def _require_city(store: Store, name: str, city: City, days: Iterable[StoredDay]) -> None:
+    others = [day for day in days if not city.accepts(day.city_id)]
     if others:
         first = layout.driven_day(name, others[0].date.isoformat())
         raise McvrpError(
@@ -129,11 +129,11 @@ def _take(
     name: str,
     city: City,
     nodes: Mapping[str, int],
-    receipt: Receipt,
+    receipt: IntakeReceipt,
     data: bytes,
     taken: Mapping[datetime.date, str],
     today: datetime.date,
-) -> Receipt:
+) -> IntakeReceipt:
     """Write days and quarantine of one file, and return its receipt filled in."""
     try:
         table = _read(receipt.name, data)

@@ -21,7 +21,7 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import STATE
 from mcvrp.tasks.gc import find as gc_find
 from mcvrp.tasks.gc import trials as gc_trials
-from mcvrp.tasks.gc.find import Find, Found, Spared, View, in_attention
+from mcvrp.tasks.gc.find import Candidate, Found, Skipped, StoreView, in_attention
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 __all__ = ["CleaningSummary", "RetentionSpec", "clean"]
@@ -29,25 +29,25 @@ __all__ = ["CleaningSummary", "RetentionSpec", "clean"]
 
 @dataclass(frozen=True)
 class CleaningSummary:
-    """What was found, and whether it was removed; ``spared`` says what was left alone and why.
+    """What was found, and whether it was removed; ``skipped`` says what was left alone and why.
 
-    ``kept_now`` counts finds that somebody began to need in the meantime.
+    ``kept_now`` counts candidates that somebody began to need in the meantime.
     """
 
-    finds: tuple[Find, ...]
-    spared: tuple[Spared, ...]
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
     deleted: bool
     kept_now: int = 0
 
     @property
     def files(self) -> int:
         """The number of files."""
-        return sum(find.files for find in self.finds)
+        return sum(candidate.files for candidate in self.candidates)
 
     @property
     def bytes(self) -> int:
         """What they hold."""
-        return sum(find.bytes for find in self.finds)
+        return sum(candidate.bytes for candidate in self.candidates)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class _Area:
     """A top folder of the store: what of its folders may go, how, and who is kept off meanwhile."""
 
     folder: str
-    find: Callable[[View, str], Found]
-    remove: Callable[[Store, Find], bool]
+    candidate: Callable[[StoreView, str], Found]
+    remove: Callable[[Store, Candidate], bool]
     lease: Callable[[str], str] | None = None
     what: str = ""
 
@@ -73,55 +73,63 @@ def clean(
     StoreError
         If the store refuses, or gives no answer.
     """
-    view = View(store, policy, store.now() if now is None else now)
-    finds: list[Find] = []
-    spared: list[Spared] = []
-    planned: list[tuple[_Area, str, list[Find]]] = []
+    view = StoreView(store, policy, store.now() if now is None else now)
+    candidates: list[Candidate] = []
+    skipped: list[Skipped] = []
+    planned: list[tuple[_Area, str, list[Candidate]]] = []
     for area in _AREAS:
         for name in store.folders(area.folder):
             here = list(_looked_into(view, area, name))
-            spared += [item for item in here if isinstance(item, Spared)]
-            mine = [item for item in here if isinstance(item, Find)]
-            finds += mine
+            skipped += [item for item in here if isinstance(item, Skipped)]
+            mine = [item for item in here if isinstance(item, Candidate)]
+            candidates += mine
             if mine:
                 planned.append((area, name, mine))
-    there = {find.path for find in finds}
-    loose = [find for find in gc_find.scraps(view) if not _within(find.path, there)]
+    there = {candidate.path for candidate in candidates}
+    loose = [candidate for candidate in gc_find.scraps(view) if not _within(candidate.path, there)]
     caches = [] if cache is None else list(_caches(view, cache))
     if not delete:
-        return CleaningSummary((*finds, *loose, *caches), tuple(spared), deleted=False)
+        return CleaningSummary((*candidates, *loose, *caches), tuple(skipped), deleted=False)
     _unmark(view)
-    gone = [find for area, name, mine in planned for find in _removed(view, area, name, mine, spared)]
-    for find in loose:
-        store.delete(find.path)
-    gone_caches = [find for find in caches if remove_cache(Path(find.path))]
-    kept_now = len(finds) - len(gone)
-    return CleaningSummary((*gone, *loose, *gone_caches), tuple(spared), deleted=True, kept_now=kept_now)
+    gone = [
+        candidate for area, name, mine in planned for candidate in _removed(view, area, name, mine, skipped)
+    ]
+    for candidate in loose:
+        store.delete(candidate.path)
+    gone_caches = [candidate for candidate in caches if remove_cache(Path(candidate.path))]
+    kept_now = len(candidates) - len(gone)
+    return CleaningSummary((*gone, *loose, *gone_caches), tuple(skipped), deleted=True, kept_now=kept_now)
 
 
-def _looked_into(view: View, area: _Area, name: str) -> Iterator[Find | Spared]:
+def _looked_into(view: StoreView, area: _Area, name: str) -> Iterator[Candidate | Skipped]:
     try:
         layout.checked_name("folder", name)
-        yield from area.find(view, name)
+        yield from area.candidate(view, name)
     except StoreError:
         raise
     except McvrpError as error:
-        yield Spared(f"{area.folder}/{name}", str(error))
+        yield Skipped(f"{area.folder}/{name}", str(error))
 
 
-def _removed(view: View, area: _Area, name: str, planned: list[Find], spared: list[Spared]) -> Iterator[Find]:
+def _removed(
+    view: StoreView, area: _Area, name: str, planned: list[Candidate], skipped: list[Skipped]
+) -> Iterator[Candidate]:
     """Remove what was ``planned`` and is still found now that everybody else is kept off; yield it."""
-    paths = {find.path for find in planned}
+    paths = {candidate.path for candidate in planned}
     try:
         with _alone(view.store, area, name):
             again = list(_looked_into(replace(view, held=area.lease is not None), area, name))
-            for find in again:
-                if isinstance(find, Find) and find.path in paths and area.remove(view.store, find):
-                    yield find
+            for candidate in again:
+                if (
+                    isinstance(candidate, Candidate)
+                    and candidate.path in paths
+                    and area.remove(view.store, candidate)
+                ):
+                    yield candidate
     except StoreError:
         raise
     except McvrpError as error:  # somebody has come before us
-        spared.append(Spared(f"{area.folder}/{name}", str(error)))
+        skipped.append(Skipped(f"{area.folder}/{name}", str(error)))
 
 
 @contextlib.contextmanager
@@ -138,45 +146,45 @@ def _within(path: str, folders: set[str]) -> bool:
     return any(path.startswith(f"{folder}/") for folder in folders)
 
 
-def _remove(store: Store, find: Find) -> bool:
-    store.delete(find.path)
+def _remove(store: Store, candidate: Candidate) -> bool:
+    store.delete(candidate.path)
     return True
 
 
-def _remove_labels(store: Store, find: Find) -> bool:
-    if find.path.count("/") > 1:
-        return _remove(store, find)
-    gc_trials.remove_whole(store, find)
+def _remove_labels(store: Store, candidate: Candidate) -> bool:
+    if candidate.path.count("/") > 1:
+        return _remove(store, candidate)
+    gc_trials.remove_whole(store, candidate)
     return True
 
 
-def _remove_training(store: Store, find: Find) -> bool:
-    if find.path.count("/") == 1:
-        gc_trials.remove_whole(store, find)
+def _remove_training(store: Store, candidate: Candidate) -> bool:
+    if candidate.path.count("/") == 1:
+        gc_trials.remove_whole(store, candidate)
         return True
-    store.delete(f"{find.path}/{STATE}")  # first: what is left of a deletion is no checkpoint
-    store.delete(find.path)
+    store.delete(f"{candidate.path}/{STATE}")  # first: what is left of a deletion is no checkpoint
+    store.delete(candidate.path)
     return True
 
 
-def _remove_version(store: Store, find: Find) -> bool:
+def _remove_version(store: Store, candidate: Candidate) -> bool:
     """Remove a version of a model, unless an alias has come to it; that it goes is marked before."""
-    _, name, number = find.path.split("/")
+    _, name, number = candidate.path.split("/")
     version = int(number)
     mark = layout.model_removal(name, version)
-    store.put_json(mark, {"version": version, "why": find.why})
+    store.put_json(mark, {"version": version, "why": candidate.why})
     if version in gc_find.aliased(store, name):
         store.delete(mark)
         return False
     with contextlib.suppress(McvrpError):  # a half-written one has no card
         run = model_card(store, name, version).run
-        store.put_json(layout.outlived(run), {"model": name, "version": version})
+        store.put_json(layout.models_removed(run), {"model": name, "version": version})
     store.delete(layout.model_card(name, version))
-    store.delete(find.path)
+    store.delete(candidate.path)
     return True
 
 
-def _unmark(view: View) -> None:
+def _unmark(view: StoreView) -> None:
     """Take the mark off versions that an alias names: who was to remove them was stopped before it looked."""
     for name in view.store.folders("models"):
         with contextlib.suppress(McvrpError):
@@ -187,11 +195,13 @@ def _unmark(view: View) -> None:
                     view.store.delete(file.path)
 
 
-def _caches(view: View, folder: Path) -> Iterator[Find]:
+def _caches(view: StoreView, folder: Path) -> Iterator[Candidate]:
     for place, files in abandoned_caches(folder, view.store):
         if view.old(files):
             size = sum(file.size for file in files)
-            yield Find("cached labels", str(place), len(files), size, "its dataset is gone from the store")
+            yield Candidate(
+                "cached labels", str(place), len(files), size, "its dataset is gone from the store"
+            )
 
 
 _AREAS = (

@@ -1,7 +1,7 @@
 """What in a store nobody needs any more, area by area; decides and removes nothing.
 
 The rule of all areas: what an alias names or a rollback would go back to, what a run would go on
-from, and what is younger than the grace period is never among the finds; what cannot be read is
+from, and what is younger than the grace period is never among the candidates; what cannot be read is
 left to people.
 """
 
@@ -31,7 +31,7 @@ TRIALS = {"nights": "night.json", "rounds": "round.json"}  # folders by model, a
 
 
 @dataclass(frozen=True)
-class Find:
+class Candidate:
     """Something that nobody needs: a file or a folder, what it holds, and why it may go."""
 
     kind: str
@@ -42,7 +42,7 @@ class Find:
 
 
 @dataclass(frozen=True)
-class Spared:
+class Skipped:
     """Something that was not looked into, and why."""
 
     path: str
@@ -50,7 +50,7 @@ class Spared:
 
 
 @dataclass(frozen=True)
-class View:
+class StoreView:
     """A store as it is ``now``, seconds since 1970 by its own clock, under a policy.
 
     With ``held``, the lease of what is looked at is our own.
@@ -75,7 +75,9 @@ class View:
         """The versions of all models, and whether each stays."""
         found: list[tuple[ModelCard, bool]] = []
         for name in self.store.folders("models"):
-            going = {find.path for find in in_models(self, name) if isinstance(find, Find)}
+            going = {
+                candidate.path for candidate in in_models(self, name) if isinstance(candidate, Candidate)
+            }
             cards = (model_card(self.store, name, version) for version in versions(self.store, name))
             found += ((card, card.folder not in going) for card in cards)
         return found
@@ -105,29 +107,29 @@ class View:
         fates = [stays for card, stays in self._cards if card.run == run]
         return sum(fates), len(fates) - sum(fates)
 
-    def busy(self, path: str, lease: str) -> Spared | None:
+    def busy(self, path: str, lease: str) -> Skipped | None:
         """Return that somebody else holds ``lease``, if that may be."""
         holder = None if self.held else active_holder(self.store, lease, self.now)
-        return Spared(path, f"in use by {holder}") if holder else None
+        return Skipped(path, f"in use by {holder}") if holder else None
 
 
-Found = Iterator[Find | Spared]
+Found = Iterator[Candidate | Skipped]
 
 
-def _find(kind: str, path: str, files: Sequence[StoredFile], why: str) -> Find:
-    return Find(kind, path, len(files), sum(file.size for file in files), why)
+def _candidate(kind: str, path: str, files: Sequence[StoredFile], why: str) -> Candidate:
+    return Candidate(kind, path, len(files), sum(file.size for file in files), why)
 
 
 # Training --------------------------------------------------------------------------------------
 
 
-def in_training(view: View, run: str) -> Found:
+def in_training(view: StoreView, run: str) -> Found:
     """Yield the checkpoints of ``run`` that no training goes on from and no later phase begins with."""
     store, folder = view.store, layout.run_dir(run)
     if busy := view.busy(folder, layout.trainer_lease(run)):
         yield busy
         return
-    ours = (layout.trainer_lease(run), layout.outlived(run))
+    ours = (layout.trainer_lease(run), layout.models_removed(run))
     there = [file for file in store.files(folder) if file.path not in ours]
     phases = {phase: checkpoints(store, run, phase) for phase in store.folders(folder)}
     ended = all(states and states[-1].complete for states in phases.values())
@@ -141,14 +143,14 @@ def in_training(view: View, run: str) -> Found:
             if path in kept or not view.old(files):
                 continue
             if not whole:
-                yield _find("half-written checkpoint", path, files, "its writer was stopped")
+                yield _candidate("half-written checkpoint", path, files, "its writer was stopped")
             elif known:
-                yield _find("checkpoint", path, files, why)
+                yield _candidate("checkpoint", path, files, why)
             else:
-                yield Spared(path, "this program cannot read it")
+                yield Skipped(path, "this program cannot read it")
 
 
-def _kept(view: View, states: Sequence[CheckpointState]) -> list[CheckpointState]:
+def _kept(view: StoreView, states: Sequence[CheckpointState]) -> list[CheckpointState]:
     if not states:
         return []
     last = 1 if states[-1].complete else view.policy.keep_checkpoints
@@ -166,16 +168,16 @@ def _step_folders(phase: str, files: Sequence[StoredFile]) -> Iterator[tuple[str
             yield f"{phase}/{name}", list(group)
 
 
-def _models_are_gone(view: View, run: str) -> bool:
+def _models_are_gone(view: StoreView, run: str) -> bool:
     """Whether the run has published, and all that it has published is removed or may go."""
     stay, go = view.published(run)
-    return not stay and (go > 0 or view.store.exists(layout.outlived(run)))
+    return not stay and (go > 0 or view.store.exists(layout.models_removed(run)))
 
 
 # Models ----------------------------------------------------------------------------------------
 
 
-def in_models(view: View, name: str) -> Found:
+def in_models(view: StoreView, name: str) -> Found:
     """Yield the versions of the model ``name`` that are neither new nor named by an alias."""
     store, folder = view.store, layout.models_dir(name)
     there = store.files(folder)
@@ -185,7 +187,7 @@ def in_models(view: View, name: str) -> Found:
     except StoreError:
         raise
     except McvrpError as error:
-        yield Spared(folder, str(error))
+        yield Skipped(folder, str(error))
         return
     taken = sorted({int(number) for file in there if (number := file.path.split("/")[2]).isdigit()})
     newest = known[-view.policy.keep_models :]
@@ -198,9 +200,9 @@ def in_models(view: View, name: str) -> Found:
         if version in named or (version in newest and not begun) or (files and not view.old(files)):
             continue
         if version in known:
-            yield _find("model", path, files, f"no alias names it, {len(newest)} newer versions stay")
+            yield _candidate("model", path, files, f"no alias names it, {len(newest)} newer versions stay")
         else:
-            yield _find("half-written model", path, inside, "its writer was stopped")
+            yield _candidate("half-written model", path, inside, "its writer was stopped")
 
 
 def aliased(store: Store, name: str) -> set[int]:
@@ -228,11 +230,11 @@ def aliased(store: Store, name: str) -> set[int]:
 # Labels ----------------------------------------------------------------------------------------
 
 
-def in_labels(view: View, dataset: str) -> Found:
+def in_labels(view: StoreView, dataset: str) -> Found:
     """Yield the staged chunks of ``dataset`` whose rows are in shards, and what was taken out long ago."""
     store = view.store
     staged = [file for file in store.files(layout.staging_dir(dataset)) if layout.staged_rows(file.path)]
-    out = store.files(layout.condemned_dir(dataset))
+    out = store.files(layout.corrupt_dir(dataset))
     if not staged and not out:
         return
     if busy := view.busy(layout.label_dir(dataset), layout.driver_lease(dataset)):
@@ -240,8 +242,8 @@ def in_labels(view: View, dataset: str) -> Found:
         return
     for file in out:
         if view.aged([file]):
-            why = f"damaged, taken out of the dataset {view.policy.keep_days:g} days ago or more"
-            yield _find("damaged labels", file.path, [file], why)
+            why = f"corrupt, taken out of the dataset {view.policy.keep_days:g} days ago or more"
+            yield _candidate("corrupt labels", file.path, [file], why)
     for n, files in groupby(staged, lambda file: layout.size_of(file.path.rsplit("/", 1)[0])):
         ages = {file.path: file for file in files if view.old([file])}
         if n is None or not ages:
@@ -251,18 +253,18 @@ def in_labels(view: View, dataset: str) -> Found:
         except StoreError:
             raise
         except McvrpError as error:
-            yield Spared(layout.staged_dir(dataset, n), str(error))
+            yield Skipped(layout.staged_dir(dataset, n), str(error))
             continue
         for path in needless:
-            yield _find("staged labels", path, [ages[path]], "its rows are in a shard")
+            yield _candidate("staged labels", path, [ages[path]], "its rows are in a shard")
 
 
 def _merged(store: Store, dataset: str, n: int, staged: Sequence[str]) -> list[str]:
     """Return those of the chunks ``staged`` of size ``n`` of which every label is in a shard too."""
     there: set[int] = set()
-    for shard in shards(store, dataset, n, skip_damaged=True):
+    for shard in shards(store, dataset, n, skip_corrupt=True):
         there |= _rows(shard)
-    return [chunk.path for chunk in read_files(store, staged, skip_damaged=True) if _rows(chunk) <= there]
+    return [chunk.path for chunk in read_files(store, staged, skip_corrupt=True) if _rows(chunk) <= there]
 
 
 def _rows(file: LabelFile) -> set[int]:
@@ -272,7 +274,7 @@ def _rows(file: LabelFile) -> set[int]:
 # Benchmarks, solutions, quarantine ---------------------------------------------------------------
 
 
-def in_benchmarks(view: View, run: str) -> Found:
+def in_benchmarks(view: StoreView, run: str) -> Found:
     """Yield the parts of ``run`` from which none of its results is, and runs that never came to results."""
     store, folder = view.store, layout.benchmark_dir(run)
     there = store.files(folder)
@@ -280,7 +282,7 @@ def in_benchmarks(view: View, run: str) -> Found:
         return
     if not store.exists(results_path(run)):
         if view.aged(there):
-            yield _find("benchmark without results", folder, there, "nobody has gone on with it")
+            yield _candidate("benchmark without results", folder, there, "nobody has gone on with it")
         return
     blocks = groupby(
         (file for file in there if file.path.startswith(f"{folder}/parts/")),
@@ -290,41 +292,41 @@ def in_benchmarks(view: View, run: str) -> Found:
         used = result_keys(store, run)
         for block, files in [(block, list(files)) for block, files in blocks]:
             if all(used.isdisjoint(part_keys(store, file.path)) for file in files):
-                yield _find("benchmark parts", block, files, "made with other settings than the results")
+                yield _candidate("benchmark parts", block, files, "made with other settings than the results")
     except StoreError:
         raise
     except McvrpError as error:
-        yield Spared(folder, str(error))
+        yield Skipped(folder, str(error))
 
 
-def in_solutions(view: View, name: str) -> Found:
+def in_solutions(view: StoreView, name: str) -> Found:
     """Yield the solution ``name`` when it is old."""
     yield from _outdated(view, "solution", layout.solution_dir(name), view.policy.solution_days)
 
 
-def in_quarantine(view: View, name: str) -> Found:
+def in_quarantine(view: StoreView, name: str) -> Found:
     """Yield the rows of routes driven in the city ``name`` that no day took, when they are old."""
     yield from _outdated(view, "quarantined rows", layout.quarantine_dir(name), view.policy.quarantine_days)
 
 
-def _outdated(view: View, kind: str, path: str, days: float | None) -> Found:
+def _outdated(view: StoreView, kind: str, path: str, days: float | None) -> Found:
     files = view.store.files(path)
     if days is not None and view.old(files, days * _DAY):
-        yield _find(kind, path, files, f"older than {days:g} days")
+        yield _candidate(kind, path, files, f"older than {days:g} days")
 
 
-def scraps(view: View) -> Iterator[Find]:
+def scraps(view: StoreView) -> Iterator[Candidate]:
     """Yield what writers that were killed have left, anywhere in the store."""
     for file in view.store.files("", hidden=True):
         name = file.path.rsplit("/", 1)[-1]
         if name.startswith(".") and name.endswith(".tmp") and view.old([file]):
-            yield _find("half-written file", file.path, [file], "its writer was stopped")
+            yield _candidate("half-written file", file.path, [file], "its writer was stopped")
 
 
 # Leftovers of attention models
 
 
-def in_attention(view: View, name: str) -> Found:
+def in_attention(view: StoreView, name: str) -> Found:
     """Yield what of the attention models ``name`` no training goes on from and no benchmark decodes with."""
     folder = layout.attention_dir(name)
     if busy := view.busy(folder, layout.attention_lease(name)):
@@ -333,10 +335,12 @@ def in_attention(view: View, name: str) -> Found:
     for n in filter(None, map(layout.size_of, view.store.folders(folder))):
         path, training = layout.attention_size_dir(name, n), layout.attention_training(name, n)
         files = view.store.files(path)
-        standing = [file for file in files if file.path == training]
+        state = [file for file in files if file.path == training]
         if attention_card(view.store, name, n) is None:
-            if view.old(files) and not standing:
+            if view.old(files) and not state:
                 size = sum(file.size for file in files)
-                yield Find("half-written attention model", path, len(files), size, "its writer was stopped")
-        elif view.old(standing):
-            yield Find("ended training", training, 1, standing[0].size, "its model is finished")
+                yield Candidate(
+                    "half-written attention model", path, len(files), size, "its writer was stopped"
+                )
+        elif view.old(state):
+            yield Candidate("ended training", training, 1, state[0].size, "its model is finished")

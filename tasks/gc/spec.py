@@ -22,7 +22,7 @@ class RetentionSpec(BaseModel):
         30.0,
         gt=0,
         description="Days for which runs of removed models, nights that came to none, unfinished benchmarks "
-        "and damaged files stay",
+        "and corrupt files stay",
     )
     solution_days: float | None = Field(
         None, gt=0, description="Days for which solutions stay, else for good"

@@ -8,14 +8,14 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.schema import SOLVED, Label
-from mcvrp.tasks.label.work import ATTEMPTS, Failure, Outcome, Recipe
+from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 
 _SEED_BITS = 30  # what every solver takes
 
 
-def make_solver(recipe: Recipe, n: int) -> Solver:
+def make_solver(recipe: LabelRecipe, n: int) -> Solver:
     """Return the solver that ``recipe`` names for ``n`` customers; SolverMissing when not installed."""
     budget = recipe.budget_of(n)
     if recipe.solver == "hgs":
@@ -36,7 +36,7 @@ def solver_seed(seed: int, n: int, i: int) -> int:
     return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
 
 
-def plain_solving(city: City, recipe: Recipe, n: int) -> Callable[[int], Outcome]:
+def plain_solving(city: City, recipe: LabelRecipe, n: int) -> Callable[[int], Outcome]:
     """Return the function that labels instance (n, i) for i, in this process."""
     attempt = attempting(city, recipe, n)
 
@@ -51,11 +51,11 @@ def plain_solving(city: City, recipe: Recipe, n: int) -> Callable[[int], Outcome
     return solve
 
 
-def attempting(city: City, recipe: Recipe, n: int) -> Callable[[int, int], Outcome]:
+def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], Outcome]:
     """Return the function that tries to label instance (n, i) with a seed of the solver, for both."""
     solver = make_solver(recipe, n)
     stream = InstanceStream(city, recipe.seed, recipe.split, recipe.rules)
-    name, version, budget, cpu = solver.label, solver.version, recipe.budget_words(n), processor()
+    name, version, budget, cpu = solver.label, solver.version, recipe.budget_text(n), processor()
 
     def attempt(i: int, seed: int) -> Outcome:
         instance = stream(n, i)

@@ -20,7 +20,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import table, unit_words
+from mcvrp.tasks.support.text import table, unit_text
 
 _ROWS = 40  # of the table by size; of more sizes a selection is shown
 _SHOWN = 20
@@ -131,7 +131,7 @@ def _lead(city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStat
     if sizes:
         text += f", {' to '.join(map(str, sizes))} customers each"
     costs = "straight lines" if city.matrix is None else "costs from a matrix"
-    costs += f", in {unit_words(city.unit)}"
+    costs += f", in {unit_text(city.unit)}"
     text += f", on a city of {city.customers:,} addresses ({costs}; id `{city.city_id}`)."
     if spec.get("split") and "seed" in spec:
         text += f" The {spec['split']} split of seed {spec['seed']}."

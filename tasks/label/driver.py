@@ -26,10 +26,10 @@ from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, un
 from mcvrp.tasks.label.publish import merge_shard
 from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.label.work import Receipt, Recipe, Unit
+from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.retry import Patience
+from mcvrp.tasks.support.retry import StoreRetry
 
 _WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
 _WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
@@ -76,9 +76,9 @@ class Driver:
     store: Store
     city: City
     spec: LabelSpec
-    recipe: Recipe
+    recipe: LabelRecipe
     quarantine: Quarantine
-    patience: Patience
+    retry: StoreRetry
     lease: Lease
     workers: int = 0
     labelled: int = 0
@@ -87,9 +87,9 @@ class Driver:
     failures: int = 0
     lost: list[str] = field(default_factory=list)
     _counted: float = 0.0
-    _barren: int = 0  # units that came back without a label
-    _again: deque[_Task] = field(default_factory=deque)
-    _flying: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
+    _empty_units: int = 0  # units that came back without a label
+    _retry_queue: deque[_Task] = field(default_factory=deque)
+    _in_flight: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
 
     def run(self, missing: Missing, workers: int, progress: Progress) -> None:
         """Do all that is ``missing``, as far as it can be done, ``workers`` units at a time.
@@ -108,19 +108,21 @@ class Driver:
             while True:
                 self.lease.check()
                 self._count_workers()
-                while len(self._flying) < _WINDOW * self.workers and (task := self._next(tasks)):
+                while len(self._in_flight) < _WINDOW * self.workers and (task := self._next(tasks)):
                     task.sent = time.monotonic()
-                    self._flying[send.remote(*self._call(task, city))] = task
-                if not self._flying:
+                    self._in_flight[send.remote(*self._call(task, city))] = task
+                if not self._in_flight:
                     return
-                done, _ = ray.wait(list(self._flying), num_returns=1, timeout=_WAIT_SECONDS)
-                made = sum(self._landed(self._flying.pop(reference), reference) for reference in done)
+                done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=_WAIT_SECONDS)
+                made = sum(
+                    self._handle_result(self._in_flight.pop(reference), reference) for reference in done
+                )
                 progress.advance(made, self._note())
                 self._cancel_hanging()
-                if not self.labelled and self._barren + len(self.lost) >= _WINDOW * self.workers:
+                if not self.labelled and self._empty_units + len(self.lost) >= _WINDOW * self.workers:
                     return  # nothing succeeds
         finally:
-            for reference in self._flying:
+            for reference in self._in_flight:
                 with contextlib.suppress(Exception):  # Ray may be gone already
                     ray.cancel(reference, force=True)
 
@@ -148,10 +150,10 @@ class Driver:
                     yield job
                 return
             except StoreUnavailable as error:
-                self.patience.outlast(error)
+                self.retry.outlast(error)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:
-        return self._again.popleft() if self._again else next(tasks, None)
+        return self._retry_queue.popleft() if self._retry_queue else next(tasks, None)
 
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
         if task.unit:
@@ -161,13 +163,13 @@ class Driver:
         where = (self.recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
         return task.limit, merge_shard, self.store, city, *where
 
-    def _landed(self, task: _Task, reference: ray.ObjectRef) -> int:
+    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
         """Take in what became of ``task``; return how many labels it has made."""
         try:
-            receipt: Receipt | None = ray.get(reference)
+            receipt: UnitReceipt | None = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreUnavailable):
-                self.patience.outlast(error.cause)
+                self.retry.outlast(error.cause)
                 self._once_more(task, f"{error.cause}")
             elif isinstance(error.cause, StoreError):
                 raise error.cause from None
@@ -177,12 +179,12 @@ class Driver:
         except ray.exceptions.RayError as error:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return 0
-        self.patience.answered()
+        self.retry.answered()
         if not task.unit or not receipt:
             return 0
         unit, failures = task.unit, receipt.failures
-        self.patience.call(lambda: self.quarantine.note(unit, failures))
-        self._barren += not (receipt.rows or unit.careful)
+        self.retry.call(lambda: self.quarantine.note(unit, failures))
+        self._empty_units += not (receipt.rows or unit.isolated)
         self.labelled += receipt.rows
         self.solving += receipt.solving
         if receipt.chunk:
@@ -197,7 +199,7 @@ class Driver:
         else:
             job.failed = True
         if not job.units and not job.failed:
-            self._again.append(_Task([job]))
+            self._retry_queue.append(_Task([job]))
 
     def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
         """Do ``task`` again, with care where it was ``lost``; give it up when it was often enough."""
@@ -207,8 +209,8 @@ class Driver:
         if task.losses < _LOSSES and task.tries < _TRIES:
             self.retried += 1
             if lost and task.unit:
-                task.unit = replace(task.unit, careful=True)
-            self._again.append(task)
+                task.unit = replace(task.unit, isolated=True)
+            self._retry_queue.append(task)
             return
         self.lost.append(f"{task}: {reason}")
         if task.unit and not task.unit.shard_rows:
@@ -216,16 +218,16 @@ class Driver:
 
     def _cancel_hanging(self) -> None:
         """Cancel what a worker that cannot even be timed out keeps: its turn has come after one limit."""
-        patience = 2 * max((task.limit for task in self._flying.values()), default=0.0)
-        for reference, task in self._flying.items():
-            if time.monotonic() - task.sent > patience:
+        retry = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
+        for reference, task in self._in_flight.items():
+            if time.monotonic() - task.sent > retry:
                 ray.cancel(reference, force=True)
 
     def _note(self) -> str:
         counts = {
             "retried": self.retried,
             "given up": len(self.lost),
-            "quarantined": len(self.quarantine.patients),
+            "quarantined": len(self.quarantine.entries),
         }
         return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 

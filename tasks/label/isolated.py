@@ -19,14 +19,14 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.schema import Columns, Label, label_table, prove
 from mcvrp.tasks.label.attempt import attempting, make_solver, solver_seed
-from mcvrp.tasks.label.work import ATTEMPTS, Failure, Outcome, Recipe, Unit
+from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
 from mcvrp.tasks.support.processes import start_group, stop_group
 
 _START_SECONDS = 120.0  # for Python and the solver, on a busy machine
 
 
 @contextlib.contextmanager
-def careful_solving(city: City, recipe: Recipe, unit: Unit) -> Iterator[Callable[[int], Outcome]]:
+def run_isolated(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callable[[int], Outcome]]:
     """Yield the function that labels instance (n, i) for i, in a process that may die of it.
 
     A crash is tried again with the same seed, as it may have come from outside, an instance
@@ -58,7 +58,7 @@ def careful_solving(city: City, recipe: Recipe, unit: Unit) -> Iterator[Callable
 class _Child:
     """The process, started when it is first asked, and again after it has died."""
 
-    def __init__(self, city: City, recipe: Recipe, n: int) -> None:
+    def __init__(self, city: City, recipe: LabelRecipe, n: int) -> None:
         self._task = (city, recipe, n)
         self._process: subprocess.Popen[str] | None = None
         self._connection: Connection | None = None

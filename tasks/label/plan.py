@@ -18,7 +18,7 @@ from mcvrp.storage.labels.files import LabelFile, read_files, shards
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
-from mcvrp.tasks.label.work import Recipe, Unit
+from mcvrp.tasks.label.work import LabelRecipe, Unit
 
 _LONGEST_UNIT = 60.0  # seconds: what a lost worker may cost
 _SHORTEST_UNIT = 1.0  # seconds: below, starting the unit would cost more than a few per cent
@@ -73,7 +73,7 @@ class Missing:
 
 
 def count_missing(
-    store: Store, spec: LabelSpec, recipe: Recipe, city: City, quarantine: Quarantine | None = None
+    store: Store, spec: LabelSpec, recipe: LabelRecipe, city: City, quarantine: Quarantine | None = None
 ) -> Missing:
     """Return how many rows are missing; errors as in `survey`."""
     missing = Missing()
@@ -88,7 +88,7 @@ def count_missing(
 def survey(
     store: Store,
     spec: LabelSpec,
-    recipe: Recipe,
+    recipe: LabelRecipe,
     city: City,
     n: int,
     *,
@@ -97,7 +97,7 @@ def survey(
 ) -> Iterator[ShardJob]:
     """Yield the shards of size ``n`` to make, from number ``first`` on, from the footers that are there.
 
-    A damaged file counts as missing; rows in ``quarantined`` become suspects where they are missing.
+    A corrupt file counts as missing; rows in ``quarantined`` become suspects where they are missing.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def survey(
         If a file where a shard or a staged chunk should be is foreign, or of another dataset.
     """
     paths = [path for path in store.list(layout.staged_dir(spec.dataset, n)) if layout.staged_rows(path)]
-    chunks = _ours(store, recipe, city, read_files(store, paths, skip_damaged=True))
+    chunks = _ours(store, recipe, city, read_files(store, paths, skip_corrupt=True))
     waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
-    present = _ours(store, recipe, city, shards(store, spec.dataset, n, skip_damaged=True))
+    present = _ours(store, recipe, city, shards(store, spec.dataset, n, skip_corrupt=True))
     shard = next(present, None)
     near: list[LabelFile] = []  # staged chunks with rows of this shard
     for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
@@ -131,7 +131,7 @@ def survey(
         yield ShardJob(n, k, start, stop, sources, gaps, suspects)
 
 
-def _ours(store: Store, recipe: Recipe, city: City, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
+def _ours(store: Store, recipe: LabelRecipe, city: City, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
     for file in files:
         if (file.footer.city_id, file.footer.spec_hash) != (city.city_id, recipe.spec_hash):
             raise McvrpError(
@@ -164,7 +164,7 @@ def missing_rows(files: Sequence[LabelFile], start: int, stop: int) -> Iterator[
         yield start, stop
 
 
-def sweep(store: Store, spec: LabelSpec, recipe: Recipe, city: City) -> None:
+def sweep(store: Store, spec: LabelSpec, recipe: LabelRecipe, city: City) -> None:
     """Remove the staged files whose rows are in a shard: a driver killed while it merged leaves them."""
     staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
     for n in sorted(n for n in staged if n is not None and n in spec.sizes):
@@ -213,8 +213,8 @@ def cut_into_units(
         if not job.gaps:
             yield [job], None
         runs = [
-            Unit(job.n, a, b, careful=careful, seconds=(b - a) * estimate)
-            for a, b, careful in _runs(job, rows)
+            Unit(job.n, a, b, isolated=isolated, seconds=(b - a) * estimate)
+            for a, b, isolated in _runs(job, rows)
         ]
         job.units = len(runs)
         yield from (([job], run) for run in runs)
@@ -233,8 +233,8 @@ def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int, int, bool]]:
     for start, stop in job.gaps:
         first = start
         for row in range(start + 1, stop + 1):
-            careful = first in job.suspects
-            limit = min(rows, _SUSPECTS_A_UNIT) if careful else rows
-            if row == stop or (row in job.suspects) != careful or row - first == limit:
-                yield first, row, careful
+            isolated = first in job.suspects
+            limit = min(rows, _SUSPECTS_A_UNIT) if isolated else rows
+            if row == stop or (row in job.suspects) != isolated or row - first == limit:
+                yield first, row, isolated
                 first = row

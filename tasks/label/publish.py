@@ -15,7 +15,7 @@ from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
-class Piece:
+class LabelPiece:
     """Labels of some rows of a shard, and the rows that are known to have none."""
 
     table: pa.Table
@@ -44,7 +44,7 @@ def merge_shard(
     """
     staged = [source for source in sources if source.path != path and store.exists(source.path)]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
-    pieces = [Piece(read_table(store, source.path), source.footer.absent) for source in staged]
+    pieces = [LabelPiece(read_table(store, source.path), source.footer.absent) for source in staged]
     publish(store, city, spec_hash, path, n, start, stop, pieces)
     for source in staged:
         store.delete(source.path)
@@ -58,7 +58,7 @@ def publish(
     n: int,
     start: int,
     stop: int,
-    pieces: Sequence[Piece],
+    pieces: Sequence[LabelPiece],
 ) -> None:
     """Put a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` at ``path``.
 
@@ -70,23 +70,23 @@ def publish(
     McvrpError
         If some rows are neither in a piece nor known to have no label.
     """
-    standing: Piece | None = None
+    there: LabelPiece | None = None
     tag = ""
     while True:
         if store.exists(path):
             data, tag = store.get_tagged(path)
             footer = parse_footer(data, store.url(path))
-            standing = Piece(parse_table(data, store.url(path)), footer.absent)
+            there = LabelPiece(parse_table(data, store.url(path)), footer.absent)
             stop = max(stop, footer.row_stop)
-        table, absent = _merged(n, start, stop, [standing, *pieces] if standing else pieces)
-        if standing and (table.num_rows, absent) == (standing.table.num_rows, standing.absent):
+        table, absent = _merged(n, start, stop, [there, *pieces] if there else pieces)
+        if there and (table.num_rows, absent) == (there.table.num_rows, there.absent):
             return
         new, _ = label_file(city, spec_hash, n, table, absent)
-        if store.swap(path, new, tag) if standing else store.put_new(path, new):
+        if store.swap(path, new, tag) if there else store.put_new(path, new):
             return
 
 
-def _merged(n: int, start: int, stop: int, pieces: Sequence[Piece]) -> tuple[pa.Table, tuple[int, ...]]:
+def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:
     table = pa.concat_tables([piece.table for piece in pieces])
     rows, first = np.unique(table["index"].to_numpy(), return_index=True)
     within = (rows >= start) & (rows < stop)

@@ -17,7 +17,7 @@ _SAVE_SECONDS = 10.0  # between two writes of a list that grows
 
 
 @dataclass(frozen=True)
-class Patient:
+class FailedInstance:
     """Instance (n, i): why it has no label, and what was tried; ``attempts`` counts those of all runs."""
 
     n: int
@@ -39,7 +39,7 @@ class Quarantine:
 
     store: Store
     dataset: str
-    patients: dict[Place, Patient] = field(default_factory=dict)
+    entries: dict[Place, FailedInstance] = field(default_factory=dict)
     _changed: bool = False
     _saved: float = 0.0
 
@@ -49,49 +49,51 @@ class Quarantine:
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
         if store.exists(path):
             try:
-                patients = [Patient(**entry) for entry in store.get_json(path)["instances"]]
-                quarantine.patients = {(patient.n, patient.i): patient for patient in patients}
+                entries = [FailedInstance(**entry) for entry in store.get_json(path)["instances"]]
+                quarantine.entries = {(entry.n, entry.i): entry for entry in entries}
             except (McvrpError, KeyError, TypeError):
                 quarantine._changed = True
         return quarantine
 
     def rows(self, n: int) -> frozenset[int]:
         """Return the i of its instances of size ``n``."""
-        return frozenset(i for size, i in self.patients if size == n)
+        return frozenset(i for size, i in self.entries if size == n)
 
     def note(self, unit: Unit, failures: Collection[Failure]) -> None:
         """Take in the failures of ``unit`` and let go those of its instances that it has solved."""
         failed = {(unit.n, failure.i): failure for failure in failures}
-        inside = [(n, i) for n, i in self.patients if n == unit.n and unit.start <= i < unit.stop]
+        inside = [(n, i) for n, i in self.entries if n == unit.n and unit.start <= i < unit.stop]
         for place in inside:
             if place not in failed:
-                del self.patients[place]
+                del self.entries[place]
                 self._changed = True
         for place, failure in failed.items():
-            before = self.patients[place].attempts if place in self.patients else 0
+            before = self.entries[place].attempts if place in self.entries else 0
             fields = {**asdict(failure), "attempts": before + failure.attempts}
-            self.patients[place] = Patient(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
+            self.entries[place] = FailedInstance(
+                n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z")
+            )
             self._changed = True
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
 
-    def within(self, spec: LabelSpec) -> list[Patient]:
+    def within(self, spec: LabelSpec) -> list[FailedInstance]:
         """Return its instances that ``spec`` asks for, by size and number."""
-        return [p for (n, i), p in sorted(self.patients.items()) if n in spec.sizes and i < spec.count]
+        return [p for (n, i), p in sorted(self.entries.items()) if n in spec.sizes and i < spec.count]
 
-    def discharge(self, spec: LabelSpec, missing: Collection[Place]) -> None:
+    def drop_solved(self, spec: LabelSpec, missing: Collection[Place]) -> None:
         """Let go the instances that ``spec`` asks for and that are not ``missing``."""
-        for patient in self.within(spec):
-            if (patient.n, patient.i) not in missing:
-                del self.patients[patient.n, patient.i]
+        for entry in self.within(spec):
+            if (entry.n, entry.i) not in missing:
+                del self.entries[entry.n, entry.i]
                 self._changed = True
 
     def save(self) -> None:
         """Write the list, where it has changed."""
         if self._changed:
             path = layout.quarantine(self.dataset)
-            if self.patients:
-                entries = [asdict(patient) for _, patient in sorted(self.patients.items())]
+            if self.entries:
+                entries = [asdict(entry) for _, entry in sorted(self.entries.items())]
                 self.store.put_json(path, {"instances": entries})
             else:
                 self.store.delete(path)

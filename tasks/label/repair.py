@@ -1,6 +1,6 @@
-"""Healing a dataset: files that are damaged or condemned are taken out, their good rows kept.
+"""Repair of a dataset: files that are corrupt are taken out, their good rows kept.
 
-Nothing is thrown away: a file goes below `_condemned` as it is, its good rows are staged, and what
+Nothing is thrown away: a file goes below `_corrupt` as it is, its good rows are staged, and what
 is missing then is labelled like anything else that is missing.
 """
 
@@ -18,11 +18,11 @@ import pyarrow as pa
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.files import read_files, write_table
-from mcvrp.storage.labels.verification import acquit, condemned
+from mcvrp.storage.labels.verification import clear_faults, corrupt_files
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.source import Source
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.label.verify_file import prove_file
+from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 
@@ -30,48 +30,48 @@ _SAID = 10  # files that are named one by one
 
 
 @dataclass(frozen=True)
-class _Context:
+class _RepairContext:
     store: Store
     source: Source
 
 
-def heal(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) -> int:
-    """Take out of the dataset of ``spec`` what is damaged or condemned by `mcvrp verify`; return the files.
+def repair_dataset(store: Store, city: City, spec: LabelSpec, say: Callable[[str], None]) -> int:
+    """Take out of the dataset of ``spec`` what is corrupt, or found so by `mcvrp verify`; return the files.
 
     To be called by whoever holds the dataset's lease. A label that proves right is kept, with the
     time that it took.
     """
-    guilty = set(still_condemned(store, spec.dataset))
-    if spec_damaged(store, spec.dataset):
-        guilty.add(layout.label_spec(spec.dataset))
-    paths = sorted({*guilty, *_damaged(store, spec.dataset, guilty)})
+    corrupt = set(still_corrupt(store, spec.dataset))
+    if spec_corrupt(store, spec.dataset):
+        corrupt.add(layout.label_spec(spec.dataset))
+    paths = sorted({*corrupt, *_corrupt(store, spec.dataset, corrupt)})
     tables = [path for path in paths if path.endswith(".parquet") and not _derived(path, spec.dataset)]
-    healed: list[str] = []
+    repaired: list[str] = []
     for path in paths:
         if path not in tables:
-            store.move(path, layout.condemned(spec.dataset, path))
-            healed.append(f"{path} was damaged: it is made anew")
+            store.move(path, layout.corrupt(spec.dataset, path))
+            repaired.append(f"{path} was corrupt: it is made anew")
     if tables:
         with ray_session(spec.workers) as workers:
-            context = _Context(store, Source(spec, city))
+            context = _RepairContext(store, Source(spec, city))
             for path, kept in windowed(_take_out, tables, workers, context):
                 rows = kept if isinstance(kept, int) else 0
                 if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
-                    store.move(path, layout.condemned(spec.dataset, path))
-                healed.append(f"{path} was damaged: {rows:,} good rows kept, the others are labelled again")
-    acquit(store, spec.dataset, paths)
-    for sentence in healed[:_SAID]:
+                    store.move(path, layout.corrupt(spec.dataset, path))
+                repaired.append(f"{path} was corrupt: {rows:,} good rows kept, the others are labelled again")
+    clear_faults(store, spec.dataset, paths)
+    for sentence in repaired[:_SAID]:
         say(sentence)
-    if len(healed) > _SAID:
-        say(f"... and so were {len(healed) - _SAID:,} more files")
-    return len(healed)
+    if len(repaired) > _SAID:
+        say(f"... and so were {len(repaired) - _SAID:,} more files")
+    return len(repaired)
 
 
 def _derived(path: str, dataset: str) -> bool:
     return path in (layout.shard_list(dataset), layout.label_statistics(dataset))
 
 
-def spec_damaged(store: Store, dataset: str) -> bool:
+def spec_corrupt(store: Store, dataset: str) -> bool:
     """Whether there is a spec with the dataset that is no JSON object."""
     path = layout.label_spec(dataset)
     try:
@@ -80,38 +80,38 @@ def spec_damaged(store: Store, dataset: str) -> bool:
         return True
 
 
-def still_condemned(store: Store, dataset: str) -> Iterator[str]:
-    """Yield the files that the last verdict condemns and that are still what it saw."""
-    for path, sha256 in condemned(store, dataset).items():
+def still_corrupt(store: Store, dataset: str) -> Iterator[str]:
+    """Yield the files that the last report finds corrupt and that are still what it saw."""
+    for path, sha256 in corrupt_files(store, dataset).items():
         if store.exists(path) and hashlib.sha256(store.get(path)).hexdigest() == sha256:
             yield path
 
 
-def _damaged(store: Store, dataset: str, guilty: Collection[str]) -> Iterator[str]:
-    """Yield the shards and staged files, besides the ``guilty``, whose footer cannot be read."""
+def _corrupt(store: Store, dataset: str, corrupt: Collection[str]) -> Iterator[str]:
+    """Yield the shards and staged files, besides the ``corrupt``, whose footer cannot be read."""
     for folder in (layout.label_dir(dataset), layout.staging_dir(dataset)):
         for name in store.folders(folder):
             if layout.size_of(name) is not None:
                 paths = [path for path in store.list(f"{folder}/{name}") if path.endswith(".parquet")]
-                paths = [path for path in paths if path not in guilty]
-                whole = {file.path for file in read_files(store, paths, skip_damaged=True)}
+                paths = [path for path in paths if path not in corrupt]
+                whole = {file.path for file in read_files(store, paths, skip_corrupt=True)}
                 yield from (path for path in paths if path not in whole)
 
 
-def _take_out(path: str, context: _Context) -> int:
+def _take_out(path: str, context: _RepairContext) -> int:
     """Stage the good rows of the file at ``path``, move it away; return how many rows those are."""
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
-    proof = prove_file(store.get(path), path, source)
+    report = verify_file(store.get(path), path, source)
     kept = 0
-    if proof.footer and (proof.footer.spec_hash, proof.footer.city_id) == (recipe.spec_hash, city.city_id):
-        n, table = proof.footer.n, proof.good_rows()
+    if report.footer and (report.footer.spec_hash, report.footer.city_id) == (recipe.spec_hash, city.city_id):
+        n, table = report.footer.n, report.good_rows()
         for run in _runs(table):
             start = run["index"][0].as_py()
             chunk = layout.staged_chunk(dataset, n, start, start + run.num_rows)
             write_table(store, chunk, city, recipe.spec_hash, n, run)
         kept = table.num_rows
-    store.move(path, layout.condemned(dataset, path))
+    store.move(path, layout.corrupt(dataset, path))
     return kept
 
 

@@ -13,7 +13,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.label.work import Recipe
+from mcvrp.tasks.label.work import LabelRecipe
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Source:
     city: City
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> LabelRecipe:
         """What decides the labels."""
         return self.spec.recipe(self.city)
 
@@ -40,7 +40,7 @@ def stored_source(store: Store, dataset: str) -> Source:
     Raises
     ------
     McvrpError
-        If its spec is missing or damaged, or the store has not its city.
+        If its spec is missing or corrupt, or the store has not its city.
     """
     spec, city_id = stored_spec(store, dataset)
     return Source(spec, find_city(store, city_id))
@@ -52,7 +52,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     Raises
     ------
     McvrpError
-        If the spec is missing or damaged.
+        If the spec is missing or corrupt.
     """
     path = layout.label_spec(dataset)
     there = store.get_json(path)

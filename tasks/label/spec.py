@@ -12,7 +12,7 @@ from mcvrp.model.instances import Range, Rules, Split
 from mcvrp.model.problem import City
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.versions import LABEL
-from mcvrp.tasks.label.work import Recipe, SolverName
+from mcvrp.tasks.label.work import LabelRecipe, SolverName
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 
 Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
@@ -136,11 +136,11 @@ class LabelSpec(BaseModel):
         )
         return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen}
 
-    def recipe(self, city: City) -> Recipe:
+    def recipe(self, city: City) -> LabelRecipe:
         """Return what a worker needs to know."""
         decides = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
         text = json.dumps(decides, sort_keys=True)
-        return Recipe(
+        return LabelRecipe(
             dataset=self.dataset,
             spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             seed=self.seed,

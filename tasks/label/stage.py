@@ -20,13 +20,13 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import Missing, count_missing, sweep
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.repair import heal, spec_damaged, still_condemned
+from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
-from mcvrp.tasks.label.work import Recipe
+from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
-from mcvrp.tasks.support.retry import Patience
+from mcvrp.tasks.support.retry import StoreRetry
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
@@ -82,23 +82,23 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     began = time.monotonic()
     recipe = spec.recipe(city)
     _check(store, city, spec, recipe)
-    patience = Patience(store, say)
+    retry = StoreRetry(store, say)
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
-        healed = patience.call(lambda: heal(store, city, spec, say))
-        quarantine = patience.call(lambda: Quarantine.load(store, spec.dataset))
-        missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
-        quarantine.discharge(spec, missing.suspects)
-        driver = Driver(store, city, spec, recipe, quarantine, patience, lease)
+        repaired = retry.call(lambda: repair_dataset(store, city, spec, say))
+        quarantine = retry.call(lambda: Quarantine.load(store, spec.dataset))
+        missing = retry.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+        quarantine.drop_solved(spec, missing.suspects)
+        driver = Driver(store, city, spec, recipe, quarantine, retry, lease)
         if missing.by_size:
             shared = 0 if city.matrix is None else city.matrix.nbytes
             with ray_session(spec.workers, shared_bytes=shared) as workers:
                 _drive(driver, missing, workers)
         else:
-            patience.call(lambda: _finish(driver, changed=healed > 0))
+            retry.call(lambda: _finish(driver, changed=repaired > 0))
         if driver.lost or quarantine.within(spec):
-            missing = patience.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+            missing = retry.call(lambda: count_missing(store, spec, recipe, city, quarantine))
             if missing.by_size:
                 raise IncompleteError(_lacking(driver, missing))
     return LabelSummary(
@@ -110,34 +110,34 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         workers=driver.workers,
         retried=driver.retried,
         failures=driver.failures,
-        quarantined=len(quarantine.patients),
+        quarantined=len(quarantine.entries),
     )
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
 
-    Damaged files count as missing, and so do labels that are not in their shard yet; where `mcvrp
-    verify` has condemned a file nobody knows before it is healed, and all labels count.
+    Corrupt files count as missing, and so do labels that are not in their shard yet; where `mcvrp
+    verify` has corrupt_files a file nobody knows before it is repaired, and all labels count.
     """
     recipe = spec.recipe(city)
     _check(store, city, spec, recipe)
-    if any(still_condemned(store, spec.dataset)):
+    if any(still_corrupt(store, spec.dataset)):
         return _rows(spec)
     return count_missing(store, spec, recipe, city).rows
 
 
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
-    spec, patience = driver.spec, driver.patience
-    patience.call(lambda: _write_spec(driver.store, driver.city, spec))
+    spec, retry = driver.spec, driver.retry
+    retry.call(lambda: _write_spec(driver.store, driver.city, spec))
     there = _rows(spec) - missing.rows
     try:
         with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
-            patience.say = lambda text: progress.update(progress.done, text)
+            retry.say = lambda text: progress.update(progress.done, text)
             driver.run(missing, workers, progress)
-        patience.say = say
-        patience.call(lambda: _finish(driver, changed=True))
+        retry.say = say
+        retry.call(lambda: _finish(driver, changed=True))
     except IncompleteError:
         raise
     except McvrpError as error:
@@ -163,10 +163,10 @@ def _rows(spec: LabelSpec) -> int:
 
 
 def _lacking(driver: Driver, missing: Missing) -> str:
-    spec, patients = driver.spec, driver.quarantine.within(driver.spec)
+    spec, entries = driver.spec, driver.quarantine.within(driver.spec)
     reasons = []
-    if patients:
-        reasons.append(f"quarantined {len(patients):,} (first: {patients[0]})")
+    if entries:
+        reasons.append(f"quarantined {len(entries):,} (first: {entries[0]})")
     if driver.lost:
         reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
     return (
@@ -175,7 +175,7 @@ def _lacking(driver: Driver, missing: Missing) -> str:
     )
 
 
-def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
+def _check(store: Store, city: City, spec: LabelSpec, recipe: LabelRecipe) -> None:
     if spec.largest > city.customers:
         raise McvrpError(
             f"largest = {spec.largest}: the city has {city.customers} customers, ask for no more of them"
@@ -194,7 +194,7 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: Recipe) -> None:
 
 def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
     path = layout.label_spec(spec.dataset)
-    if store.exists(path) and not spec_damaged(store, spec.dataset):
+    if store.exists(path) and not spec_corrupt(store, spec.dataset):
         there = store.get_json(path)
         asked = spec.identity(city)
         if there.get("city_id") in city.ancestors:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import ray
 
 from mcvrp.model.errors import reason
-from mcvrp.storage.labels.files import DamagedFile
+from mcvrp.storage.labels.files import CorruptFile
 from mcvrp.storage.labels.manifest import ShardEntry, entries
 from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
@@ -77,7 +77,7 @@ def _computed(
     with ray_session(workers) as cores, Progress(f"card {dataset}", len(changed), "sizes") as progress:
         for size, found in windowed(_statistics, changed, cores, store):
             if not isinstance(found, SizeStatistics):
-                raise DamagedFile(f"the labels of n={size.n} in {dataset!r} cannot be read: run mcvrp verify")
+                raise CorruptFile(f"the labels of n={size.n} in {dataset!r} cannot be read: run mcvrp verify")
             progress.advance()
             yield found
 
@@ -91,7 +91,7 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
             with store.open_input(shard.path) as stream:
                 table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
         except SPOILT as error:
-            raise DamagedFile(
+            raise CorruptFile(
                 f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
             ) from error
         routes = pc.list_value_length(table["routes"])

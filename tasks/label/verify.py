@@ -1,6 +1,6 @@
 """Proving a dataset from its bytes: every file on Ray, then what only all of them together can show.
 
-Nothing is changed but the verdict, which is kept beside the dataset for `mcvrp label` to heal.
+Nothing is changed but the report, which is kept beside the dataset for `mcvrp label` to repair_dataset.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.labels.manifest import entries, fingerprint
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.labels.verification import FileFault, Verdict, write_verdict
+from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.source import Source, stored_spec
-from mcvrp.tasks.label.verify_file import misplaced, prove_file
+from mcvrp.tasks.label.verify_file import misplaced, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
@@ -42,7 +42,7 @@ class _Receipt:
 
 
 @dataclass(frozen=True)
-class _Context:
+class _VerifyContext:
     """What every worker needs: where the dataset is, what it was made from, what it is compared with."""
 
     store: Store
@@ -50,8 +50,8 @@ class _Context:
     others: tuple[str, ...]
 
 
-def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> Verdict:
-    """Prove every label of ``dataset`` and keep the verdict with it.
+def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
+    """Prove every label of ``dataset`` and keep the report with it.
 
     Parameters
     ----------
@@ -71,17 +71,17 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     except StoreError:
         raise
     except McvrpError as error:
-        verdict = _without_spec(store, dataset, str(error))
+        report = _without_spec(store, dataset, str(error))
     else:
         source = Source(spec, find_city(store, city_id))
         with ray_session(workers) as cores:
-            verdict = _verify(store, source, [path for path in files if _is_table(path, dataset)], cores)
+            report = _verify(store, source, [path for path in files if _is_table(path, dataset)], cores)
     try:
-        write_verdict(store, verdict)
+        write_verification(store, report)
     except StoreError as error:
-        unkept = f"the verdict is not kept, mcvrp label will not heal what it condemns: {error}"
-        verdict = replace(verdict, unchecked=(*verdict.unchecked, unkept))
-    return verdict
+        unkept = f"the report is not kept, mcvrp label will not repair_dataset what it finds corrupt: {error}"
+        report = replace(report, unchecked=(*report.unchecked, unkept))
+    return report
 
 
 def _is_table(path: str, dataset: str) -> bool:
@@ -91,15 +91,15 @@ def _is_table(path: str, dataset: str) -> bool:
     return path.endswith(".parquet") and path not in derived and not below.startswith("_")
 
 
-def _without_spec(store: Store, dataset: str, reason: str) -> Verdict:
+def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
     sha256 = hashlib.sha256(store.get(path)).hexdigest() if store.exists(path) else ""
     nothing = "without its spec nothing else of the dataset can be proved"
     fault = FileFault(path, sha256, reason)
-    return Verdict(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
+    return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
 
 
-def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> Verdict:
+def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("somebody is labelling it, or was stopped: what is missing may be on its way")
@@ -111,7 +111,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
         checksums = {}
         unchecked.append(f"checksums could not be compared: {error}")
     others = other_datasets(store, source.city.city_id, source.spec.split)
-    context = _Context(store, source, tuple(others))
+    context = _VerifyContext(store, source, tuple(others))
     receipts = list(_proved(context, paths, checksums, cores))
     faults = [fault for receipt in receipts for fault in receipt.faults]
     faults += [
@@ -129,7 +129,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
         content = fingerprint(store, dataset)
     except McvrpError:
         content = ""  # a file has no footer: it is among the faults
-    return Verdict(
+    return VerificationReport(
         dataset,
         _now(),
         content,
@@ -146,7 +146,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
 
 
 def _proved(
-    context: _Context, paths: Sequence[str], checksums: dict[str, str], cores: int
+    context: _VerifyContext, paths: Sequence[str], checksums: dict[str, str], cores: int
 ) -> Iterator[_Receipt]:
     jobs = [(path, checksums.get(path)) for path in paths]
     rows = faults = 0
@@ -158,10 +158,10 @@ def _proved(
             yield receipt
 
 
-def _prove(job: tuple[str, str | None], context: _Context) -> _Receipt:
+def _prove(job: tuple[str, str | None], context: _VerifyContext) -> _Receipt:
     path, sha256 = job
-    proof = prove_file(context.store.get(path), path, context.source, sha256)
-    return _Receipt(path, proof.sha256, proof.footer, proof.rows, tuple(proof.faults))
+    report = verify_file(context.store.get(path), path, context.source, sha256)
+    return _Receipt(path, report.sha256, report.footer, report.rows, tuple(report.faults))
 
 
 def _unreadable(store: Store, path: str, error: Exception) -> _Receipt:
@@ -199,7 +199,7 @@ def _missing(source: Source, receipts: Sequence[_Receipt]) -> Iterator[tuple[int
 
 
 def _compared(
-    context: _Context, receipts: Sequence[_Receipt], cores: int
+    context: _VerifyContext, receipts: Sequence[_Receipt], cores: int
 ) -> Iterator[tuple[int, str | list[FileFault]]]:
     """Yield each size with the instances that a dataset of another split has too, or why not."""
     sizes = sorted({receipt.footer.n for receipt in receipts if receipt.footer})
@@ -215,7 +215,7 @@ def _compared(
                 yield n, found if isinstance(found, str) else reason(found)
 
 
-def _shared(n: int, context: _Context) -> list[tuple[int, str]] | str:
+def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
     """Return the instances of size ``n`` that another dataset has too, and where."""
     found: list[tuple[int, str]] = []
     try:
@@ -234,11 +234,13 @@ def _shared(n: int, context: _Context) -> list[tuple[int, str]] | str:
     return found
 
 
-def _in_its_file(context: _Context, receipts: Sequence[_Receipt], n: int, i: int, what: str) -> FileFault:
+def _in_its_file(
+    context: _VerifyContext, receipts: Sequence[_Receipt], n: int, i: int, what: str
+) -> FileFault:
     for footer, receipt in _by_row(receipts, n):
         if footer.row_start <= i < footer.row_stop:
             row = i - footer.row_start - sum(absent < i for absent in footer.absent)
-            return FileFault(receipt.path, "", what, n, row, i)  # the bytes are right: nothing to heal
+            return FileFault(receipt.path, "", what, n, row, i)  # the bytes are right: nothing to repair
     return FileFault(layout.size_dir(context.source.spec.dataset, n), "", what, n, None, i)
 
 

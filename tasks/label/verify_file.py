@@ -29,7 +29,7 @@ _LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
 
 
 @dataclass
-class Proof:
+class FileReport:
     """What there is to say about one file.
 
     ``footer`` is None where it cannot be read; ``whole`` says whether the file itself, apart from its
@@ -59,7 +59,7 @@ class Proof:
         return table.take(pa.array(first, pa.int64()))
 
 
-def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> Proof:
+def verify_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> FileReport:
     """Prove the label file whose bytes are ``data``.
 
     Parameters
@@ -72,10 +72,10 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         The checksum that it should have, where that is known.
     """
     found = hashlib.sha256(data).hexdigest()
-    proof = Proof(path, found)
+    report = FileReport(path, found)
 
     def wrong(what: str, row: int | None = None, i: int | None = None) -> None:
-        proof.faults.append(FileFault(path, found, what, None if i is None else n, row, i))
+        report.faults.append(FileFault(path, found, what, None if i is None else n, row, i))
 
     n = 0
     if sha256 is not None and sha256 != found:
@@ -86,20 +86,20 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         lengths = [file.metadata.row_group(g).num_rows for g in range(groups)]
     except Exception as error:  # bytes of any kind raise errors of any kind
         wrong(f"no whole Parquet file ({reason(error)[:_LONGEST]})")
-        return proof
+        return report
     try:
         footer = Footer.of(schema.metadata, path)
         expected = _expected_index(footer) if footer else None
     except Exception as error:
         wrong(f"not a file of labels ({reason(error)[:_LONGEST]})")
-        return proof
+        return report
     if footer is None or expected is None:
-        wrong("a spoilt footer")
-        return proof
-    proof.footer = footer
+        wrong("a corrupt footer")
+        return report
+    report.footer = footer
     if not schema.remove_metadata().equals(SCHEMA):
         wrong("not the columns of a label file")
-        return proof
+        return report
     n = footer.n
     for what in misplaced(path, footer, source):
         wrong(what)
@@ -118,15 +118,15 @@ def prove_file(data: bytes, path: str, source: Source, sha256: str | None = None
         for row, i, what in _row_faults(table, source, n, expected):
             right[row] = False
             wrong(what, first + row, i)
-        proof.tables.append(table)
-        proof.right.append(right)
+        report.tables.append(table)
+        report.right.append(right)
         first += table.num_rows
-    _check_whole(proof, first, wrong)
-    if len(proof.faults) > _MOST_FAULTS:
-        more = len(proof.faults) - _MOST_FAULTS
-        del proof.faults[_MOST_FAULTS:]
+    _check_whole(report, first, wrong)
+    if len(report.faults) > _MOST_FAULTS:
+        more = len(report.faults) - _MOST_FAULTS
+        del report.faults[_MOST_FAULTS:]
         wrong(f"{more:,} more faults")
-    return proof
+    return report
 
 
 def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
@@ -160,15 +160,15 @@ def _expected_index(footer: Footer) -> NDArray[np.int64]:
     return np.setdiff1d(index, absent)
 
 
-def _check_whole(proof: Proof, rows: int, wrong: Callable[[str], None]) -> None:
-    assert proof.footer is not None
-    if rows != proof.footer.rows:
-        wrong(f"{rows} rows, its footer says {proof.footer.rows}")
-    elif proof.rows == rows and proof.tables:
-        content = content_hash(Columns.of(pa.concat_tables(proof.tables), proof.footer.n))
-        if content != proof.footer.content:  # nobody knows which of them
+def _check_whole(report: FileReport, rows: int, wrong: Callable[[str], None]) -> None:
+    assert report.footer is not None
+    if rows != report.footer.rows:
+        wrong(f"{rows} rows, its footer says {report.footer.rows}")
+    elif report.rows == rows and report.tables:
+        content = content_hash(Columns.of(pa.concat_tables(report.tables), report.footer.n))
+        if content != report.footer.content:  # nobody knows which of them
             wrong("its rows are right, but not those that its footer vouches for")
-            proof.right = [np.zeros_like(mask) for mask in proof.right]
+            report.right = [np.zeros_like(mask) for mask in report.right]
 
 
 # Rows ----------------------------------------------------------------------------------------

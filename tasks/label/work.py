@@ -27,7 +27,7 @@ SolverName = Literal["hgs", "pyvrp", "lkh3"]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LabelRecipe:
     """Everything that decides which labels a dataset has, apart from its city and its extent."""
 
     dataset: str
@@ -43,12 +43,12 @@ class Recipe:
         """Return what a solver may spend on an instance of ``n`` customers."""
         return budget_for(self.budget, n)
 
-    def budget_words(self, n: int) -> str:
+    def budget_text(self, n: int) -> str:
         """Return the budget of ``n`` customers in one line, as a label carries it."""
         budget = self.budget_of(n)
         if self.solver == "lkh3":
             return "1 run" if budget.iterations is None else f"1 run, {budget.iterations} trials"
-        return budget.words if self.fleet == "default" else f"{budget.words}, fleet {self.fleet}"
+        return budget.description if self.fleet == "default" else f"{budget.description}, fleet {self.fleet}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Unit:
     shard_rows
         Labels a shard where the rows are whole shards, which the worker publishes; None where
         they are a part of one, to be staged.
-    careful
+    isolated
         Solve in a process apart, so that a crash or a hang costs one instance only.
     seconds
         About how long they take.
@@ -70,7 +70,7 @@ class Unit:
     start: int
     stop: int
     shard_rows: int | None = None
-    careful: bool = False
+    isolated: bool = False
     seconds: float = 0.0
 
     @property
@@ -86,7 +86,7 @@ class Unit:
     @property
     def limit(self) -> float:
         """Seconds after which something must be wrong."""
-        if self.careful:
+        if self.isolated:
             return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
         return UNIT_GRACE + _PATIENCE * self.seconds
 
@@ -109,7 +109,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class UnitReceipt:
     """What a worker did: how many labels, which instances it could not solve, where it staged them.
 
     ``solving`` of its ``seconds`` were inside the solver.

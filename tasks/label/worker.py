@@ -14,11 +14,11 @@ from mcvrp.storage.labels.files import LabelFile, read_footer, write_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.attempt import plain_solving
-from mcvrp.tasks.label.publish import Piece, publish
-from mcvrp.tasks.label.work import Failure, Outcome, Receipt, Recipe, Unit
+from mcvrp.tasks.label.publish import LabelPiece, publish
+from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
 
 
-def label_unit(store: Store, city: City, recipe: Recipe, unit: Unit) -> Receipt:
+def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
     """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
 
     Raises
@@ -27,17 +27,17 @@ def label_unit(store: Store, city: City, recipe: Recipe, unit: Unit) -> Receipt:
         If the store does not take them, or a label is wrong.
     """
     began = time.perf_counter()
-    if unit.careful:
-        from mcvrp.tasks.label.isolated import careful_solving
+    if unit.isolated:
+        from mcvrp.tasks.label.isolated import run_isolated
 
-        with careful_solving(city, recipe, unit) as solve:
+        with run_isolated(city, recipe, unit) as solve:
             return _label(store, city, recipe, unit, solve, began)
     return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)
 
 
 def _label(
-    store: Store, city: City, recipe: Recipe, unit: Unit, solve: Callable[[int], Outcome], began: float
-) -> Receipt:
+    store: Store, city: City, recipe: LabelRecipe, unit: Unit, solve: Callable[[int], Outcome], began: float
+) -> UnitReceipt:
     made, solving = 0, 0.0
     failures: list[Failure] = []
     chunk: LabelFile | None = None
@@ -50,7 +50,7 @@ def _label(
         outcomes = [solve(i) for i in range(start, stop)]
         labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
         failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        piece = Piece(label_table(labels), tuple(failure.i for failure in failed))
+        piece = LabelPiece(label_table(labels), tuple(failure.i for failure in failed))
         if shard:
             publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
         else:
@@ -59,7 +59,7 @@ def _label(
         made += len(labels)
         failures += failed
         solving += sum(label.runtime for label in labels)
-    return Receipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
+    return UnitReceipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
 
 
 def _published(store: Store, shard: str, stop: int) -> int:

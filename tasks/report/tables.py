@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mcvrp.model.problem import COST_TOLERANCE
 from mcvrp.tasks.benchmark.spec import LABELS
 from mcvrp.tasks.report.fairness import conditions, run_on
-from mcvrp.tasks.support.text import unit_words
+from mcvrp.tasks.support.text import unit_text
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
@@ -266,8 +266,8 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
         name = next((name for name, label in LABELS.items() if label == method), None)
-        mend = f": add {name} to benchmark.methods" if name else ""
-        return f"not among the methods of this benchmark{mend}"
+        hint = f": add {name} to benchmark.methods" if name else ""
+        return f"not among the methods of this benchmark{hint}"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 
@@ -290,7 +290,7 @@ def data_notes(lines: Sequence[Line], unit: str) -> Iterator[str]:
         sizes = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
         yield f"Means over held-out instances: {sizes}."
     yield (
-        f"Obj.: travel cost in {unit_words(unit)}; 80 %: 10th to 90th percentile; "
+        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; "
         "gap: mean of each instance's gap to the baseline; "
         "wins: instances strictly better than the baseline; s: number of samples or runs, the best counts."
     )

@@ -29,7 +29,7 @@ from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
 from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.retrain.spec import ImproveSpec
-from mcvrp.tasks.retrain.trial import Background, Trial, background, check_trial, retraining, run_trial
+from mcvrp.tasks.retrain.trial import Trial, TrialContext, check_trial, retraining, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import Progress
@@ -71,21 +71,21 @@ def run_round(
     """
     with retraining(store, spec.model):
         began = time.monotonic()
-        begun = background(store, city, spec)
-        loop = _loop(store, spec, begun)
-        for record in begun.rounds:
+        context = trial_context(store, city, spec)
+        loop = _loop(store, spec, context)
+        for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_measured(store, spec.model, record.name), new=False)
-        name = begun.name(store, ROUND, [loop, str(number)])
+        name = context.name(store, ROUND, [loop, str(number)])
         seed = spec.seed + number
-        labels = list(drawn(store, begun.old, spec.count, (ROUND, str(seed)), begun.known(store)))
+        labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.known(store)))
         if not labels:
             raise McvrpError(
-                f"there are no labels of dataset {begun.old!r} in {store.url()} to improve: run mcvrp label"
+                f"there are no labels of dataset {context.old!r} in {store.url()} to improve: run mcvrp label"
             )
         from mcvrp.tasks.solvers.local_search import Polished
 
-        solver = Polished(sampler(store, begun.champion, spec.p, spec.tries))
+        solver = Polished(sampler(store, context.champion, spec.p, spec.tries))
         better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
         trial = Trial(
             name=name,
@@ -95,7 +95,7 @@ def run_round(
             loop=loop,
             gains=gains(labels, better),
         )
-        return Round(*run_trial(store, city, spec, begun, trial, cache, launch))
+        return Round(*run_trial(store, city, spec, context, trial, cache, launch))
 
 
 def check_improve(store: Store, city: City, spec: ImproveSpec) -> None:
@@ -103,9 +103,9 @@ def check_improve(store: Store, city: City, spec: ImproveSpec) -> None:
     check_trial(store, city, spec, "improve")
 
 
-def _loop(store: Store, spec: ImproveSpec, begun: Background) -> str:
+def _loop(store: Store, spec: ImproveSpec, context: TrialContext) -> str:
     asked = spec.model_dump_json(exclude={"rounds", "ranks"})
-    return hashlib.sha256(f"{fingerprint(store, begun.old)}\n{asked}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{fingerprint(store, context.old)}\n{asked}".encode()).hexdigest()[:12]
 
 
 # Labels that the model beats

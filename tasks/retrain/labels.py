@@ -87,7 +87,7 @@ def drawn(
     Raises
     ------
     McvrpError
-        If a shard is damaged.
+        If a shard is corrupt.
     """
     there = sizes(store, dataset)
     key = philox_key("replay", *stream)
@@ -112,7 +112,7 @@ def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[
     Raises
     ------
     McvrpError
-        If a file of them is damaged.
+        If a file of them is corrupt.
     """
     best: dict[Key, Label] = {}
     for each in rounds:

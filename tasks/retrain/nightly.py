@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcvrp.model.problem import City
-from mcvrp.storage.driven import DrivenDay, read_day
+from mcvrp.storage.driven import StoredDay, read_day
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -22,7 +22,7 @@ from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
 from mcvrp.tasks.retrain.measured import Measured
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import Trial, background, check_trial, retraining, run_trial
+from mcvrp.tasks.retrain.trial import Trial, check_trial, retraining, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
 
@@ -88,17 +88,19 @@ def run_night(
     """
     with retraining(store, spec.model):
         began = time.monotonic()
-        begun = background(store, city, spec)
-        last = begun.nights[-1] if begun.nights else None
-        taken = take_routes(store, name, city, nodes, today=today, incoming=spec.incoming, settle=spec.settle)
+        context = trial_context(store, city, spec)
+        last = context.nights[-1] if context.nights else None
+        taken = take_routes(
+            store, name, city, nodes, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
+        )
         learn, compare = _apart(taken.stored, spec.held_out_every)
         sums = tuple(day.name for day in learn)
         if not learn or (last and set(sums) <= set(last.days)):
             return NightSummary(taken, last)
-        night = begun.name(
-            store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "settle", "ranks"})]
+        night = context.name(
+            store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})]
         )
-        old = list(drawn(store, begun.old, spec.replay, (night,), begun.known(store)))
+        old = list(drawn(store, context.old, spec.replay, (night,), context.known(store)))
         days = [read_day(store, name, day.date) for day in learn]
         fresh = [(day.date.isoformat(), read_day(store, name, day.date)) for day in compare]
         times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
@@ -112,7 +114,7 @@ def run_night(
             fresh=fresh,
             drift=drift(city, [label.instance for label in old], driven),
         )
-        return NightSummary(taken, *run_trial(store, city, spec, begun, trial, cache, launch))
+        return NightSummary(taken, *run_trial(store, city, spec, context, trial, cache, launch))
 
 
 def check_night(store: Store, city: City, spec: NightlySpec) -> None:
@@ -120,9 +122,9 @@ def check_night(store: Store, city: City, spec: NightlySpec) -> None:
     check_trial(store, city, spec, "nightly")
 
 
-def _apart(days: Sequence[DrivenDay], every: int) -> tuple[list[DrivenDay], list[DrivenDay]]:
+def _apart(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
     """Return the days to learn from and those to compare on: one in ``every``, by a hash of its date."""
-    learn, compare = list[DrivenDay](), list[DrivenDay]()
+    learn, compare = list[StoredDay](), list[StoredDay]()
     for day in days:
         digest = hashlib.sha256(day.date.isoformat().encode()).digest()
         (learn if int.from_bytes(digest[:8], "big") % every else compare).append(day)

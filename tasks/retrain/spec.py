@@ -64,7 +64,7 @@ class NightlySpec(TrialSpec):
     """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
 
     incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
-    settle: float = Field(
+    quiet_seconds: float = Field(
         30.0,
         ge=0,
         le=3600,

@@ -36,7 +36,7 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
 
 @dataclass(frozen=True)
-class Background:
+class TrialContext:
     """What every trial of a model begins with.
 
     Parameters
@@ -93,7 +93,7 @@ def retraining(store: Store, model: str) -> AbstractContextManager[Lease]:
     return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained", say=say)
 
 
-def background(store: Store, city: City, spec: TrialSpec) -> Background:
+def trial_context(store: Store, city: City, spec: TrialSpec) -> TrialContext:
     """Return what a trial of ``spec`` begins with, promotions that were cut off carried out.
 
     Raises
@@ -101,10 +101,10 @@ def background(store: Store, city: City, spec: TrialSpec) -> Background:
     McvrpError
         If there is no champion, or it is another city's.
     """
-    nights, rounds = (settled(store, spec.model, kind) for kind in (layout.NIGHT, layout.ROUND))
+    nights, rounds = (finish_pending(store, spec.model, kind) for kind in (layout.NIGHT, layout.ROUND))
     champion = champion_of(store, city, spec.model)
     made = {record.name: record.old for record in (*nights, *rounds)}  # it has seen few old labels itself
-    return Background(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
+    return TrialContext(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
 
 
 def champion_of(store: Store, city: City, model: str) -> ModelCard:
@@ -129,7 +129,7 @@ def check_trial(store: Store, city: City, spec: TrialSpec, stage: str) -> None:
         )
 
 
-def settled(store: Store, model: str, kind: str) -> tuple[TrialRecord, ...]:
+def finish_pending(store: Store, model: str, kind: str) -> tuple[TrialRecord, ...]:
     """Return the records of all trials of ``model`` of this kind, what they decided carried out."""
     return tuple(_carried_out(store, model, record) for record in trial_records(store, model, kind))
 
@@ -138,7 +138,7 @@ def run_trial(
     store: Store,
     city: City,
     spec: TrialSpec,
-    begun: Background,
+    context: TrialContext,
     trial: Trial,
     cache: Path,
     launch: Launcher | None = None,
@@ -159,11 +159,11 @@ def run_trial(
     IncompleteError
         If training was cut off; running again goes on.
     """
-    champion = begun.champion
+    champion = context.champion
     challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:
-        pairs = compared(store, city, spec, begun.old, (champion, challenger), trial.fresh)
+        pairs = compared(store, city, spec, context.old, (champion, challenger), trial.fresh)
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
     measured = Measured(
@@ -180,7 +180,7 @@ def run_trial(
         number=trial.number,
         champion=champion.version,
         challenger=challenger.version,
-        old=begun.old,
+        old=context.old,
         promote=decision.promote,
         reasons=decision.reasons,
         days=trial.days,

@@ -24,7 +24,7 @@ from mcvrp.tasks.support.tabular import listed
 
 if TYPE_CHECKING:
     from mcvrp.model.problem import Solution
-    from mcvrp.tasks.solve.search import Rival, Routed
+    from mcvrp.tasks.solve.search import Baseline, Routed
 
 _MENTIONED = 5  # merged customers that are named
 
@@ -160,7 +160,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """
     import torch
 
-    from mcvrp.tasks.solve.search import rival, route
+    from mcvrp.tasks.solve.search import baseline, route
 
     spec, city, instance = planned.spec, planned.city, planned.day.instance
     network, card = load_model(store, planned.card.name, planned.card.version)
@@ -171,7 +171,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     other, failure = None, ""
     if spec.hgs:
         try:
-            other = rival(city, instance, routed.fair, spec.seed)
+            other = baseline(city, instance, routed.fair, spec.seed)
         except SolverFailed as error:  # the routes are good without a comparison
             failure = f"nothing to compare with: {error}"
     seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
@@ -180,7 +180,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
 
 
 def _summary(
-    planned: Planned, routed: Routed, other: Rival | None, seconds: Seconds, notes: Sequence[str]
+    planned: Planned, routed: Routed, other: Baseline | None, seconds: Seconds, notes: Sequence[str]
 ) -> SolveSummary:
     day, instance = planned.day, planned.day.instance
     demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
@@ -218,7 +218,7 @@ def _summary(
     )
 
 
-def _notes(planned: Planned, routed: Routed, other: Rival | None) -> Iterator[str]:
+def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator[str]:
     """Yield what a person should know before trusting the routes, a sentence each."""
     day, card, spec = planned.day, planned.card, planned.spec
     yield from day.notes

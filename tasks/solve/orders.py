@@ -145,10 +145,10 @@ def checked_day(
     return Day(table.name, instance, len(table), merged, ignored, table.notes)
 
 
-def refusal(where: str, what: str, mend: str) -> str:
+def refusal(where: str, what: str, hint: str) -> str:
     """Return the sentence that refuses ``what``, found at ``where``."""
     return (
-        f"{where} asks for {what}, and routes here know capacity alone: {mend} to route without, "
+        f"{where} asks for {what}, and routes here know capacity alone: {hint} to route without, "
         "knowing that nothing will respect it"
     )
 

@@ -67,7 +67,7 @@ class Routed:
 
 
 @dataclass(frozen=True)
-class Rival:
+class Baseline:
     """What HGS, or PyVRP where HGS cannot, makes of the same day in equal time."""
 
     label: str
@@ -77,7 +77,7 @@ class Rival:
     seconds: float
 
     def gap(self, routed: Routed) -> float:
-        """Return by how many per cent the routes cost more than the rival's."""
+        """Return by how many per cent the routes cost more than the baseline's."""
         return 100 * (routed.cost - self.cost) / self.cost if self.cost else 0.0
 
 
@@ -96,7 +96,7 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     McvrpError
         If the model does not know the city.
     """
-    clock = _Clock(on_cpu=model.output.weight.device.type == "cpu")
+    clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
     share = 1.0 if spec.polish == "none" else _DECODING_SHARE
     with _threads(spec.threads):
         costs: list[float] = []
@@ -125,13 +125,13 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     )
 
 
-def rival(city: City, instance: Instance, seconds: float, seed: int) -> Rival:
+def baseline(city: City, instance: Instance, seconds: float, seed: int) -> Baseline:
     """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
     search = _search("hgs" if city.symmetric else "pyvrp", max(seconds, _LEAST_SECONDS))
     began = time.perf_counter()
     solution = canonical(city, _searched(search, city, instance, seed))
     seconds = time.perf_counter() - began
-    return Rival(search.label, search.configuration, solution, cost(city, solution), seconds)
+    return Baseline(search.label, search.configuration, solution, cost(city, solution), seconds)
 
 
 def _portions(
@@ -218,7 +218,7 @@ def _threads(count: int) -> Iterator[None]:
 
 
 @dataclass
-class _Clock:
+class _SearchClock:
     """Wall-clock time, and the time that counts for a fair comparison."""
 
     on_cpu: bool

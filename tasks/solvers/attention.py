@@ -79,7 +79,7 @@ class AttentionSolver:
             If the models or an instance are of another city, there is no model of a size, or greedy
             decoding is asked for several samples.
         """
-        if self.city_id is not None and not city.takes(self.city_id):
+        if self.city_id is not None and not city.accepts(self.city_id):
             raise McvrpError(f"the attention models route city {self.city_id}, not city {city.city_id}")
         if samples < 1 or (self.greedy and samples > 1):
             most = "exactly one sample" if self.greedy else "at least one sample"

@@ -28,7 +28,7 @@ class Budget:
     granular: int | None = None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The budget in one line, as a label carries it."""
         words = checked_budget(self.time_limit, self.iterations)
         words += "" if self.population is None else f", population {self.population}"

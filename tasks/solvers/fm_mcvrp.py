@@ -66,9 +66,9 @@ class FmMcvrpSolver:
         """Model, strategy and rotation in one line."""
         model = f"model {self.version}, " if self.version else ""
         if isinstance(self.strategy, Greedy):
-            return f"{model}{self.strategy.words}"
+            return f"{model}{self.strategy.description}"
         turned = f"in up to {self.rotations} rotations" if self.rotations > 1 else "not rotated"
-        return f"{model}{self.strategy.words}, samples {turned}"
+        return f"{model}{self.strategy.description}, samples {turned}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

@@ -16,7 +16,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
 
 
 @dataclass
-class Patience:
+class StoreRetry:
     """How long the store has been silent, and how long to wait before it is tried again.
 
     Parameters

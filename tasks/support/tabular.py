@@ -206,7 +206,7 @@ def read_tabular(name: str, data: bytes) -> Tabular:
 def _parquet(name: str, data: bytes) -> Tabular:
     try:
         table = pq.read_table(pa.BufferReader(data))
-        frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be damaged, and hides an index
+        frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
     except SPOILT as error:
         raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])

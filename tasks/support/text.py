@@ -33,7 +33,7 @@ def readable_unit(unit: str, largest: float) -> tuple[float, str]:
     return (0.001, "km") if unit == "m" and abs(largest) >= _MANY else (1.0, unit)
 
 
-def unit_words(unit: str) -> str:
+def unit_text(unit: str) -> str:
     """Return what a cost of 1 means, for a sentence: "km", "sides of the city's square"."""
     return "sides of the city's square" if unit == "unit" else unit
 

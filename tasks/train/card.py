@@ -41,7 +41,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True)
-class PhaseStanding:
+class PhaseState:
     """Where a phase stands by its last checkpoint: ``metrics`` is the row of its last step, {} before it."""
 
     phase: str
@@ -52,29 +52,27 @@ class PhaseStanding:
 
 def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     """Write README.md, spec, metrics and the picture of the losses of the run of ``spec``."""
-    standings = run_standings(store, spec)
+    states = phase_states(store, spec)
     write_loss_grid(store, spec.run, [phase.name for phase in spec.phases])
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
-    document = {"city_id": city.city_id, "phases": [asdict(standing) for standing in standings]}
+    document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
     pictured = store.exists(layout.run_losses(spec.run))
-    store.put(layout.run_card(spec.run), run_text(city, spec, standings, pictured=pictured).encode())
+    store.put(layout.run_card(spec.run), run_text(city, spec, states, pictured=pictured).encode())
 
 
-def run_standings(store: Store, spec: TrainSpec) -> list[PhaseStanding]:
+def phase_states(store: Store, spec: TrainSpec) -> list[PhaseState]:
     """Return where each phase of ``spec`` stands, in their order."""
     states = [(phase.name, latest_checkpoint(store, spec.run, phase.name)) for phase in spec.phases]
     return [
-        PhaseStanding(name, state.step, state.steps, state.metrics)
-        if state
-        else PhaseStanding(name, 0, None, {})
+        PhaseState(name, state.step, state.steps, state.metrics) if state else PhaseState(name, 0, None, {})
         for name, state in states
     ]
 
 
-def run_text(city: City, spec: TrainSpec, standings: Sequence[PhaseStanding], *, pictured: bool) -> str:
+def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, pictured: bool) -> str:
     """Return the card as Markdown; the picture is a link relative to it."""
-    finished = all(standing.step == standing.steps for standing in standings)
+    finished = all(state.step == state.steps for state in states)
     state = "Finished" if finished else "Not finished: the same command goes on from the last checkpoint"
     network = spec.network
     rows = [
@@ -96,11 +94,11 @@ def run_text(city: City, spec: TrainSpec, standings: Sequence[PhaseStanding], *,
             phase.name,
             "encoder" if phase.trains == "encoder" else "encoder and decoder",
             f"{spec.smallest} to {phase.last}",
-            _steps(standing),
+            _steps(state),
             f"{phase.schedule}, {phase.lr:g}",
-            *(_figure(standing.metrics, name, form) for name, _, form in _SHOWN),
+            *(_figure(state.metrics, name, form) for name, _, form in _SHOWN),
         ]
-        for phase, standing in zip(spec.phases, standings, strict=True)
+        for phase, state in zip(spec.phases, states, strict=True)
     ]
     parts = [f"# Training run `{spec.run}`", f"{state}.", table(["", ""], rows)]
     parts += ["## Phases", table(header, phases, right=True)]
@@ -110,11 +108,11 @@ def run_text(city: City, spec: TrainSpec, standings: Sequence[PhaseStanding], *,
     return "\n\n".join(parts) + "\n"
 
 
-def _steps(standing: PhaseStanding) -> str:
-    if standing.steps is None:
+def _steps(state: PhaseState) -> str:
+    if state.steps is None:
         return "not begun"
-    done = f"{standing.step:,}"
-    return done if standing.step == standing.steps else f"{done} of {standing.steps:,}"
+    done = f"{state.step:,}"
+    return done if state.step == state.steps else f"{done} of {state.steps:,}"
 
 
 def _figure(metrics: Mapping[str, Any], name: str, form: str) -> str:

@@ -34,27 +34,27 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
     """Raise McvrpError unless the held-out set that the phase is to be measured on can be used."""
     if spec.held_out is None or not measured(spec, phase):
         return
-    mend = (
+    hint = (
         "label it with mcvrp label and a label.held_out of at least 1, or go without: --set train.held_out="
     )
     path = layout.label_spec(spec.held_out)
     if not store.exists(path):
         raise McvrpError(
-            f"train.held_out: there is no dataset {spec.held_out!r} in {store.url('labels')}: {mend}"
+            f"train.held_out: there is no dataset {spec.held_out!r} in {store.url('labels')}: {hint}"
         )
     spec_of_labels = store.get_json(path)
     split = spec_of_labels.get("split") if isinstance(spec_of_labels, dict) else None
     if split != SPLIT:
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}, "
-            f"so that the network may have learnt from it or be benchmarked on it: {mend}"
+            f"so that the network may have learnt from it or be benchmarked on it: {hint}"
         )
     _require_city(store, city, spec.held_out)
     sizes = spec.sizes(phase)
     if not set(sizes) & set(labelled_sizes(store, spec.held_out)):
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
-            f"customers, which phase {phase!r} trains on: {mend}"
+            f"customers, which phase {phase!r} trains on: {hint}"
         )
 
 

@@ -30,7 +30,7 @@ from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.training.checkpoints import CheckpointState, load_moments, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import StepMetrics
-from mcvrp.tasks.support.retry import Patience
+from mcvrp.tasks.support.retry import StoreRetry
 from mcvrp.tasks.train.batches import SampleStream
 from mcvrp.tasks.train.engine import Engine, EngineOptions
 from mcvrp.tasks.train.held_out import HeldOut, measured
@@ -108,11 +108,11 @@ def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, r
         If the loss is no finite number or diverges, memory runs out, or something in the store
         is not what it should be.
     """
-    spec, patience = job.spec, _patience(job, report)
+    spec, retry = job.spec, _patience(job, report)
     stream, table = _stream(job, cache), CityTable.of(job.city, device)
-    engine = _engine(job, table, patience)
-    held_out = patience.call(lambda: _held_out(job))
-    log, clock = patience.call(lambda: TrainLog(job)), JobClock(job.ends_at, device)
+    engine = _engine(job, table, retry)
+    held_out = retry.call(lambda: _held_out(job))
+    log, clock = retry.call(lambda: TrainLog(job)), JobClock(job.ends_at, device)
     done, steps = job.resumed.step if job.resumed else 0, stream.curriculum.steps
     schedule = spec.phase(job.phase).learning_rate()
     report({"event": "started", "step": done, "steps": steps})
@@ -136,7 +136,7 @@ def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, r
         over = clock.over()
         if save or over:
             with clock.saving():
-                log.start_clock(_save(job, rank, engine, log, steps, patience))
+                log.start_clock(_save(job, rank, engine, log, steps, retry))
             report({"event": "saved", "step": step})
         if over:
             break
@@ -154,7 +154,7 @@ def _stream(job: RankJob, cache: LabelCache) -> SampleStream:
     )
 
 
-def _engine(job: RankJob, table: CityTable, patience: Patience) -> Engine:
+def _engine(job: RankJob, table: CityTable, retry: StoreRetry) -> Engine:
     """Return the engine with the weights and moments that the job starts from."""
     spec = job.spec
     options = EngineOptions(
@@ -165,14 +165,14 @@ def _engine(job: RankJob, table: CityTable, patience: Patience) -> Engine:
         clip=spec.clip,
         compile=spec.compile,
     )
-    engine = Engine(patience.call(lambda: _network(job)), table, options)
+    engine = Engine(retry.call(lambda: _network(job)), table, options)
     if resumed := job.resumed:
-        engine.restore(patience.call(lambda: load_moments(job.store, resumed)), resumed.adam_step)
+        engine.restore(retry.call(lambda: load_moments(job.store, resumed)), resumed.adam_step)
     return engine
 
 
-def _patience(job: RankJob, report: Report) -> Patience:
-    return Patience(job.store, lambda text: report({"event": "waiting", "message": text}))
+def _patience(job: RankJob, report: Report) -> StoreRetry:
+    return StoreRetry(job.store, lambda text: report({"event": "waiting", "message": text}))
 
 
 def _held_out(job: RankJob) -> HeldOut | None:
@@ -192,7 +192,7 @@ def _network(job: RankJob) -> FmMcvrp:
 
 
 def _save(
-    job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int, patience: Patience
+    job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int, retry: StoreRetry
 ) -> CheckpointState | None:
     """Save metrics and, once they are safe, the checkpoint that they lead to; None on ranks other than 0."""
     moments = engine.moments()  # every rank has a part of them
@@ -201,8 +201,8 @@ def _save(
     run, row = job.spec.run, log.rows[-1]
     state = CheckpointState(run, job.phase, row.step, steps, engine.adam_step, job.origin, _plain(row))
     weights = engine.weights()
-    patience.call(log.save)
-    return patience.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
+    retry.call(log.save)
+    return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
 
 
 def _plain(row: StepMetrics) -> dict[str, float | None]:

@@ -139,12 +139,12 @@ def train_phase(
     counts = label_counts(store, city, spec, name)
     curriculum = spec.curriculum(name, counts)
     start, origin = beginning(store, city, spec, name)
-    standing = latest_checkpoint(store, spec.run, name)
-    if standing:
-        check_origin(store, city, standing, origin)
-        start = standing
-    began_at, began = standing.step if standing else 0, time.monotonic()
-    if not (standing and standing.complete):
+    checkpoint = latest_checkpoint(store, spec.run, name)
+    if checkpoint:
+        check_origin(store, city, checkpoint, origin)
+        start = checkpoint
+    began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
+    if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, str(cache), ends_at)
@@ -155,43 +155,45 @@ def train_phase(
             listening(lambda _: lease.check()),
         ):
             write_run_card(store, city, spec)
-            _outlive(job, launch or _launcher(spec), curriculum.steps)
-        standing = latest_checkpoint(store, spec.run, name)
-        if standing is None or standing.step <= began_at:
+            _restart_ranks(job, launch or _launcher(spec), curriculum.steps)
+        checkpoint = latest_checkpoint(store, spec.run, name)
+        if checkpoint is None or checkpoint.step <= began_at:
             raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
         write_run_card(store, city, spec)
     return PhaseSummary(
         name,
-        standing.step,
+        checkpoint.step,
         curriculum.steps,
         curriculum.samples,
         began_at,
         time.monotonic() - began,
-        standing.metrics,
+        checkpoint.metrics,
     )
 
 
-def _outlive(job: RankJob, launch: Launcher, steps: int) -> None:
+def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
     """Run ``job`` by ``launch``; when ranks die, again from the checkpoint that is the last then."""
     run, phase, restarts = job.spec.run, job.phase, job.spec.restarts
     deaths = 0  # in a row, without a new checkpoint
     while True:
-        standing = latest_checkpoint(job.store, run, phase)
-        if standing and standing.complete:  # by whoever was at it before, or by ranks that died afterwards
+        checkpoint = latest_checkpoint(job.store, run, phase)
+        if (
+            checkpoint and checkpoint.complete
+        ):  # by whoever was at it before, or by ranks that died afterwards
             return
-        if standing:
+        if checkpoint:
             check_origin(
-                job.store, job.city, standing, job.origin
+                job.store, job.city, checkpoint, job.origin
             )  # it may have come since the phase was checked
-        job = replace(job, start=standing or job.start)
-        done = standing.step if standing else 0
+        job = replace(job, start=checkpoint or job.start)
+        done = checkpoint.step if checkpoint else 0
         try:
             with Progress(f"train {phase}", steps, "steps", done=done) as progress:
                 launch(job, progress)
             return
         except RanksDiedError as error:
-            standing = latest_checkpoint(job.store, run, phase)
-            reached = standing.step if standing else 0
+            checkpoint = latest_checkpoint(job.store, run, phase)
+            reached = checkpoint.step if checkpoint else 0
             deaths = 1 if reached > done else deaths + 1
             if deaths > restarts:
                 raise
@@ -215,11 +217,11 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
         require_cores(ranks, cores)
     check_shares(spec, ranks)
     for phase in spec.phases:
-        standing = latest_checkpoint(store, spec.run, phase.name)
-        if standing:
-            there = standing.origin
+        checkpoint = latest_checkpoint(store, spec.run, phase.name)
+        if checkpoint:
+            there = checkpoint.origin
             wanted = origin_of(city, spec, phase.name, there.fingerprint, there.parent)
-            check_origin(store, city, standing, wanted)
+            check_origin(store, city, checkpoint, wanted)
 
 
 def _launcher(spec: TrainSpec) -> Launcher:

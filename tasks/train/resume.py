@@ -85,7 +85,7 @@ def check_origin(
     What was trained for a city that ``city`` extends goes on for ``city``.
     """
     found = found or state.origin
-    if city.takes(found.city_id):
+    if city.accepts(found.city_id):
         found = replace(found, city_id=wanted.city_id)
     differences = found.differences(wanted)
     if differences:

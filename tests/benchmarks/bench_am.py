@@ -20,8 +20,8 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage.models.attention import load_attention_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention.spec import AmSpec
-from mcvrp.tasks.attention.train import train_am
+from mcvrp.tasks.attention.spec import AttentionSpec
+from mcvrp.tasks.attention.train import train_attention
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import Solver
@@ -30,7 +30,7 @@ from mcvrp.tasks.support.progress import duration
 
 N, MINUTES = 20, 19.0
 PUBLISHED = {1: 5.17, 100: 5.09, 1000: 5.08}  # Table 6 of the paper
-SPEC = AmSpec(
+SPEC = AttentionSpec(
     sizes=(N,),
     epoch_instances=6_400,
     batch=64,
@@ -49,10 +49,10 @@ def main() -> None:
     store = Store.open(folder)
     if not store.exists("spec.json"):
         store.put_json("spec.json", recipe(city).model_dump(mode="json"))
-    spec = AmSpec.model_validate(store.get_json("spec.json"))
+    spec = AttentionSpec.model_validate(store.get_json("spec.json"))
     print(spec.model_dump(exclude_defaults=True), flush=True)
     began, busy, ours = time.monotonic(), busy_seconds(), time.process_time()
-    (card,) = train_am(store, city, spec).cards
+    (card,) = train_attention(store, city, spec).cards
     seconds, used = time.monotonic() - began, time.process_time() - ours
     everyone = (busy_seconds() or 0.0) - (busy or 0.0)
     print(
@@ -76,14 +76,14 @@ def main() -> None:
     print(f"\n{max(PUBLISHED):,} samples of an instance took {seconds:.3f} s")
 
 
-def recipe(city: City) -> AmSpec:
+def recipe(city: City) -> AttentionSpec:
     """Return the spec with as many epochs as fit into MINUTES, by a few steps timed now."""
     few = {"model": "trial", "epochs": 1, "epoch_instances": 64 * 50, "warmup_epochs": 0, "evaluation": 2}
     trial = SPEC.model_copy(update=few)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(folder)
-        train_am(store, city, trial)  # what only the first call pays
-        second = train_am(store, city, trial.model_copy(update={"model": "again"}))
+        train_attention(store, city, trial)  # what only the first call pays
+        second = train_attention(store, city, trial.model_copy(update={"model": "again"}))
     rate = second.cards[0].steps / second.seconds
     epochs = max(2, int(60 * MINUTES * rate / SPEC.batches(N)))
     print(f"{rate:.2f} steps/s with {os.cpu_count()} processors: {epochs} epochs")

@@ -51,7 +51,7 @@ class Run:
     error: float
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         return f"{self.gap:.2f} ± {self.error:.2f}" + (f" ({self.setting})" if self.setting else "")
 
 

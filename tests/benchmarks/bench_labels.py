@@ -90,7 +90,7 @@ def main() -> None:
             share = optimal(store, n) if fields == {"budget": "thrifty"} and n == 20 else None
         staged = summary.new / summary.seconds / cores
         inside = summary.new / summary.solving
-        print(f"n = {n}, {budget.words}, {count:,} labels")
+        print(f"n = {n}, {budget.description}, {count:,} labels")
         print(f"  HGS alone:     {alone:7.2f} labels/s a core")
         print(f"  whole stage:   {staged:7.2f} labels/s a core, {staged / alone:.3f} of the solver alone")
         print(f"  solver inside: {inside:7.2f} labels/s a core: all else takes {1 - staged / inside:.1%}")

@@ -184,8 +184,8 @@ def route(
     tokens = sum(int(np.count_nonzero(answer.paths)) for answer in found)
     memory = f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
     print(
-        f"| {n} | {instances} | {samples} | {rotations} | {strategy.words}, {precision} | {seconds:.2f} "
-        f"| {instances / seconds:,.2f} | {tokens / seconds:,.0f} | {memory} |",
+        f"| {n} | {instances} | {samples} | {rotations} | {strategy.description}, {precision} | {seconds:.2f}"
+        f" | {instances / seconds:,.2f} | {tokens / seconds:,.0f} | {memory} |",
         flush=True,
     )
 

@@ -11,11 +11,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.driven import Receipt, driven_readme, write_receipt
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
-from mcvrp.tasks.report.page import Figure, KeyFigure
+from mcvrp.tasks.report.page import KeyFigure, ReportFigure
 from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.report.write import benchmark_text
 from mcvrp.tasks.train import card as train_card
-from mcvrp.tasks.train.card import PhaseStanding, run_text, write_run_card
+from mcvrp.tasks.train.card import PhaseState, run_text, write_run_card
 from tests.support.datasets import CITY
 from tests.support.training import small_spec
 
@@ -44,10 +44,10 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
 def test_a_run_that_has_not_begun_claims_nothing() -> None:
     """No steps, no losses: dashes."""
     spec = small_spec()
-    text = run_text(CITY, spec, [PhaseStanding(p.name, 0, None, {}) for p in spec.phases], pictured=False)
+    text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], pictured=False)
     assert text.count("not begun") == 2
     assert "Not finished" in text
-    done = [PhaseStanding(phase.name, 9, 9, {}) for phase in spec.phases]
+    done = [PhaseState(phase.name, 9, 9, {}) for phase in spec.phases]
     assert "\n\nFinished.\n" in run_text(CITY, spec, done, pictured=True)
 
 
@@ -69,7 +69,7 @@ def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
         hardware="abacus",
         markdown="| N | Method |\n|--:|---|\n| 20 | HGS |\n",
     )
-    figures = [Figure("gaps", b"", "How far from HGS.")]
+    figures = [ReportFigure("gaps", b"", "How far from HGS.")]
     text = benchmark_text(summary, "Model m, version 3.", [KeyFigure("5 %", "Greedy", "mean")], figures)
     assert "| Greedy | 5 % | mean |" in text
     assert "| 20 | HGS |" in text

@@ -60,7 +60,7 @@ CUTS = st.lists(
 )
 
 
-def damaged(data: bytes, cuts: list[Cut], end: float) -> bytes:
+def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
     """Return ``data`` up to a share of it, with scraps in place of some bytes."""
     for share, length, scrap in cuts:
         place = int(share * len(data))
@@ -88,7 +88,7 @@ def test_a_damaged_table_is_read_or_refused_in_a_sentence(
     }[form]
     said = ""
     try:
-        reader(damaged(whole, cuts, end), Store(str(tmp_path_factory.getbasetemp())))
+        reader(corrupt(whole, cuts, end), Store(str(tmp_path_factory.getbasetemp())))
     except McvrpError as error:
         said = str(error)
     assert "\n" not in said

@@ -79,7 +79,7 @@ class Browser:
             time.sleep(_POLL)
         raise BrowserError(f"not within {_SECONDS:g} s: {expression}")
 
-    def settle(self) -> None:
+    def settled(self) -> None:
         """Wait until the page has asked for no data for a while, and has drawn what came."""
         until = time.monotonic() + _SECONDS
         quiet = time.monotonic()
@@ -168,8 +168,8 @@ def browser() -> Iterator[Browser]:
         with _DIRECT.open(f"http://127.0.0.1:{port}/json/list", timeout=_SECONDS) as answer:
             pages = [target for target in json.load(answer) if target["type"] == "page"]
         address = pages[0]["webSocketDebuggerUrl"]
-        patient = {"open_timeout": _SECONDS, "ping_interval": None}
-        with connect(address, max_size=None, proxy=None, **patient) as socket:
+        entry = {"open_timeout": _SECONDS, "ping_interval": None}
+        with connect(address, max_size=None, proxy=None, **entry) as socket:
             yield (page := Browser(socket))
             page.close()
     finally:

@@ -1,4 +1,4 @@
-"""What can break while a dataset is labelled: processes and nodes killed, files damaged, disks filled."""
+"""What can break while a dataset is labelled: processes and nodes killed, files corrupt, disks filled."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def damage(store: Store, path: str, kind: str, rng: random.Random) -> None:
 def damageable(store: Store) -> list[str]:
     """Return the files of the dataset that the command must do without: all but its spec."""
     paths = store.list(layout.label_dir(NAME))
-    return [path for path in paths if path != layout.label_spec(NAME) and "/_condemned/" not in path]
+    return [path for path in paths if path != layout.label_spec(NAME) and "/_corrupt/" not in path]
 
 
 def lose_shards(store: Store, rng: random.Random) -> None:

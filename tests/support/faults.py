@@ -227,9 +227,9 @@ class Site:
         assert store.list(layout.staging_dir(NAME)) == []
         assert not store.exists(layout.quarantine(NAME))
         assert not store.exists(layout.driver_lease(NAME))
-        verdict = verify_dataset(store, NAME)
-        assert verdict.good, verdict
-        assert not verdict.unchecked, verdict
+        report = verify_dataset(store, NAME)
+        assert report.good, report
+        assert not report.unchecked, report
         for driver in self.drivers:
             _wait(lambda driver=driver: not driver.family.without_agents(), PATIENCE)
             assert driver.family.without_agents() == {}, "processes are left"

@@ -1,4 +1,4 @@
-"""Malformed route files as they arrive, and what lies in a store damaged, misnamed, or not at all.
+"""Malformed route files as they arrive, and what lies in a store corrupt, misnamed, or not at all.
 
 As in `tests.support.malformed`, with the parts of what is to be said of each.
 """

@@ -49,7 +49,7 @@ class Proxy:
         with self._turn:
             self._fault = (fault, methods, times)
 
-    def heal(self) -> None:
+    def repair(self) -> None:
         """Behave from now on; whoever hangs is let go."""
         with self._turn:
             self._fault = ("", (), 0)
@@ -57,7 +57,7 @@ class Proxy:
 
     def close(self) -> None:
         """Stop listening."""
-        self.heal()
+        self.repair()
         self._server.shutdown()
         self._server.server_close()
 

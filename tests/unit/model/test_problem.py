@@ -392,7 +392,7 @@ def test_a_city_that_extends_others_is_made_of_them() -> None:
         assert third.ancestors == (first.city_id, second.city_id)
         assert third.ancestor(1).city_id == second.city_id
         assert len({third.city_id, City(CITY.xy[:31], parts[2]).city_id, *third.ancestors}) == 4
-        assert not third.takes(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
+        assert not third.accepts(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
 
 
 @pytest.mark.parametrize("extends", [(30,), (0,), (20, 10), (40,)])

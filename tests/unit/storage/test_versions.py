@@ -217,7 +217,7 @@ def test_a_version_that_is_none_is_no_document(store: Store, document: Document)
         data = {**json.loads(store.get(document.path)), document.schema.field: version}
         store.put(document.path, json.dumps(data).encode())
         if document.schema is schema_versions.CHECKPOINT:
-            assert document.readers[0](store) is None  # damaged ones are none
+            assert document.readers[0](store) is None  # corrupt ones are none
         else:
             with pytest.raises(McvrpError, match=re.escape(store.url(document.path))):
                 document.readers[0](store)

@@ -36,7 +36,7 @@ def place(browser: Browser, xpath: str) -> str:
 
 
 def click(browser: Browser, xpath: str) -> None:
-    browser.settle()  # what a page draws last may take the place of what it drew first
+    browser.settled()  # what a page draws last may take the place of what it drew first
     browser.click(place(browser, xpath))
 
 
@@ -45,7 +45,7 @@ def fill(browser: Browser, xpath: str, text: str) -> None:
     write = f"document.execCommand('insertText', false, {json.dumps(text)})"
 
     def written() -> bool:
-        browser.settle()
+        browser.settled()
         selector = json.dumps(place(browser, xpath))
         if browser.evaluate(f"document.querySelector({selector}).value") == text:
             return True
@@ -177,7 +177,9 @@ def test_a_night_from_its_routes_to_its_page(
     """The pipeline's model is tuned on routes, and compared; none joins it; run again it changes nothing."""
     store = Store.open(workplace.store)
     drive(store, load_city(store, "smoke"), days=12)
-    spec = ui.deployment("nightly")["parameters"]["nightly"] | {"settle": 0}  # nobody writes to the file
+    spec = ui.deployment("nightly")["parameters"]["nightly"] | {
+        "quiet_seconds": 0
+    }  # nobody writes to the file
     night = ui.start("nightly", nightly=spec)
     ui.reaches(night, "Running")
     refused = ui.ended(ui.start("nightly"))

@@ -15,7 +15,7 @@ import pytest
 
 from mcvrp.storage.store import s3 as s3_objects
 from mcvrp.storage.store.lease import holding
-from mcvrp.storage.store.s3 import Patience
+from mcvrp.storage.store.s3 import Timeouts
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -30,11 +30,11 @@ from tests.support.s3_server import S3Server
 
 @pytest.fixture
 def troubled(s3: S3Server, proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A store behind the proxy, for somebody who has little patience."""
+    """A store behind the proxy, for somebody with little patience."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    monkeypatch.setattr(s3_objects, "WORKING", Patience(1.0, 1.0, 2))
+    monkeypatch.setattr(s3_objects, "WORKING", Timeouts(1.0, 1.0, 2))
     yield Store.open(s3_uri)
-    proxy.heal()
+    proxy.repair()
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_server_that_is_busy_for_a_while_is_waited_for(
     store = Store.open(s3_uri)
     store.put("a", b"1")
     proxy.fail("503")
-    timer = threading.Timer(1.0, proxy.heal)
+    timer = threading.Timer(1.0, proxy.repair)
     timer.start()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda work: work(store), READS + WRITES[:2]))
@@ -112,7 +112,7 @@ def test_trouble_that_stays_is_told_in_time(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(check, READS + WRITES[:2]))
-    proxy.heal()
+    proxy.repair()
     assert plain(troubled) == before
     assert troubled.get("a") == b"1"
 
@@ -134,7 +134,7 @@ def test_an_upload_that_is_cut_leaves_nothing(
 
 
 def test_a_download_that_is_cut_is_never_taken_for_the_whole(troubled: Store, proxy: Proxy) -> None:
-    """Once, it is asked for again; for ever, the store is not to be had, and no file is called damaged."""
+    """Once, it is asked for again; for ever, the store is not to be had, and no file is called corrupt."""
     table = pa.table({"a": np.random.default_rng(1).random(200_000)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
@@ -151,7 +151,7 @@ def test_a_download_that_is_cut_is_never_taken_for_the_whole(troubled: Store, pr
         proxy.fail("cut download", methods=("GET",))
         with pytest.raises(StoreUnavailable):
             read()
-        proxy.heal()
+        proxy.repair()
 
 
 def test_a_winner_who_never_heard_of_it_is_told_that_it_won(troubled: Store, proxy: Proxy) -> None:
@@ -180,7 +180,7 @@ def test_a_lease_outlasts_an_outage(troubled: Store, proxy: Proxy) -> None:
     with holding(troubled, "lease", "it is done", ttl=0.4) as lease:
         proxy.fail("lose answer")
         time.sleep(3)
-        proxy.heal()
+        proxy.repair()
         beats = troubled.get_json("lease")["beats"]
         deadline = time.monotonic() + 30
         while troubled.get_json("lease")["beats"] == beats:

@@ -19,15 +19,15 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import attention_card, load_attention_model, load_training
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention.spec import AmNetworkSpec, AmSpec
-from mcvrp.tasks.attention.train import train_am
+from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
+from mcvrp.tasks.attention.train import train_attention
 from mcvrp.tasks.solvers.attention import AttentionSolver
 
 CITY = City.uniform(100, seed=1)
-SPEC = AmSpec(
+SPEC = AttentionSpec(
     model="small",
     sizes=(20,),
-    network=AmNetworkSpec(dim=16, heads=2, layers=1, ff=32),
+    network=AttentionNetworkSpec(dim=16, heads=2, layers=1, ff=32),
     epochs=4,
     epoch_instances=32 * 30,
     batch=32,
@@ -40,11 +40,11 @@ PROGRAM = """
 import sys, torch
 from storage.cities import load_city
 from storage.store import Store
-from tasks.am_spec import AmSpec
-from tasks.train_am import train_am
+from tasks.am_spec import AttentionSpec
+from tasks.train_attention import train_attention
 torch.set_num_threads(1)
 store = Store.open(sys.argv[1])
-train_am(store, load_city(store, "c"), AmSpec.model_validate_json(sys.argv[2]))
+train_attention(store, load_city(store, "c"), AttentionSpec.model_validate_json(sys.argv[2]))
 """
 
 
@@ -91,7 +91,7 @@ def test_a_killed_training_is_the_undisturbed_one(tmp_path: Path) -> None:
 def test_a_network_learns_in_seconds(tmp_path: Path) -> None:
     """The greedy cost falls epoch by epoch, on held-out instances too; more samples do better."""
     store = Store.open(tmp_path)
-    (card,) = train_am(store, CITY, SPEC).cards
+    (card,) = train_attention(store, CITY, SPEC).cards
     costs = [card.untrained, *(epoch.greedy for epoch in card.epochs)]
     assert min(costs[1:]) < 0.75 * card.untrained
     assert costs[-1] < costs[1]

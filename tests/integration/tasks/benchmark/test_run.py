@@ -269,7 +269,7 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
 
 
 def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Store) -> None:
-    """A city too small, no capacity rule, no model, another city's model, a damaged part."""
+    """A city too small, no capacity rule, no model, another city's model, a corrupt part."""
     store = Store.open(str(tmp_path))
     for change, reason in (({"sizes": (31, 32)}, "30 customers"), ({"sizes": (5, 6)}, "no capacity rule")):
         with pytest.raises(McvrpError, match=reason):

@@ -34,11 +34,15 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
     (routes,) = store.files("solutions")
     assert (routes.path, routes.size) == ("solutions/monday/routes.csv", 6)
     assert abs(routes.modified - now) < 60
-    assert clean(store, POLICY, delete=True).finds == ()
+    assert clean(store, POLICY, delete=True).candidates == ()
     planned = clean(store, POLICY, delete=False, now=now + 100 * DAY)
-    assert [find.path for find in planned.finds] == ["models/m/0001", "models/m/0004", "solutions/monday"]
+    assert [candidate.path for candidate in planned.candidates] == [
+        "models/m/0001",
+        "models/m/0004",
+        "solutions/monday",
+    ]
     done = clean(store, POLICY, delete=True, now=now + 100 * DAY)
-    assert done.finds == planned.finds
+    assert done.candidates == planned.candidates
     assert versions(store, "m") == [2, 3, 5]
     assert store.list("solutions") == []
     assert roll_back(store, "m") == (3, 2)

@@ -93,17 +93,17 @@ def test_damaged_files(site: Site, seed: int) -> None:
     rng = random.Random(seed)
     store = site.observer
     shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
-    damaged = {}
+    corrupt = {}
     for path in rng.sample(damageable(store), 5):
-        damaged[path] = rng.choice(DAMAGES)
-        damage(store, path, damaged[path], rng)
-    verdict = verify_dataset(store, NAME)
-    shards = [path for path in damaged if layout.shard_number(path) is not None]
-    faulty = {fault.path for fault in verdict.faults}
-    lost = [path for path in shards if damaged[path] == "file deleted"]
-    if layout.shard_list(NAME) not in damaged:
-        assert faulty >= set(shards), damaged
-    assert not lost or verdict.missing, damaged
+        corrupt[path] = rng.choice(DAMAGES)
+        damage(store, path, corrupt[path], rng)
+    report = verify_dataset(store, NAME)
+    shards = [path for path in corrupt if layout.shard_number(path) is not None]
+    faulty = {fault.path for fault in report.faults}
+    lost = [path for path in shards if corrupt[path] == "file deleted"]
+    if layout.shard_list(NAME) not in corrupt:
+        assert faulty >= set(shards), corrupt
+    assert not lost or report.missing, corrupt
     label_missing(store, CITY, SPEC)
     site.check()
 
@@ -111,7 +111,7 @@ def test_damaged_files(site: Site, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(0, 2))
 def test_damaged_on_the_way(site: Site, seed: int) -> None:
-    """The driver is killed, and what it has staged and published so far is damaged."""
+    """The driver is killed, and what it has staged and published so far is corrupt."""
     rng = random.Random(seed)
     driver = site.start()
     site.await_moment(driver, rng, at_work=True)
@@ -172,10 +172,10 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
         assert f"lacks 1 of {TOTAL} labels" in driver.last_line
         assert f"n={n}, i={i}" in driver.last_line
         assert "SIGSEGV" in site.observer.get(layout.quarantine(NAME)).decode()
-        verdict = verify_dataset(site.observer, NAME)
-        assert not verdict.faults
-        assert verdict.missing == ((n, i, i + 1),)
-        assert verdict.rows == TOTAL - 1
+        report = verify_dataset(site.observer, NAME)
+        assert not report.faults
+        assert report.missing == ((n, i, i + 1),)
+        assert report.rows == TOTAL - 1
     site.finish()
 
 

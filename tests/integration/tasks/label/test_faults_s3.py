@@ -77,7 +77,7 @@ def test_an_object_store_that_refuses(site: Site, proxy: Proxy, seed: int) -> No
     again = site.start()
     assert again.wait() == 2
     assert "permission" in again.last_line
-    proxy.heal()
+    proxy.repair()
     site.finish()
 
 
@@ -90,5 +90,5 @@ def _disturbed(site: Site, proxy: Proxy, driver: Driver, kind: str, rng: random.
     deadline = time.monotonic() + seconds
     while driver.running and time.monotonic() < deadline:
         time.sleep(0.05)
-    proxy.heal()
+    proxy.repair()
     return proxy.failed > before

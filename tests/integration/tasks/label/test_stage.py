@@ -252,7 +252,7 @@ def test_a_damaged_file_is_made_anew(store: Store, staged: bool) -> None:
     assert missing == 6 + 6 * (not staged)
     assert label_missing(store, CITY, wanted).new == missing
     assert {key: row for key, row in rows_of(store).items() if key in rows} == rows
-    (aside,) = store.list(f"{layout.label_dir('d')}/_condemned")
+    (aside,) = store.list(f"{layout.label_dir('d')}/_corrupt")
     assert PurePath(path).name in aside
 
 
@@ -271,12 +271,12 @@ def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
             IncompleteError, match=r"lacks \d+ of 12 labels: quarantined \d+ \(first:"
         ) as caught:
             label_missing(store, CITY, wanted)
-        patients = store.get_json(layout.quarantine("d"))["instances"]
-        quarantined = [patient["i"] for patient in patients]
+        entries = store.get_json(layout.quarantine("d"))["instances"]
+        quarantined = [entry["i"] for entry in entries]
         assert f"lacks {len(quarantined)} of 12" in str(caught.value)
         assert set(hopeless) <= set(quarantined) < set(range(12))
-        assert [patient["attempts"] for patient in patients] == [3 * run] * len(patients)
-        assert all("fleet" in p["reason"] or "vehicle" in p["reason"] or p["reason"] for p in patients)
+        assert [entry["attempts"] for entry in entries] == [3 * run] * len(entries)
+        assert all("fleet" in p["reason"] or "vehicle" in p["reason"] or p["reason"] for p in entries)
         absent = [row for shard in shards(store, "d") for row in shard.footer.absent]
         assert absent == quarantined
         assert labels_missing(store, CITY, wanted) == len(quarantined)
@@ -421,8 +421,8 @@ def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_pa
     reason = "(n=20, i=7): the solver died with SIGSEGV"
     assert child.returncode != 0
     assert f"IncompleteError: dataset 'd' lacks 1 of 30 labels: quarantined 1 (first: {reason})" in said
-    (patient,) = store.get_json(layout.quarantine("d"))["instances"]
-    assert (patient["n"], patient["i"], patient["attempts"]) == (20, 7, 3)
+    (entry,) = store.get_json(layout.quarantine("d"))["instances"]
+    assert (entry["n"], entry["i"], entry["attempts"]) == (20, 7, 3)
     assert set(rows_of(store)) == {(20, i) for i in range(30) if i != 7}
     wanted = WANTED.model_copy(update={"count": 30})
     assert label_missing(store, CITY, wanted).new == 1

@@ -1,4 +1,4 @@
-"""Verifying and healing with real Ray and real HGS: what is spoilt is named, and labelling mends it."""
+"""Verifying and healing with real Ray and real HGS: what is corrupt is named, and labelling mends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.files import read_table, shards
 from mcvrp.storage.labels.manifest import fingerprint, rebuild_manifest
-from mcvrp.storage.labels.verification import Verdict, condemned, read_verdict
+from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
@@ -79,14 +79,14 @@ def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int
 
 
 def test_a_right_dataset_is_proved(store: Store) -> None:
-    """No fault, nothing missing, nothing changed but the verdict."""
+    """No fault, nothing missing, nothing changed but the report."""
     before = {path: store.get(path) for path in store.list("")}
-    verdict = verify_dataset(store, "d")
-    assert verdict.good
-    assert (verdict.rows, verdict.files, verdict.unchecked) == (20, 4, ())
-    assert verdict.fingerprint == fingerprint(store, "d")
-    assert read_verdict(store, "d") == verdict
-    after = {path: store.get(path) for path in store.list("") if path != layout.verdict("d")}
+    report = verify_dataset(store, "d")
+    assert report.good
+    assert (report.rows, report.files, report.unchecked) == (20, 4, ())
+    assert report.fingerprint == fingerprint(store, "d")
+    assert read_verification(store, "d") == report
+    after = {path: store.get(path) for path in store.list("") if path != layout.verification("d")}
     assert after == before
 
 
@@ -135,16 +135,16 @@ def test_what_is_spoilt_is_named_and_mended(
     """Verify names the file and the row; labelling again solves what was lost and no more."""
     before, content = runtimes(store), fingerprint(store, "d")
     spoil(store)
-    verdict = verify_dataset(store, "d")
-    assert not verdict.good
-    assert any(said in str(fault) for fault in verdict.faults), verdict.faults
+    report = verify_dataset(store, "d")
+    assert not report.good
+    assert any(said in str(fault) for fault in report.faults), report.faults
     assert labels_missing(store, CITY, label_spec()) > 0
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, *again)
     assert fingerprint(store, "d") == content
-    kept = [path for path in store.list(layout.label_dir("d")) if "/_condemned/" in path]
+    kept = [path for path in store.list(layout.label_dir("d")) if "/_corrupt/" in path]
     assert len(kept) == 1
-    assert condemned(store, "d") == {}
+    assert corrupt_files(store, "d") == {}
     assert verify_dataset(store, "d").good
 
 
@@ -155,19 +155,19 @@ def test_a_file_without_footer_is_mended_without_a_verdict(store: Store) -> None
     store.put(layout.staged_chunk("d", 21, 2, 4), b"half a file")
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 6, 7, 8, 9)
-    assert len([path for path in store.list(layout.label_dir("d")) if "/_condemned/" in path]) == 2
+    assert len([path for path in store.list(layout.label_dir("d")) if "/_corrupt/" in path]) == 2
     assert verify_dataset(store, "d").good
 
 
 def test_several_files_are_mended_at_once(store: Store) -> None:
-    """All that is condemned is taken out before anything is labelled."""
+    """All that is corrupt is taken out before anything is labelled."""
     before, content = runtimes(store), fingerprint(store, "d")
     in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
     in_file(SECOND, flipped)(store)
     store.delete(layout.label_shard("d", 21, 0))
-    verdict = verify_dataset(store, "d")
-    assert {fault.path for fault in verdict.faults} == {FIRST, SECOND, layout.label_shard("d", 21, 0)}
-    assert verdict.missing == ((21, 0, 6),)
+    report = verify_dataset(store, "d")
+    assert {fault.path for fault in report.faults} == {FIRST, SECOND, layout.label_shard("d", 21, 0)}
+    assert report.missing == ((21, 0, 6),)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
     assert fingerprint(store, "d") == content
@@ -183,21 +183,21 @@ def test_a_verdict_on_other_bytes_condemns_nothing(store: Store) -> None:
     before = runtimes(store)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == set()
-    assert not any("/_condemned/" in path for path in store.list(""))
+    assert not any("/_corrupt/" in path for path in store.list(""))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "shards.parquet", "statistics.parquet", "README.md"])
 @pytest.mark.parametrize("data", [None, b"garbage"])
 def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | None, labelled: Any) -> None:
-    """Lost or spoilt, verify still proves the labels, and labelling brings the same bytes back."""
+    """Lost or corrupt, verify still proves the labels, and labelling brings the same bytes back."""
     path = f"{layout.label_dir('d')}/{name}"
     if data is None:
         store.delete(path)
     else:
         store.put(path, data)
-    verdict = verify_dataset(store, "d")
-    assert verdict.good
-    assert ("checksums could not be compared" in str(verdict.unchecked)) == (name == "shards.parquet")
+    report = verify_dataset(store, "d")
+    assert report.good
+    assert ("checksums could not be compared" in str(report.unchecked)) == (name == "shards.parquet")
     store.delete(layout.label_shard("d", 21, 1))
     label_missing(store, CITY, label_spec())
     if name != "README.md":
@@ -211,9 +211,9 @@ def test_a_spec_that_is_lost_or_damaged_is_named_and_written_again(store: Store)
     whole, before = store.get(path), runtimes(store)
     for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
         store.delete(path) if data is None else store.put(path, data)
-        verdict = verify_dataset(store, "d")
-        assert [fault.path for fault in verdict.faults] == [path]
-        assert verdict.unchecked
+        report = verify_dataset(store, "d")
+        assert [fault.path for fault in report.faults] == [path]
+        assert report.unchecked
         if data != b'{"city_id": "x"}':  # that one contradicts what is asked
             label_missing(store, CITY, label_spec())
             assert store.get(path) == whole
@@ -235,10 +235,10 @@ def test_missing_rows_are_named(store: Store) -> None:
     store.delete(layout.size_dir("d", 21))
     store.delete(FIRST)
     rebuild_manifest(store, "d")
-    verdict = verify_dataset(store, "d")
-    assert verdict.faults == ()
-    assert verdict.missing == ((20, 0, 6), (21, 0, 10))
-    assert verdict.missing_rows == 16
+    report = verify_dataset(store, "d")
+    assert report.faults == ()
+    assert report.missing == ((20, 0, 6), (21, 0, 10))
+    assert report.missing_rows == 16
 
 
 def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
@@ -251,45 +251,45 @@ def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
     path = layout.label_spec("t")
     make_dataset(store, label_spec(dataset="t", largest=20, seed=1))
     store.put_json(path, {**store.get_json(path), "split": "test"})
-    verdict = verify_dataset(store, "d")
-    assert len(verdict.faults) == 10
-    assert "it is instance (n=20, i=0) of dataset 't'" in str(verdict.faults[0])
-    assert (verdict.faults[0].path, verdict.faults[0].row) == (FIRST, 0)
-    assert condemned(store, "d") == {}  # the labels are right
+    report = verify_dataset(store, "d")
+    assert len(report.faults) == 10
+    assert "it is instance (n=20, i=0) of dataset 't'" in str(report.faults[0])
+    assert (report.faults[0].path, report.faults[0].row) == (FIRST, 0)
+    assert corrupt_files(store, "d") == {}  # the labels are right
 
 
 def test_a_verdict_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a store that cannot be written verify says what it found, and that nothing will heal it."""
+    """On a store that cannot be written verify says what it found, and that nothing will repair it."""
     from mcvrp.storage.store.store import StoreError
 
     def refuse(*_: object) -> None:
         raise StoreError("cannot write")
 
-    monkeypatch.setattr("mcvrp.tasks.label.verify.write_verdict", refuse)
-    verdict = verify_dataset(store, "d")
-    assert verdict.good
-    assert "the verdict is not kept" in verdict.unchecked[0]
+    monkeypatch.setattr("mcvrp.tasks.label.verify.write_verification", refuse)
+    report = verify_dataset(store, "d")
+    assert report.good
+    assert "the report is not kept" in report.unchecked[0]
 
 
 def test_a_damaged_verdict_is_no_verdict(store: Store) -> None:
     """Labelling goes on as if there were none."""
     for data in (b"", b"[]", b'{"faults": 3}', json.dumps({"faults": [{"path": 1}]}).encode()):
-        store.put(layout.verdict("d"), data)
-        assert read_verdict(store, "d") is None
+        store.put(layout.verification("d"), data)
+        assert read_verification(store, "d") is None
         assert label_missing(store, CITY, label_spec()).new == 0
 
 
 def test_a_proof_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
-    """The same labels in one file or in many: the same verdict but for the files."""
+    """The same labels in one file or in many: the same report but for the files."""
     store = Store.open(tmp_path)
-    verdicts: list[Verdict] = []
+    reports: list[VerificationReport] = []
     for dataset, shard_rows in (("a", 3), ("b", 100)):
         spec: LabelSpec = label_spec(dataset=dataset, shard_rows=shard_rows)
         make_dataset(store, spec)
-        verdicts.append(verify_dataset(store, dataset))
-    assert [verdict.good for verdict in verdicts] == [True, True]
-    assert [verdict.files for verdict in verdicts] == [8, 2]
-    assert verdicts[0].fingerprint == verdicts[1].fingerprint
+        reports.append(verify_dataset(store, dataset))
+    assert [report.good for report in reports] == [True, True]
+    assert [report.files for report in reports] == [8, 2]
+    assert reports[0].fingerprint == reports[1].fingerprint
 
 
 def _worked(item: int, shared: int) -> int:

@@ -35,7 +35,15 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     """Tuned on fresh days and old labels, the challenger is better beyond chance and takes over."""
     drive(store, CITY, 30)
     spec = NightlySpec(
-        model="small", replay=600, passes=8, batch=16, lr=0.003, instances=20, samples=4, ranks=1, settle=0
+        model="small",
+        replay=600,
+        passes=8,
+        batch=16,
+        lr=0.003,
+        instances=20,
+        samples=4,
+        ranks=1,
+        quiet_seconds=0,
     )
     nodes = {str(node): node for node in range(1, 61)}
     summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)

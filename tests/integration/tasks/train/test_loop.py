@@ -308,13 +308,13 @@ def title(pid):
 
 
 def test_what_a_rank_refuses_reaches_the_user(store, city, here):
-    """A checkpoint that turns out damaged when the ranks read it ends in the same sentence as anywhere."""
+    """A checkpoint that turns out corrupt when the ranks read it ends in the same sentence as anywhere."""
     spec = small_spec(ranks=1)
     with pytest.raises(Stopped):
         train_phase(store, city, spec, "I", here(stop_at=7))
     path = latest_checkpoint(store, "small", "I").folder + "/weights.safetensors"
     store.put(path, store.get(path)[:-1] + b"\x7f")
-    with pytest.raises(McvrpError, match=r"step-00000005/weights.safetensors is damaged") as caught:
+    with pytest.raises(McvrpError, match=r"step-00000005/weights.safetensors is corrupt") as caught:
         train_phase(store, city, spec, "I")
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import dataset_of, draw, inspect
-from mcvrp.flows.cli.verify import verdict_document, verdict_text
+from mcvrp.flows.cli.verify import verification_document, verification_text
 from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -18,7 +18,7 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.driven import Receipt
 from mcvrp.storage.labels.files import write_table
 from mcvrp.storage.labels.schema import label_table
-from mcvrp.storage.labels.verification import FileFault, Verdict
+from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import figure_path, write_card
 from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
@@ -236,22 +236,22 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
 # What verify says
 
 
-def some_verdict(**changes: object) -> Verdict:
+def some_verdict(**changes: object) -> VerificationReport:
     base = {"dataset": "d", "verified_at": "now", "fingerprint": "f", "rows": 9, "files": 2}
-    return Verdict(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
+    return VerificationReport(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Verdict]]:
+def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
     """The verdicts that verify gives, without proving anything."""
-    verdicts: list[Verdict] = []
+    verdicts: list[VerificationReport] = []
     monkeypatch.setattr("mcvrp.flows.cli.verify.verify", lambda *_, **__: verdicts[0])
     monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
     return verdicts
 
 
 def test_a_good_verdict_is_one_line_and_code_0(
-    answered: list[Verdict], capsys: pytest.CaptureFixture[str]
+    answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """How many labels, in how many files, how fast."""
     answered.append(some_verdict())
@@ -260,7 +260,7 @@ def test_a_good_verdict_is_one_line_and_code_0(
 
 
 def test_faults_are_a_line_each_and_code_1(
-    answered: list[Verdict], capsys: pytest.CaptureFixture[str]
+    answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With file, row and instance; what is missing and what was not checked beside it."""
     faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
@@ -283,5 +283,5 @@ def test_faults_are_a_line_each_and_code_1(
 
 def test_a_verdict_says_how_fast_it_was() -> None:
     """Labels a second, from the seconds that it took."""
-    assert verdict_text(some_verdict(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
-    assert verdict_document(some_verdict(), 3.0)["seconds"] == 3.0
+    assert verification_text(some_verdict(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
+    assert verification_document(some_verdict(), 3.0)["seconds"] == 3.0

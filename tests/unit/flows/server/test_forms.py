@@ -18,7 +18,7 @@ DEPLOYMENTS = deployments()
 QUANTITIES = {  # what a field of this ending counts in, and the word that says so
     "time_limit": "second",
     "equal_time": "second",
-    "settle": "second",
+    "quiet_seconds": "second",
     "seconds": "second",
     "hours": "hour",
     "checkpoint_every": "step",
@@ -28,7 +28,7 @@ QUANTITIES = {  # what a field of this ending counts in, and the word that says 
     "ranks": "process",
     "threads": "thread",
     "TrainSpec.batch": "sample",
-    "AmSpec.batch": "instance",
+    "AttentionSpec.batch": "instance",
     "worst": "percent",
     "spare": "class",
     "customers": "customer",

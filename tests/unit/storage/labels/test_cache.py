@@ -141,18 +141,18 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other size"])
 def test_a_damaged_file_is_made_again(tmp_path, store, damage):
-    """A file that is too short, has a spoilt header or holds something else does no harm."""
+    """A file that is too short, has a corrupt header or holds something else does no harm."""
     opened(tmp_path / "cache", store).close()
     path = next((tmp_path / "cache").rglob("n=021.labels"))
     data = bytearray(path.read_bytes())
     data[100] ^= 1
-    spoilt = {
+    corrupt = {
         "cut": path.read_bytes()[:-1],
         "flipped": bytes(data),
         "empty": b"",
         "other size": path.with_name("n=020.labels").read_bytes(),
     }
-    path.write_bytes(spoilt[damage])
+    path.write_bytes(corrupt[damage])
     heard = []
     with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(21), load_labels(store, "d", 21))

@@ -22,7 +22,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.files import (
-    DamagedFile,
+    CorruptFile,
     load_labels,
     parse_footer,
     parse_table,
@@ -287,12 +287,12 @@ def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
         (lambda b: b"", "is no whole Parquet file .*: remove it and label again"),
         (lambda b: b"hello, world", "is no whole Parquet file .*: remove it and label again"),
         (foreign, "not one of labels .*: move it away"),
-        (wrong_columns, "has a spoilt footer: remove it and label again"),
+        (wrong_columns, "has a corrupt footer: remove it and label again"),
         (another_version(3), "schema version 3, written by a newer version of mcvrp"),
         (another_version(1), "schema version 1, this program reads 2"),
-        (other_footer(spec_hash="spek"), "has a spoilt footer: remove it and label again"),
-        (other_footer(absent=None), "has a spoilt footer: remove it and label again"),
-        (other_footer(check=None), "has a spoilt footer: remove it and label again"),
+        (other_footer(spec_hash="spek"), "has a corrupt footer: remove it and label again"),
+        (other_footer(absent=None), "has a corrupt footer: remove it and label again"),
+        (other_footer(check=None), "has a corrupt footer: remove it and label again"),
     ],
 )
 def test_what_is_no_shard_is_named_and_left_alone(
@@ -380,7 +380,7 @@ def test_the_manifest_is_derived(store: Store) -> None:
 
 
 def test_a_list_of_shards_that_rots_is_noticed(store: Store) -> None:
-    """A flipped bit never becomes another checksum: the shard would be condemned by each verification."""
+    """A flipped bit never becomes another checksum: the shard would be found corrupt by each verification."""
     fill(store, [(0, 4), (4, 6)])
     rebuild_manifest(store, "d")
     path = layout.shard_list("d")
@@ -394,7 +394,7 @@ def test_a_list_of_shards_that_rots_is_noticed(store: Store) -> None:
 
 def test_every_wrong_row_is_found(store: Store) -> None:
     """Of rows that are wrong in different ways each is found once, with what is wrong, and no other."""
-    spoilt = {
+    corrupt = {
         1: drop_one,
         2: serve_twice,
         4: wrong_price,
@@ -402,9 +402,9 @@ def test_every_wrong_row_is_found(store: Store) -> None:
         6: stranger_to_the_city,
         8: serve_another_instead,
     }
-    labels = [spoilt.get(i, lambda label: label)(some_label(i)) for i in range(10)]
+    labels = [corrupt.get(i, lambda label: label)(some_label(i)) for i in range(10)]
     found = faults(CITY, Columns.of(label_table(labels), N))
-    assert [(fault.row, fault.i) for fault in found] == [(i, i) for i in sorted(spoilt)]
+    assert [(fault.row, fault.i) for fault in found] == [(i, i) for i in sorted(corrupt)]
     words = ["exactly once", "exactly once", "its routes cost", "carries more", "has not", "exactly once"]
     assert all(word in fault.what for word, fault in zip(words, found, strict=True))
     good = Columns.of(label_table([some_label(i) for i in range(10)]), N)
@@ -454,7 +454,7 @@ def test_absent_rows_are_those_that_are_not_there(store: Store, absent: set[int]
 
 
 def test_a_flipped_bit_is_noticed(store: Store) -> None:
-    """Whichever byte of the columns' pages changes, reading the rows says which file is damaged."""
+    """Whichever byte of the columns' pages changes, reading the rows says which file is corrupt."""
     fill(store, [(0, 30)])
     path = layout.label_shard("d", N, 0)
     data = store.get(path)
@@ -471,7 +471,7 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
         store.put(path, data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
         try:
             table = read_table(store, path)
-        except DamagedFile:
+        except CorruptFile:
             continue
         harmless += 1
         assert table.equals(pq.read_table(io.BytesIO(data)))
@@ -480,26 +480,26 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
 
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
 def test_no_spoilt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
-    """However a footer was overwritten, it is a file that is damaged, not one that breaks its reader."""
+    """However a footer was overwritten, it is a file that is corrupt, not one that breaks its reader."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])
     data = store.get(path)
     footer = int.from_bytes(data[-8:-4], "little") + 8
     rng = random.Random(1)
     for _ in range(3000):
-        spoilt = bytearray(data)
+        corrupt = bytearray(data)
         for _ in range(rng.choice([1, 4, 64])):
-            spoilt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
+            corrupt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
         with contextlib.suppress(McvrpError):
-            read(bytes(spoilt), path)
+            read(bytes(corrupt), path)
 
 
 def test_a_column_name_that_is_no_text_is_noticed(store: Store) -> None:
-    """Where the name of a column is no UTF-8, the file is damaged."""
+    """Where the name of a column is no UTF-8, the file is corrupt."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])
     data = store.get(path).replace(b"runtime", b"run\xffime")
-    with pytest.raises(DamagedFile, match="no whole Parquet file"):
+    with pytest.raises(CorruptFile, match="no whole Parquet file"):
         parse_footer(data, path)
 
 

@@ -68,7 +68,7 @@ def test_a_dataset_has_the_keys_of_its_spec(store: Store) -> None:
 
 
 def test_datasets_of_other_splits_are_found(store: Store) -> None:
-    """Of the same city only; a dataset whose spec is damaged is left to its own verification."""
+    """Of the same city only; a dataset whose spec is corrupt is left to its own verification."""
     make_dataset(store, label_spec())
     make_dataset(store, label_spec(dataset="t", split="test"))
     make_dataset(store, label_spec(dataset="v", split="valid"))

@@ -1,4 +1,4 @@
-"""What S3 servers answer: refusals name their mend, silence may pass, in the words of either client."""
+"""What S3 servers answer: refusals name their hint, silence may pass, in the words of either client."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_a_city_is_found_by_its_own_id_and_by_whoever_extends_it(tmp_path: Path)
 
 
 def test_a_city_that_is_not_there_or_not_itself_is_named(tmp_path: Path) -> None:
-    """Absent, damaged and swapped cities each get a sentence."""
+    """Absent, corrupt and swapped cities each get a sentence."""
     store = Store.open(tmp_path)
     with pytest.raises(McvrpError, match=r"no city 'c' in .*: run mcvrp city create"):
         load_city(store, "c")

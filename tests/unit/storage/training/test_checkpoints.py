@@ -171,7 +171,7 @@ def test_changed_bytes_are_never_loaded(store):
     data = bytearray(store.get(f"{state.folder}/{WEIGHTS}"))
     data[-1] ^= 1
     store.put(f"{state.folder}/{WEIGHTS}", bytes(data))
-    with pytest.raises(McvrpError, match=r"step-00000010/weights.safetensors is damaged"):
+    with pytest.raises(McvrpError, match=r"step-00000010/weights.safetensors is corrupt"):
         load_weights(store, state)
 
 

@@ -27,15 +27,15 @@ from mcvrp.storage.models.attention import (
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention import train as stage
-from mcvrp.tasks.attention.spec import AmNetworkSpec, AmSpec
-from mcvrp.tasks.attention.train import check_am, train_am
+from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
+from mcvrp.tasks.attention.train import check_attention_models, train_attention
 
 CITY = City.uniform(30, seed=1)
-TINY = AmSpec(
+TINY = AttentionSpec(
     model="tiny",
     sizes=(6,),
     capacity=(12, 25),
-    network=AmNetworkSpec(dim=8, heads=2, layers=1, ff=8),
+    network=AttentionNetworkSpec(dim=8, heads=2, layers=1, ff=8),
     epochs=3,
     epoch_instances=48,
     batch=8,
@@ -51,13 +51,13 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
 
 
-def changed(**changes: Any) -> AmSpec:
-    return AmSpec.model_validate(TINY.model_dump() | changes)
+def changed(**changes: Any) -> AttentionSpec:
+    return AttentionSpec.model_validate(TINY.model_dump() | changes)
 
 
 def test_the_defaults_are_the_papers() -> None:
     """100 epochs of 1.28 M instances, batches of 512 up to 200 customers, then 128, 64 and 32."""
-    spec = AmSpec()
+    spec = AttentionSpec()
     assert [spec.batch_of(n) for n in (20, 50, 100, 200, 400, 600, 800)] == [512] * 4 + [128, 64, 32]
     assert [spec.batches(n) for n in (20, 400, 800)] == [2500, 10_000, 40_000]
     assert spec.steps(20) == 250_000
@@ -66,7 +66,7 @@ def test_the_defaults_are_the_papers() -> None:
 
 def test_what_is_left_open_is_the_benchmarks() -> None:
     """Name, sizes and rules, unless they are given."""
-    filled = AmSpec().filled("city", (20, 50), (2, 3), (9, 9))
+    filled = AttentionSpec().filled("city", (20, 50), (2, 3), (9, 9))
     assert (filled.model, filled.sizes, filled.rules) == ("city", (20, 50), Rules((2, 3), (9, 9)))
     given = TINY.filled("city", (20, 50), (2, 3), (9, 9))
     assert (given.model, given.sizes, given.capacity) == ("tiny", (6,), (12, 25))
@@ -75,9 +75,9 @@ def test_what_is_left_open_is_the_benchmarks() -> None:
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
     """A city's own ranges hold where neither the models' spec nor the benchmark's has any."""
     own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert AmSpec().filled("city", (20,)).in_city(own).rules == Rules((2, 12), (40, 60))
-    assert AmSpec().in_city(CITY).recipe(20) == AmSpec(demand=(1, 9)).recipe(20)
-    assert AmSpec(demand=(1, 3)).in_city(own).rules == Rules((1, 3), (40, 60))
+    assert AttentionSpec().filled("city", (20,)).in_city(own).rules == Rules((2, 12), (40, 60))
+    assert AttentionSpec().in_city(CITY).recipe(20) == AttentionSpec(demand=(1, 9)).recipe(20)
+    assert AttentionSpec(demand=(1, 3)).in_city(own).rules == Rules((1, 3), (40, 60))
 
 
 def test_bad_specs_are_refused() -> None:
@@ -89,7 +89,7 @@ def test_bad_specs_are_refused() -> None:
 
 def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     """The folder describes itself, nothing of the training is left, asked again nothing is done."""
-    (card,) = train_am(store, CITY, TINY).cards
+    (card,) = train_attention(store, CITY, TINY).cards
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
     assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
@@ -100,7 +100,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     assert not network.training
     assert sum(p.numel() for p in network.parameters()) > 0
     before = {path: store.get(path) for path in store.list("")}
-    assert train_am(store, CITY, TINY).cards == (card,)
+    assert train_attention(store, CITY, TINY).cards == (card,)
     assert {path: store.get(path) for path in store.list("")} == before
     found = inspect(store, "attention/tiny")
     assert f"{card.epochs[-1].greedy:.3f}" in found.text
@@ -112,7 +112,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """Copied from the card, with the store's address filled in, it routes orders."""
     save_city(store, "c", CITY)
-    (card,) = train_am(store, CITY, changed(sizes=(20,), epochs=1)).cards
+    (card,) = train_attention(store, CITY, changed(sizes=(20,), epochs=1)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(example.replace("STORE", store.uri), {})
@@ -121,8 +121,8 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
 
 def test_each_size_has_a_model_of_its_own(store: Store) -> None:
     """In the order asked for; a size that is finished is left alone."""
-    train_am(store, CITY, TINY)
-    cards = train_am(store, CITY, changed(sizes=(9, 6))).cards
+    train_attention(store, CITY, TINY)
+    cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards
     assert [card.n for card in cards] == [9, 6]
     assert [card.n for card in attention_models(store, "tiny")] == [6, 9]
     assert attention_models(store, "other") == []
@@ -132,7 +132,7 @@ def test_each_size_has_a_model_of_its_own(store: Store) -> None:
 def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, lr: float) -> None:
     """A learning rate that tears the weights apart: no weights, a card with step and epoch."""
     spec = changed(lr=lr, clip=1e30, epochs=20)
-    (card,) = train_am(store, CITY, spec).cards
+    (card,) = train_attention(store, CITY, spec).cards
     assert card.diverged is not None
     assert re.match(r"step [\d,]+ \(epoch \d+\)", card.diverged)
     assert card.steps < spec.steps(6)
@@ -142,7 +142,7 @@ def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, l
     assert "diverged" in store.get(f"{card.folder}/README.md").decode()
     with pytest.raises(McvrpError, match="n=6: diverged in training"):
         load_attention_model(store, "tiny", 6)
-    assert train_am(store, CITY, spec).cards == (card,)  # done, in its way
+    assert train_attention(store, CITY, spec).cards == (card,)  # done, in its way
 
 
 def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,20 +151,20 @@ def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch:
 
     def refuses() -> None:
         with pytest.raises(McvrpError, match=r"trained with lr = 0.001, not 0.1: give the models another"):
-            check_am(store, CITY, changed(lr=0.1))
+            check_attention_models(store, CITY, changed(lr=0.1))
         with pytest.raises(McvrpError, match=rf"routes city {CITY.city_id}, not city {other.city_id}"):
-            check_am(store, other, TINY)
-        check_am(store, CITY, changed(checkpoint_seconds=7))
+            check_attention_models(store, other, TINY)
+        check_attention_models(store, CITY, changed(checkpoint_seconds=7))
 
     with monkeypatch.context() as patch:
         patch.setattr(stage._Training, "_end_epoch", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            train_am(store, CITY, changed(epoch_instances=8 * 30))
+            train_attention(store, CITY, changed(epoch_instances=8 * 30))
     assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
     with pytest.raises(McvrpError, match="epoch_instances = 240, not 48"):
-        check_am(store, CITY, TINY)
+        check_attention_models(store, CITY, TINY)
     store.delete("attention")
-    train_am(store, CITY, TINY)
+    train_attention(store, CITY, TINY)
     refuses()
 
 
@@ -175,8 +175,8 @@ def interrupt(training: Any) -> None:
 def test_a_damaged_checkpoint_is_named(store: Store) -> None:
     """Not taken for none, not a traceback."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
-    with pytest.raises(McvrpError, match=r"training\.safetensors is damaged"):
-        train_am(store, CITY, TINY)
+    with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):
+        train_attention(store, CITY, TINY)
     assert attention_failure(attention_card(store, "tiny", 6), 6) == (
         "there is no attention model for n=6: run mcvrp am --set am.sizes=[6]"
     )
@@ -185,26 +185,26 @@ def test_a_damaged_checkpoint_is_named(store: Store) -> None:
 def test_sizes_that_cannot_be_are_refused_before_anything_is_trained(store: Store) -> None:
     """More customers than the city has, no capacity rule."""
     with pytest.raises(McvrpError, match="31 customers, the city has 30"):
-        train_am(store, CITY, changed(sizes=(6, 31)))
+        train_attention(store, CITY, changed(sizes=(6, 31)))
     with pytest.raises(McvrpError, match="no capacity rule for 6"):
-        train_am(store, CITY, changed(capacity=None))
+        train_attention(store, CITY, changed(capacity=None))
     assert store.list("") == []
 
 
 def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
     """While another is at it, training is refused; a finished model is there all the same."""
-    train_am(store, CITY, TINY)
+    train_attention(store, CITY, TINY)
     with holding(store, layout.attention_lease("tiny"), "attention models 'tiny' are being trained"):
-        train_am(store, CITY, TINY)
+        train_attention(store, CITY, TINY)
         with pytest.raises(McvrpError, match="'tiny' are being trained"):
-            train_am(store, CITY, changed(sizes=(9,)))
+            train_attention(store, CITY, changed(sizes=(9,)))
 
 
 def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
     """The first weights are drawn aside."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    train_am(store, CITY, TINY)
+    train_attention(store, CITY, TINY)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -220,7 +220,7 @@ def test_every_instance_is_seen_once_and_the_baseline_is_tested_on_new_ones(
         return made(stream, n, start, stop)
 
     monkeypatch.setattr(stage, "instance_rows", noted)
-    (card,) = train_am(store, CITY, TINY).cards
+    (card,) = train_attention(store, CITY, TINY).cards
     trained = [(start, stop) for split, start, stop in asked if split == "train"]
     assert trained[:18] == [(8 * k, 8 * k + 8) for k in range(18)]
     tested = [start for split, start, _ in asked if split == "valid"]
@@ -233,14 +233,14 @@ def test_where_a_training_stands_can_be_read(store: Store, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr(stage, "publish_attention_model", interrupt_publishing)
         with pytest.raises(KeyboardInterrupt):
-            train_am(store, CITY, TINY)
+            train_attention(store, CITY, TINY)
     found = load_training(store, "tiny", 6)
     assert found is not None
-    standing, arrays = found
-    assert (standing.step, len(standing.epochs)) == (18, 3)
+    state, arrays = found
+    assert (state.step, len(state.epochs)) == (18, 3)
     assert {name.split(".")[0] for name in arrays} == {"model", "baseline", "adam", "mean", "total"}
-    (card,) = train_am(store, CITY, TINY).cards
-    assert (card.steps, card.epochs) == (18, standing.epochs)
+    (card,) = train_attention(store, CITY, TINY).cards
+    assert (card.steps, card.epochs) == (18, state.epochs)
 
 
 def interrupt_publishing(*_: Any) -> None:

@@ -20,7 +20,7 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import make_block
-from mcvrp.tasks.benchmark.part import Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec, MethodName
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.summary import benchmark_table, results_frame
@@ -71,7 +71,7 @@ def answered(store: Store, spec: BenchmarkSpec, method: MethodName) -> tuple[int
     """Solve what is missing; return how many runs that took, and the rows."""
     block, solver = block_of(store, spec, method), Sweeper()
     for part in block.missing():
-        solve_part(Task(part, solver), Workshop(store, CITY, 1))
+        solve_part(Task(part, solver), WorkerContext(store, CITY, 1))
         block.take(part)
     assert list(block.missing()) == []
     return solver.runs, list(block.rows())
@@ -138,7 +138,7 @@ def test_a_run_that_was_killed_goes_on_whatever_its_parts(store: Store) -> None:
     block = block_of(store, SPEC, "hgs")
     (whole, *_) = block.missing()
     middle = replace(whole, start=1, stop=3)
-    solve_part(Task(middle, Sweeper()), Workshop(store, CITY, 1))
+    solve_part(Task(middle, Sweeper()), WorkerContext(store, CITY, 1))
     block = block_of(store, SPEC, "hgs")
     assert [(part.n, part.start, part.stop) for part in block.missing()] == [
         (20, 0, 1),
@@ -163,7 +163,7 @@ def test_time_at_fewer_samples_is_what_had_passed_by_then(store: Store) -> None:
     for samples, seconds in (((1, 2, 4), (1, 3, 10)), ((1, 6), (1, 21)), ((3, 6), (6.5, 21))):
         block = block_of(store, changed(heuristic_samples=samples), "hgs")
         for part in block.missing():
-            solve_part(Task(part, Slowing()), Workshop(store, CITY, 1))
+            solve_part(Task(part, Slowing()), WorkerContext(store, CITY, 1))
             block.take(part)
         assert {row.seconds for row in block.rows()} == {seconds}
 
@@ -181,7 +181,7 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
 
     block = block_of(store, SPEC, "hgs")
     for part in block.missing():
-        solve_part(Task(part, Failing()), Workshop(store, CITY, 1))
+        solve_part(Task(part, Failing()), WorkerContext(store, CITY, 1))
         block.take(part)
     assert {row.failure for row in block.rows()} == {"no luck"}
     took, rows = answered(store, changed(heuristic_samples=(2, 3)), "hgs")
@@ -270,7 +270,7 @@ def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> 
     block = block_of(store, spec, "am")
     assert {part.n for part in block.missing()} == {20}
     for part in block.missing():
-        solve_part(Task(part, Sweeper()), Workshop(store, CITY, 1))
+        solve_part(Task(part, Sweeper()), WorkerContext(store, CITY, 1))
         block.take(part)
     write_results(store, "b", list(block.rows()))
     text = to_markdown(benchmark_table(results_frame(store, "b"), None))

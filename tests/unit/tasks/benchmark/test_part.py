@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mcvrp.tasks.benchmark.part import _Clock
+from mcvrp.tasks.benchmark.part import _BusyClock
 from mcvrp.tasks.support.machine import busy_seconds
 
-START = _Clock(wall=100.0, ours=7.0, anyone=1000.0)
+START = _BusyClock(wall=100.0, ours=7.0, anyone=1000.0)
 
 
 @pytest.mark.parametrize(
@@ -24,22 +24,22 @@ def test_others_are_what_the_machine_did_beyond_our_workers(
     wall: float, ours: float, anyone: float, workers: int, others: float | None
 ) -> None:
     """In cores, on average, also on a machine whose cores are all ours to use."""
-    end = _Clock(START.wall + wall, START.ours + ours, (START.anyone or 0.0) + anyone)
+    end = _BusyClock(START.wall + wall, START.ours + ours, (START.anyone or 0.0) + anyone)
     got = end.others_since(START, workers)
     assert got == (None if others is None else pytest.approx(others))
 
 
 def test_a_system_that_does_not_tell_leaves_it_open() -> None:
     """No /proc/stat: unknown, not alone."""
-    assert _Clock(200.0, 10.0, None).others_since(START, 1) is None
+    assert _BusyClock(200.0, 10.0, None).others_since(START, 1) is None
 
 
 def test_our_own_work_counts_as_the_machines() -> None:
     """Where the system tells, spinning for a while shows in the time of all cores together."""
-    start, busy = _Clock.read(), busy_seconds()
+    start, busy = _BusyClock.read(), busy_seconds()
     if busy is None:
         pytest.skip("this system does not tell how busy it is")
-    while _Clock.read().ours - start.ours < 0.3:
+    while _BusyClock.read().ours - start.ours < 0.3:
         pass
     after = busy_seconds()
     assert after is not None

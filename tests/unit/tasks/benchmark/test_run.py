@@ -24,7 +24,7 @@ from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import make_block
-from mcvrp.tasks.benchmark.part import Task, Workshop, solve_part
+from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.report.formats import to_markdown
@@ -166,7 +166,7 @@ def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store
     block = make_block(store, CITY, spec, "hgs", None)
     block.find([])
     for part in block.missing():
-        solve_part(Task(part, Moody()), Workshop(store, CITY, 1))
+        solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
         block.take(part)
     write_results(store, "b", list(block.rows()))
     results = results_frame(store, "b")

@@ -275,8 +275,8 @@ def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) 
     assert grandchild.ancestors == (parent.city_id, child.city_id)
     assert {city.classes for city in (parent, child, grandchild)} == {CUSTOMERS + 51}
     assert (grandchild.demand, grandchild.capacity) == ((2, 12), (40, 60))
-    assert grandchild.takes(parent.city_id)
-    assert not parent.takes(child.city_id)
+    assert grandchild.accepts(parent.city_id)
+    assert not parent.accepts(child.city_id)
     nodes = np.arange(CUSTOMERS + 1)
     np.testing.assert_array_equal(grandchild.costs(nodes), parent.costs(nodes))
 
@@ -294,7 +294,7 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
     (tmp_path / "costs").write_bytes(npy(costs))
     more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "costs"))
     child = planned_city(store, more)
-    assert child.takes(parent.city_id)
+    assert child.accepts(parent.city_id)
     costs[1, 2] += 1
     (tmp_path / "costs").write_bytes(npy(costs))
     with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):

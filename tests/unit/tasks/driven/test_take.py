@@ -103,11 +103,11 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
     half = GOOD[:-20]
     store.put("incoming/friday.csv", half.encode())
     before = everything(store)
-    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, quiet_seconds=0.01)
     assert (taken.receipts, [file.path for file in taken.waiting]) == ((), ["incoming/friday.csv"])
     assert everything(store) == before
     store.put("incoming/friday.csv", GOOD.encode())
-    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, settle=0.01)
+    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, quiet_seconds=0.01)
     assert (taken.days, taken.waiting) == (["2026-02-27"], ())
 
 

@@ -96,11 +96,12 @@ def test_nothing_goes_unless_it_is_asked(store: Store) -> None:
     before = everything(store)
     told = clean(store, POLICY, delete=False, now=NOW)
     assert everything(store) == before
-    assert [find.path for find in told.finds] == ["models/m/0001", "models/m/0002"]
+    assert [candidate.path for candidate in told.candidates] == ["models/m/0001", "models/m/0002"]
     assert (
-        told.bytes == sum(len(data) for path, data in before.items() if path[:13] in told.finds[0].path) * 2
+        told.bytes
+        == sum(len(data) for path, data in before.items() if path[:13] in told.candidates[0].path) * 2
     )
-    assert cleaned(store).finds == told.finds
+    assert cleaned(store).candidates == told.candidates
     assert versions(store, "m") == [3]
 
 
@@ -111,7 +112,10 @@ def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
         checkpoint(store, "ended", step, steps=20)
     store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
     age(store, "training", 100)
-    assert {find.kind for find in cleaned(store).finds} == {"checkpoint", "half-written checkpoint"}
+    assert {candidate.kind for candidate in cleaned(store).candidates} == {
+        "checkpoint",
+        "half-written checkpoint",
+    }
     assert (steps(store), steps(store, "ended")) == ([15, 20], [20])
 
 
@@ -125,7 +129,7 @@ def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
     age(store, "training", 100)
     done = cleaned(store)
     assert store.exists(f"{folder}/state.json")
-    assert any("newer version of mcvrp" in spared.why for spared in done.spared)
+    assert any("newer version of mcvrp" in skipped.why for skipped in done.skipped)
 
 
 def test_a_run_goes_with_its_models(store: Store) -> None:
@@ -154,15 +158,15 @@ def test_what_somebody_works_on_is_left_alone(store: Store, elsewhere: bool) -> 
         store.put(path, away.encode())
     else:
         with holding(store, path, "run"):
-            (spared,) = clean(store, POLICY, delete=True, now=NOW).spared
+            (skipped,) = clean(store, POLICY, delete=True, now=NOW).skipped
         store.put(path, replace(Holder.here(), process=2**22 + 1, started="never").encode())
         assert {**everything(store), path: b""} == {**before, path: b""}
     if elsewhere:
-        (spared,) = clean(store, POLICY, delete=True, now=time.time()).spared
+        (skipped,) = clean(store, POLICY, delete=True, now=time.time()).skipped
         assert {**everything(store), path: b""} == {**before, path: b""}
         return
-    assert spared.path == "training/run"
-    assert "in use by process" in spared.why
+    assert skipped.path == "training/run"
+    assert "in use by process" in skipped.why
     cleaned(store)
     assert steps(store) == [15, 20]
 
@@ -174,10 +178,10 @@ def test_what_is_young_is_left_alone(store: Store) -> None:
     for step in (5, 10, 15, 20):
         checkpoint(store, "run", step, days=0.5)
     store.put("solutions/monday/routes.csv", b"")
-    store.put("labels/d/_condemned/x", b"")
+    store.put("labels/d/_corrupt/x", b"")
     Path(store.uri, "labels/d/.x.1234.tmp").write_bytes(b"")
     before = everything(store)
-    assert cleaned(store, solution_days=1e-6).finds == ()
+    assert cleaned(store, solution_days=1e-6).candidates == ()
     assert everything(store) == before
 
 
@@ -196,15 +200,15 @@ def test_labels_lose_scraps_only(store: Store) -> None:
         return path
 
     merged, waiting = stage(range(2, 5)), stage(range(8, 12))
-    out = layout.condemned("d", merged)
-    store.put(out, b"damaged")
+    out = layout.corrupt("d", merged)
+    store.put(out, b"corrupt")
     scrap = Path(store.uri, "labels/d/n=020/.part-00000.parquet.1234.tmp")
     scrap.write_bytes(b"half")
     age(store, "labels", 100)
-    finds = {find.path: find.kind for find in cleaned(store).finds}
-    assert finds == {
+    candidates = {candidate.path: candidate.kind for candidate in cleaned(store).candidates}
+    assert candidates == {
         merged: "staged labels",
-        out: "damaged labels",
+        out: "corrupt labels",
         str(scrap.relative_to(store.uri)): "half-written file",
     }
     assert store.exists(waiting)
@@ -238,7 +242,7 @@ def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(stor
     assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
     assert set(store.folders("nights/m")) == set(NIGHTS.values())
     assert store.list("labels/night-shift") == ["labels/night-shift/n=020/part-00000.parquet"]
-    assert {find.kind for find in clean(store, POLICY, delete=True, now=NOW).finds} == set()
+    assert {candidate.kind for candidate in clean(store, POLICY, delete=True, now=NOW).candidates} == set()
 
 
 def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(store: Store) -> None:
@@ -246,19 +250,19 @@ def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(stor
     nights(store)
     before = everything(store)
     with holding(store, layout.retraining_lease("m"), "retraining"):
-        spared = clean(store, POLICY, delete=True, now=NOW).spared
-        assert {item.path for item in spared} >= {
+        skipped = clean(store, POLICY, delete=True, now=NOW).skipped
+        assert {item.path for item in skipped} >= {
             f"labels/{NIGHTS['failed']}",
             f"training/{NIGHTS['failed']}",
         }
-        assert "model 'm' is being retrained by process" in spared[-1].why
+        assert "model 'm' is being retrained by process" in skipped[-1].why
         models = {path for path in before if path.startswith("models/")}
         assert {path: data for path, data in everything(store).items() if "lease" not in path}.items() >= {
             path: data for path, data in before.items() if path not in models
         }.items()
     age(store, "labels", 20)
     age(store, "training", 20)
-    kinds = {find.kind for find in cleaned(store).finds}
+    kinds = {candidate.kind for candidate in cleaned(store).candidates}
     assert not {kind for kind in kinds if "night" in kind}
 
 
@@ -270,13 +274,13 @@ def test_of_attention_models_leftovers_go(store: Store) -> None:
     for n in (20, 30):
         write(store, layout.attention_training("a", n), b"where it stands", 100)
     write(store, layout.attention_card("a", 20), json.dumps(asdict(card)).encode(), 100)
-    assert [find.path for find in cleaned(store).finds] == [
+    assert [candidate.path for candidate in cleaned(store).candidates] == [
         layout.attention_training("a", 20),
         layout.attention_size_dir("a", 40),
     ]
     assert layout.attention_training("a", 30) in store.list("attention")
     with holding(store, layout.attention_lease("a"), "training"):
-        assert [item.path for item in clean(store, POLICY, delete=True, now=NOW).spared] == ["attention/a"]
+        assert [item.path for item in clean(store, POLICY, delete=True, now=NOW).skipped] == ["attention/a"]
 
 
 def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
@@ -288,19 +292,19 @@ def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
     write_results(store, "b", rows)
     write_part(store, part_path("dropped", "hgs-abc", 20, 0, 2), rows)
     age(store, "benchmarks", 100)
-    paths = [find.path for find in cleaned(store).finds]
+    paths = [candidate.path for candidate in cleaned(store).candidates]
     assert paths == ["benchmarks/b/parts/hgs-old", "benchmarks/dropped"]
     assert store.list("benchmarks") == [used, results_path("b")]
     write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])  # somebody is at it
-    assert cleaned(store).finds == ()
+    assert cleaned(store).candidates == ()
 
 
 def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
     """By default they stay for good."""
     store.put("solutions/monday/routes.csv", b"")
     age(store, "solutions", 100)
-    assert cleaned(store, solution_days=None).finds == ()
-    assert [find.path for find in cleaned(store).finds] == ["solutions/monday"]
+    assert cleaned(store, solution_days=None).candidates == ()
+    assert [candidate.path for candidate in cleaned(store).candidates] == ["solutions/monday"]
 
 
 def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> None:
@@ -318,11 +322,11 @@ def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> No
         return clean(store, POLICY, delete=True, cache=cache, now=time.time() + 10 * DAY)
 
     with LabelCache.open(cache, store, "d", fingerprint(store, "d"), {20: 10}):
-        assert run().finds == ()
+        assert run().candidates == ()
         store.delete("labels/d")
         assert len(list(abandoned_caches(cache, store))) == 1
-        assert run().finds == ()
-    assert [find.kind for find in run().finds] == ["cached labels"]
+        assert run().candidates == ()
+    assert [candidate.kind for candidate in run().candidates] == ["cached labels"]
     assert list(cache.iterdir()) == [foreign.parent]
 
 

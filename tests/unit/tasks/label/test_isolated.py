@@ -14,14 +14,14 @@ from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import worker as label_chunk
 from mcvrp.tasks.label.attempt import plain_solving
-from mcvrp.tasks.label.isolated import careful_solving
+from mcvrp.tasks.label.isolated import run_isolated
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Outcome, Unit
 from mcvrp.tasks.label.worker import label_unit
 
 CITY = City.uniform(60, seed=3)
 RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)
-UNIT = Unit(20, 0, 6, careful=True)
+UNIT = Unit(20, 0, 6, isolated=True)
 
 # Python imports it when it starts: the solver of that process then meets an instance it cannot stand.
 POISONED_SOLVER = """
@@ -46,7 +46,7 @@ def poison(folder: Path, i: int, action: str) -> None:
 
 
 def solved(unit: Unit = UNIT) -> list[Outcome]:
-    with careful_solving(CITY, RECIPE, unit) as solve:
+    with run_isolated(CITY, RECIPE, unit) as solve:
         return [solve(i) for i in range(unit.start, unit.stop)]
 
 
@@ -117,7 +117,7 @@ def test_a_careful_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pyte
 def test_no_process_stays(tmp_path: Path) -> None:
     """The process apart ends with the block."""
     before = set(os.listdir("/proc"))
-    with careful_solving(CITY, RECIPE, UNIT) as solve:
+    with run_isolated(CITY, RECIPE, UNIT) as solve:
         solve(0)
         (child,) = (p for p in set(os.listdir("/proc")) - before if _child_of_ours(p))
     assert not Path(f"/proc/{child}").exists()

@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.labels.files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.publish import Piece, merge_shard, publish
+from mcvrp.tasks.label.publish import LabelPiece, merge_shard, publish
 from tests.unit.storage.labels.test_files import CITY, N, some_label
 
 ROWS = 12
@@ -21,10 +21,10 @@ LABELS = {(i, mark): some_label(i, runtime=mark) for i in range(ROWS) for mark i
 PATH = "labels/d/n=020/part-00000.parquet"
 
 
-def piece(rows: dict[int, bool], mark: int) -> Piece:
+def piece(rows: dict[int, bool], mark: int) -> LabelPiece:
     """Labels of the rows that are True, marked by their runtime; the others are absent."""
     labels = [LABELS[i, mark] for i in sorted(rows) if rows[i]]
-    return Piece(label_table(labels), tuple(i for i in sorted(rows) if not rows[i]))
+    return LabelPiece(label_table(labels), tuple(i for i in sorted(rows) if not rows[i]))
 
 
 def runtimes(store: Store) -> dict[int, float]:
@@ -38,14 +38,14 @@ PIECES = st.lists(st.dictionaries(st.integers(0, ROWS - 1), st.booleans(), max_s
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(PIECES, st.none() | st.dictionaries(st.integers(0, ROWS - 1), st.booleans()))
 def test_the_first_label_of_each_row_counts(
-    tmp_path: Path, pieces: list[dict[int, bool]], standing: dict[int, bool] | None
+    tmp_path: Path, pieces: list[dict[int, bool]], state: dict[int, bool] | None
 ) -> None:
     """The shard there before all, then the pieces in order; absent is what none has; a gap is refused."""
     store = Store.open(tmp_path)
     store.delete("labels")
     before: dict[int, bool] = {}
-    if standing:
-        before = {i: standing.get(i, False) for i in range(max(standing) + 1)}
+    if state:
+        before = {i: state.get(i, False) for i in range(max(state) + 1)}
         there = piece(before, 3)
         write_table(store, PATH, CITY, "spec", N, there.table, there.absent)
     expected: dict[int, float] = {i: 3.0 for i, label in before.items() if label}

@@ -119,7 +119,7 @@ def test_a_named_budget_is_the_solver_it_describes(name: BudgetName) -> None:
             budget.population,
             budget.granular,
         )
-        assert recipe.budget_words(n) == budget.words
+        assert recipe.budget_text(n) == budget.description
         assert budget.seconds(n) < seconds_an_instance(wanted, n) < budget.seconds(n) + 2e-3
 
 
@@ -199,7 +199,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
         assert rows
         assert unit.rows == 1 or unit.seconds < 90
         assert unit.seconds == pytest.approx(unit.rows * seconds_an_instance(wanted, 20))
-        assert (rows <= suspects) if unit.careful else not rows & suspects
+        assert (rows <= suspects) if unit.isolated else not rows & suspects
         if unit.shard_rows:
             assert all(job.fresh for job in owners)
             shards = list(unit.shards(shard_rows))

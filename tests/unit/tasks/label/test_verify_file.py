@@ -25,7 +25,7 @@ from mcvrp.storage.labels.schema import Columns, Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify_file as label_proof
 from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.verify_file import prove_file
+from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
     CITY,
     dearer,
@@ -104,12 +104,12 @@ def customer_too_few(label: Label) -> Label:
 def test_a_wrong_row_is_named(shard: Shard, change: Callable[[Label], Label], what: str) -> None:
     """The fault has the row within the file and the instance; the other rows are right."""
     data, source = shard
-    proof = prove_file(rewritten(data, in_row(2, change)), PATH, source)
-    (fault,) = (fault for fault in proof.faults if fault.row is not None)
+    report = verify_file(rewritten(data, in_row(2, change)), PATH, source)
+    (fault,) = (fault for fault in report.faults if fault.row is not None)
     assert (fault.path, fault.n, fault.row) == (PATH, 20, 2)
     assert fault.i in (8, 99)
     assert re.search(what, fault.what)
-    assert proof.good_rows()["index"].to_pylist() == [6, 7, 9]
+    assert report.good_rows()["index"].to_pylist() == [6, 7, 9]
     assert str(fault).startswith(f"{PATH}, row 2 (instance n=20, i=")
 
 
@@ -117,18 +117,18 @@ def test_a_right_file_has_no_fault(shard: Shard) -> None:
     """With its checksum known or not, every row is right."""
     data, source = shard
     for sha256 in (None, hashlib.sha256(data).hexdigest()):
-        proof = prove_file(data, PATH, source, sha256)
-        assert proof.faults == []
-        assert proof.rows == 4
+        report = verify_file(data, PATH, source, sha256)
+        assert report.faults == []
+        assert report.rows == 4
 
 
 def test_several_wrong_rows_are_all_named(shard: Shard) -> None:
     """Each wrong row is a fault of its own, whatever is wrong with it."""
     data, source = shard
-    spoilt = rewritten(
+    corrupt = rewritten(
         data, lambda rows: [dearer(rows[0]), rows[1], customer_too_few(rows[2]), turned_route(rows[3])]
     )
-    assert [fault.row for fault in prove_file(spoilt, PATH, source).faults] == [0, 2, 3]
+    assert [fault.row for fault in verify_file(corrupt, PATH, source).faults] == [0, 2, 3]
 
 
 def missing_row(rows: list[Label]) -> list[Label]:
@@ -148,20 +148,20 @@ def test_a_file_with_other_rows_than_promised_is_named(
 ) -> None:
     """Rows that are missing or twice are seen, and kept once."""
     data, source = shard
-    proof = prove_file(rewritten(data, spoil), PATH, source)
-    assert what in [fault.what for fault in proof.faults]
-    index = proof.good_rows()["index"].to_pylist()
+    report = verify_file(rewritten(data, spoil), PATH, source)
+    assert what in [fault.what for fault in report.faults]
+    index = report.good_rows()["index"].to_pylist()
     assert len(set(index)) == len(index) >= 3
 
 
 def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
     """Rows that are right but not those that were written: none of them is believed."""
     data, source = shard
-    proof = prove_file(with_footer(data, content="0" * 32), PATH, source)
-    assert [fault.what for fault in proof.faults] == [
+    report = verify_file(with_footer(data, content="0" * 32), PATH, source)
+    assert [fault.what for fault in report.faults] == [
         "its rows are right, but not those that its footer vouches for"
     ]
-    assert proof.good_rows().num_rows == 0
+    assert report.good_rows().num_rows == 0
 
 
 def with_footer(data: bytes, **changes: Any) -> bytes:
@@ -193,7 +193,7 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
 def test_a_footer_that_lies_is_named(shard: Shard, changes: dict[str, Any], what: str) -> None:
     """A footer that contradicts its place, its rows or itself."""
     data, source = shard
-    assert any(what in fault.what for fault in prove_file(with_footer(data, **changes), PATH, source).faults)
+    assert any(what in fault.what for fault in verify_file(with_footer(data, **changes), PATH, source).faults)
 
 
 def foreign(data: bytes) -> bytes:
@@ -216,9 +216,9 @@ def foreign(data: bytes) -> bytes:
 def test_garbage_is_a_fault(shard: Shard, spoil: Callable[[bytes], bytes]) -> None:
     """Empty, truncated, random and foreign bytes have one fault and no good rows."""
     data, source = shard
-    proof = prove_file(spoil(data), PATH, source)
-    assert len(proof.faults) == 1
-    assert proof.good_rows().num_rows == 0
+    report = verify_file(spoil(data), PATH, source)
+    assert len(report.faults) == 1
+    assert report.good_rows().num_rows == 0
 
 
 @settings(max_examples=300)
@@ -226,13 +226,13 @@ def test_garbage_is_a_fault(shard: Shard, spoil: Callable[[bytes], bytes]) -> No
 def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> None:
     """With the checksum every flip is found; without it, what passes means what it meant."""
     data, source = shard
-    spoilt = bytearray(data)
-    spoilt[int(place * len(data))] ^= mask
-    assert prove_file(bytes(spoilt), PATH, source, hashlib.sha256(data).hexdigest()).faults
-    proof = prove_file(bytes(spoilt), PATH, source)
-    good = proof.good_rows()
+    corrupt = bytearray(data)
+    corrupt[int(place * len(data))] ^= mask
+    assert verify_file(bytes(corrupt), PATH, source, hashlib.sha256(data).hexdigest()).faults
+    report = verify_file(bytes(corrupt), PATH, source)
+    good = report.good_rows()
     original = pq.read_table(pa.BufferReader(data))
-    if not proof.faults:
+    if not report.faults:
         assert good.equals(original)
     kept = [original["index"].to_pylist().index(i) for i in good["index"].to_pylist()]
     assert good.equals(original.take(pa.array(kept, pa.int64())))
@@ -241,7 +241,7 @@ def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> Non
 def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a page is damaged, the rows of other row groups are kept, and the lost ones named."""
+    """Where a page is corrupt, the rows of other row groups are kept, and the lost ones named."""
     monkeypatch.setattr("mcvrp.storage.labels.files.ROW_GROUP", 4)
     store = Store.open(tmp_path)
     source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))
@@ -249,11 +249,11 @@ def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
     data = bytearray(store.get(path))
     column = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(1).column(1)
     data[column.data_page_offset + column.total_compressed_size // 2] ^= 255
-    proof = prove_file(bytes(data), path, source)
-    (fault,) = proof.faults
+    report = verify_file(bytes(data), path, source)
+    (fault,) = report.faults
     assert "rows 4 to 7 cannot be read" in fault.what
     assert (fault.row, fault.i) == (4, 4)
-    assert proof.good_rows()["index"].to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert report.good_rows()["index"].to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
 
 
 def test_faults_are_counted_where_there_are_too_many_to_list(
@@ -262,8 +262,8 @@ def test_faults_are_counted_where_there_are_too_many_to_list(
     """The list stays short, and its last line says how many more there are."""
     data, source = shard
     monkeypatch.setattr(label_proof, "_MOST_FAULTS", 2)
-    proof = prove_file(rewritten(data, lambda rows: [dearer(row) for row in rows]), PATH, source)
-    assert [fault.what for fault in proof.faults[2:]] == ["2 more faults"]
+    report = verify_file(rewritten(data, lambda rows: [dearer(row) for row in rows]), PATH, source)
+    assert [fault.what for fault in report.faults[2:]] == ["2 more faults"]
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
@@ -290,12 +290,12 @@ def test_every_instance_is_the_one_of_the_spec(shard: Shard) -> None:
     """A sound file of another seed's instances is wrong in every row."""
     data, source = shard
     other = label_spec(seed=2)
-    spoilt = rewritten(data, lambda rows: [sweep_label(20, row.index, other) for row in rows])
+    corrupt = rewritten(data, lambda rows: [sweep_label(20, row.index, other) for row in rows])
     assert (
         InstanceStream(CITY, 1, "train")(20, 6).ids.tolist()
         != sweep_label(20, 6, other).instance.ids.tolist()
     )
-    assert [fault.row for fault in prove_file(spoilt, PATH, source).faults if fault.row is not None] == [
+    assert [fault.row for fault in verify_file(corrupt, PATH, source).faults if fault.row is not None] == [
         0,
         1,
         2,

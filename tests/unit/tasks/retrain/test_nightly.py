@@ -29,7 +29,7 @@ CITY = City.uniform(60, seed=3)
 NODES = {f"C{node}": node for node in range(1, 61)}
 TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
-    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, settle=0
+    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, quiet_seconds=0
 )
 
 

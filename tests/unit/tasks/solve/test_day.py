@@ -19,7 +19,7 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
-from mcvrp.tasks.solve.search import Routed, rival, route
+from mcvrp.tasks.solve.search import Routed, baseline, route
 from mcvrp.tasks.solve.spec import Order, Polish, SolveSpec
 from tests.support.solving import CITY, one_way_city, put_day, put_model
 
@@ -106,14 +106,14 @@ def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
     found = routed(network, day, city, samples=8)
     assert infeasibility(day, found.solution) is None
     assert found.cost == float(city.legs(found.solution.path).sum())
-    assert rival(city, day, 0.1, 0).label == "PyVRP"
-    assert rival(CITY, instance(12), 0.1, 0).label == "HGS"
+    assert baseline(city, day, 0.1, 0).label == "PyVRP"
+    assert baseline(CITY, instance(12), 0.1, 0).label == "HGS"
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_rival_has_an_answer_to_the_smallest_days(n: int) -> None:
     """With one customer HGS-CVRP itself would search for ever."""
-    assert infeasibility(instance(n), rival(CITY, instance(n), 0.01, 0).solution) is None
+    assert infeasibility(instance(n), baseline(CITY, instance(n), 0.01, 0).solution) is None
 
 
 def test_a_day_from_orders_to_summary(store: Store) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
-from mcvrp.tasks.support import retry as patience
-from mcvrp.tasks.support.retry import Patience
+from mcvrp.tasks.support import retry as retry
+from mcvrp.tasks.support.retry import StoreRetry
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     clock = Clock()
-    monkeypatch.setattr(patience, "time", clock)
+    monkeypatch.setattr(retry, "time", clock)
     return clock
 
 
@@ -58,7 +58,7 @@ def test_a_silent_store_is_waited_for(tmp_path: Path, clock: Clock, monkeypatch:
     """Each wait is twice the last, up to a minute; the work is done again when the store takes bytes."""
     said: list[str] = []
     door = Door(monkeypatch, refusals=8)
-    assert Patience(Store(str(tmp_path)), said.append).call(door.labour) == "done"
+    assert StoreRetry(Store(str(tmp_path)), said.append).call(door.labour) == "done"
     assert clock.waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert said[0] == "waiting for the store: no answer"
     assert said[-1] == "waiting for the store: no answer, 0 left"
@@ -68,7 +68,7 @@ def test_it_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock, monkeypatch
     """After ten minutes without success: one sentence, with what to do."""
     door = Door(monkeypatch, refusals=10**9)
     with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): once it does, the same"):
-        Patience(Store(str(tmp_path)), lambda _: None).call(door.labour)
+        StoreRetry(Store(str(tmp_path)), lambda _: None).call(door.labour)
     assert 600 < clock.now < 700
 
 
@@ -77,7 +77,7 @@ def test_a_store_that_opens_but_does_no_work_is_given_up_too(
 ) -> None:
     """What counts is work done, not an answer to a knock; and success starts the count anew."""
     door = Door(monkeypatch, refusals=0, work=10**9)
-    waiting = Patience(Store(str(tmp_path)), lambda _: None)
+    waiting = StoreRetry(Store(str(tmp_path)), lambda _: None)
     with pytest.raises(IncompleteError):
         waiting.call(door.labour)
     waiting.answered()
@@ -93,5 +93,5 @@ def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: Clock) -> None:
         raise StoreError("no permission")
 
     with pytest.raises(StoreError, match="no permission"):
-        Patience(Store(str(tmp_path)), lambda _: None).call(refused)
+        StoreRetry(Store(str(tmp_path)), lambda _: None).call(refused)
     assert clock.waits == []

@@ -158,7 +158,7 @@ def test_a_damaged_model_is_not_loaded(store, city):
     card = train(store, city, small_spec(), pretend).model
     data = store.get(f"{card.folder}/model.safetensors")
     store.put(f"{card.folder}/model.safetensors", data[:-1])
-    with pytest.raises(McvrpError, match=r"0001/model.safetensors is damaged"):
+    with pytest.raises(McvrpError, match=r"0001/model.safetensors is corrupt"):
         load_model(store, "small")
     with pytest.raises(McvrpError, match="no model 'large'"):
         load_model(store, "large")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.driven.arrived import CUT_SECONDS, arrived
+from mcvrp.tasks.driven.stable_files import CUT_SECONDS, stable_files
 
 WHOLE = b"a,b\n1,2\n"
 ENDINGS = (".csv", ".parquet")
@@ -42,7 +42,7 @@ def look(
         waited.append(pause)
         meanwhile()
 
-    whole, others = arrived(store, "incoming", ENDINGS, seconds, say=lambda _: None, sleep=sleep)
+    whole, others = stable_files(store, "incoming", ENDINGS, seconds, say=lambda _: None, sleep=sleep)
     names = {file.path.removeprefix("incoming/"): file.why for file in others}
     return [path.removeprefix("incoming/") for path in whole], names, sum(waited)
 

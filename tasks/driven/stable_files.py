@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from mcvrp.storage.store.store import Store, StoredFile
 
-CUT_SECONDS = 600.0  # left alone for so long, what looks cut off is as it was meant, or damaged
+CUT_SECONDS = 600.0  # left alone for so long, what looks cut off is as it was meant, or corrupt
 _LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last of UTF-16
 _PARQUET_END = b"PAR1"
 
 
 @dataclass(frozen=True)
-class OnItsWay:
+class Incomplete:
     """A file that is not taken yet, and why, for people."""
 
     path: str
@@ -29,7 +29,7 @@ class OnItsWay:
         return f"{self.path} {self.why}"
 
 
-def arrived(
+def stable_files(
     store: Store,
     folder: str,
     endings: tuple[str, ...],
@@ -37,7 +37,7 @@ def arrived(
     *,
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[str], list[OnItsWay]]:
+) -> tuple[list[str], list[Incomplete]]:
     """Return the files below ``folder`` that are whole, and those that may not be.
 
     Parameters
@@ -58,14 +58,14 @@ def arrived(
         more = f" and {len(young) - 1} more" if young[1:] else ""
         say(f"{young[0]}{more} changed a moment ago: looking again in {seconds:g} s")
         sleep(seconds)
-    whole, others = list[str](), list[OnItsWay]()
+    whole, others = list[str](), list[Incomplete]()
     for file in _files(store, folder, endings):
         left_alone = file in before
         if left_alone and (_ends(store, file) or abs(store.now() - file.modified) > CUT_SECONDS):
             whole.append(file.path)
         else:
             cut = f"looks cut off: it is taken once left alone for {CUT_SECONDS / 60:g} minutes"
-            others.append(OnItsWay(file.path, cut if left_alone else "is being written"))
+            others.append(Incomplete(file.path, cut if left_alone else "is being written"))
     return whole, others
 
 
