@@ -30,11 +30,11 @@ def page() -> str:
 
 
 def _sections(name: str, field: FieldInfo) -> Iterator[str]:
-    spec = _spec_of(field.annotation)
+    spec = spec_of(field.annotation)
     assert spec is not None, f"{name} is no section"
     several = "; a list" if get_origin(field.annotation) is tuple else ""
     yield f"## {name}\n\n{field.description or ''}{several}.\n"
-    inner = {key: below for key, below in spec.model_fields.items() if _spec_of(below.annotation)}
+    inner = {key: below for key, below in spec.model_fields.items() if spec_of(below.annotation)}
     rows = [(key, below) for key, below in spec.model_fields.items() if key not in inner]
     yield "| field | takes | default | meaning |\n|---|---|---|---|"
     for key, below in rows:
@@ -45,11 +45,11 @@ def _sections(name: str, field: FieldInfo) -> Iterator[str]:
         yield from _sections(f"{name}.{key}", below)
 
 
-def _spec_of(kind: Any) -> type[BaseModel] | None:
+def spec_of(kind: Any) -> type[BaseModel] | None:
     """Return the spec that ``kind`` is, is a list of, or may be."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
-    return next((spec for part in get_args(kind) if (spec := _spec_of(part))), None)
+    return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _takes(kind: Any) -> str:
