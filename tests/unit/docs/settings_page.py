@@ -1,4 +1,4 @@
-"""The page of all settings, from the specs: `python -m tests.unit.docs.settings_page` writes docs/settings.md."""
+"""The page of all settings: `python -m tests.unit.docs.settings_page` writes docs/settings.md from the specs."""
 
 from __future__ import annotations
 

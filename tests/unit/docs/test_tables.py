@@ -1,4 +1,4 @@
-"""Tables of the pages are those of the code: columns, methods, options, settings, presets, deployments, names."""
+"""Tables of the pages are those of the code: columns, methods, options, settings, deployments, names."""
 
 from __future__ import annotations
 
