@@ -1,4 +1,4 @@
-"""The page of all settings: `python -m tests.unit.docs.settings_page` writes docs/settings.md from the specs."""
+"""The page of all settings, from the specs: `python -m tests.unit.docs.settings_page` writes it."""
 
 from __future__ import annotations
 

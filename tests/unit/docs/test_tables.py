@@ -155,7 +155,7 @@ def test_every_setting_that_is_named_exists() -> None:
     sections = "|".join(PipelineSpec.model_fields)
     field = re.compile(rf"(?:--set )?\"?((?:{sections})(?:\.[a-z_0-9]+)+)(?:=.*)?")
     files = ("json", "md", "parquet", "py", "png", "csv")  # city.json is a file
-    for page in PAGES:
+    for page in [page for page in PAGES if page.name != "CHANGELOG.md"]:
         for span in code(page.read_text()):
             if (match := field.fullmatch(span)) and not match[1].endswith(files):
                 assert _has_field(PipelineSpec, match[1].split(".")), f"{name(page)} names {match[1]}"
