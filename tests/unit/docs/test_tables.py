@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -27,6 +28,19 @@ from tests.unit.docs import settings_page
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, name, rows, section
 
 COMMAND = DOCS / "command.md"
+
+
+def test_the_floors() -> None:
+    """The drawing of docs/architecture.md has the layers that `make check` holds, line by line."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    drawn = section(DOCS / "architecture.md", "## Floors").split("\n\n")[0]
+    floors = drawn.split("├")
+    for contract in contracts:
+        for container in contract.get("containers", ()):
+            name_of_floor = container.removeprefix("mcvrp.")
+            floor = next(text for text in floors if re.search(rf"│ {name_of_floor} ", text))
+            lines = re.findall(r"│ {12}(\S+(?: \| \S+)*)", floor)
+            assert lines == contract["layers"]
 
 
 def test_the_columns_of_a_label() -> None:
