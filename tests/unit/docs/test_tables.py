@@ -25,7 +25,7 @@ from mcvrp.tasks.benchmark.spec import LABELS
 from mcvrp.tasks.label.card import COLUMNS
 from mcvrp.tasks.label.work import SolverName
 from tests.unit.docs import settings_page
-from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, name, rows, section
+from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
 
 COMMAND = DOCS / "command.md"
 
@@ -182,3 +182,12 @@ def _has_field(spec: Any, path: list[str]) -> bool:
         return _has_field(spec, path[1:])
     fields = spec.model_fields if isinstance(spec, type) and issubclass(spec, BaseModel) else {}
     return path[0] in fields and _has_field(settings_page.spec_of(fields[path[0]].annotation), path[1:])
+
+
+def test_the_preset_of_a_city_of_your_own() -> None:
+    """The lines of docs/city.md are a section of a preset."""
+    (lines,) = examples(DOCS / "city.md", "toml")
+    city = tomllib.loads(lines.replace("# addresses", "addresses"))["city"]
+    spec = settings_page.spec_of(PipelineSpec.model_fields["city"].annotation)
+    assert spec is not None
+    assert spec.model_validate(city).model_dump()["name"] == "lyon"
