@@ -314,11 +314,11 @@ def _use(card: AttentionCard) -> str:
 ## Use
 
 ```python
-from model.instances import InstanceStream
-from storage.attention_models import load_attention_model
-from storage.cities import find_city
-from storage.store import Store
-from tasks.solvers.attention import AttentionSolver
+from mcvrp.model.instances import InstanceStream
+from mcvrp.storage.models.attention import load_attention_model
+from mcvrp.storage.cities import find_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers.attention import AttentionSolver
 
 store = Store.open("STORE")
 network, card = load_attention_model(store, "{card.name}", {card.n})

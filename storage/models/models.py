@@ -293,11 +293,11 @@ At the end of training:
 ```python
 import numpy as np
 
-from model.decoding import Nucleus, decode
-from model.problem import Instance
-from storage.cities import find_city
-from storage.models import load_model
-from storage.store import Store
+from mcvrp.model.decoding import Nucleus, decode
+from mcvrp.model.problem import Instance
+from mcvrp.storage.cities import find_city
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
 
 store = Store.open("STORE")
 network, card = load_model(store, "{card.name}", {card.version})

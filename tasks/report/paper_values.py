@@ -100,4 +100,4 @@ def _range(row: dict[str, Any], name: str) -> Range | None:
 
 
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(StringIO((files("tasks") / name).read_text()), comment="#")
+    return pd.read_csv(StringIO((files(__package__) / name).read_text()), comment="#")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.storage import layout
-from mcvrp.storage.driven import Receipt, driven_readme, write_receipt
+from mcvrp.storage.driven import IntakeReceipt, driven_readme, write_receipt
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.tasks.report.page import KeyFigure, ReportFigure
@@ -81,8 +81,8 @@ def test_driven_days_add_up(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     assert "| files of routes taken | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
-    write_receipt(store, "lyon", Receipt("a.csv", "a" * 64, 1_000, 7, days))
-    write_receipt(store, "lyon", Receipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
+    write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
+    write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
     text = driven_readme(store, "lyon")
     for row in ("taken | 2 |", "days | 2, 2026-02-26 to 2026-02-27 |", "quarantine | 7 |", "refused | 1 |"):
         assert row in text

@@ -19,7 +19,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
-from mcvrp.storage.driven import Receipt, read_day, receipts
+from mcvrp.storage.driven import IntakeReceipt, read_day, receipts
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
@@ -86,7 +86,7 @@ def _city(name: str, file: str, **options: object) -> CitySpec:
     return CitySpec(name=name, source="imported", addresses=addresses)
 
 
-def _take(store: Store) -> tuple[Receipt, ...]:
+def _take(store: Store) -> tuple[IntakeReceipt, ...]:
     return take_routes(store, "town", TOWN, NODES, today=TODAY).receipts
 
 

@@ -44,10 +44,10 @@ _ROOT = Path(__file__).parents[2]
 _POLL = 0.05
 _COMMAND = """
 import sys
-from model.errors import McvrpError
-from storage.cities import load_city
-from storage.store import Store
-from tasks.labels import LabelSpec, label_missing
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSpec, label_missing
 try:
     store = Store.open(sys.argv[1])
     label_missing(store, load_city(store, "c"), LabelSpec.model_validate_json(sys.argv[2]))

@@ -16,12 +16,12 @@ from tests.support.command import Workplace
 
 # More task runs in a hurry than the ephemeral server of Prefect keeps.
 MANY = """
-from flows import settings
+from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
-from tasks.terminal import say
-from flows.prefect_server import prefect_server
-from flows.records import RECORDS, flow_hooks, task_hooks
+from mcvrp.tasks.support.log import say
+from mcvrp.flows.server.server import prefect_server
+from mcvrp.flows.server.records import RECORDS, flow_hooks, task_hooks
 
 @task(name="step", task_run_name="step {k}", **task_hooks())
 def step(k):

@@ -156,7 +156,7 @@ def test_of_sixteen_who_write_at_once_one_wins(store: Store) -> None:
 
 COUNT_UP = """
 import sys
-from storage.store import Store
+from mcvrp.storage.store.store import Store
 store, done = Store(sys.argv[1]), 0
 while done < int(sys.argv[2]):
     data, tag = store.get_tagged("counter")

@@ -38,10 +38,10 @@ SPEC = AttentionSpec(
 )
 PROGRAM = """
 import sys, torch
-from storage.cities import load_city
-from storage.store import Store
-from tasks.am_spec import AttentionSpec
-from tasks.train_attention import train_attention
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.attention.spec import AttentionSpec
+from mcvrp.tasks.attention.train import train_attention
 torch.set_num_threads(1)
 store = Store.open(sys.argv[1])
 train_attention(store, load_city(store, "c"), AttentionSpec.model_validate_json(sys.argv[2]))

@@ -159,8 +159,8 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
 
 KILLED = """
 import sys
-from storage.store import Store
-from tasks.benchmark import run_benchmark
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.run import run_benchmark
 from tests.integration.tasks.benchmark.test_run import CITY, SPEC
 run_benchmark(Store.open(sys.argv[1]), CITY, SPEC, "m")
 """

@@ -319,9 +319,9 @@ def test_a_city_is_made_once(store: Store) -> None:
 
 SCRIPT = """
 import sys
-from model.problem import City
-from storage.store import Store
-from tasks.labels import LabelSpec, label_missing
+from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSpec, label_missing
 spec = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
 label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), spec)
 """

@@ -47,11 +47,11 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
 def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Workplace) -> None:
     """Orders as a form gives them; figures, picture and addresses are one artifact."""
     program = """
-from flows import settings
+from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
-from flows.prefect_server import prefect_server
+from mcvrp.flows.server.server import prefect_server
 with prefect_server(print):
-    from flows.solve import solve
+    from mcvrp.flows.solve import solve
     found = solve(
         city="small", model="small", capacity=30, solve={"samples": 4, "hgs": False},
         orders=[{"customer": "3", "demand": 4}, {"customer": "9", "demand": 5}],

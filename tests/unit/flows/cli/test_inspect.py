@@ -15,7 +15,7 @@ from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.driven import Receipt
+from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.labels.files import write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
@@ -89,7 +89,7 @@ def full(tmp_path: Path) -> Store:
         store.put_json(f"nights/fm/night-{number}/night.json", {**record, "reasons": ["slower"]})
     store.put("driven/paris/quarantine/ab.csv", "row;reason\n3;no such customer: Zoë\n".encode())
     store.put_json(
-        "driven/paris/files/ab.json", vars(Receipt("monday.csv", "ab" * 32, 9, 1, ("2026-02-27",)))
+        "driven/paris/files/ab.json", vars(IntakeReceipt("monday.csv", "ab" * 32, 9, 1, ("2026-02-27",)))
     )
     store.put("attention/old/n=020/training.safetensors", b"unfinished")
     return store

@@ -16,8 +16,8 @@ from mcvrp.flows.server.interrupt import descendants
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
-from tasks.terminal import say
-from flows.interrupt import stopping_in_time
+from mcvrp.tasks.support.log import say
+from mcvrp.flows.server.interrupt import stopping_in_time
 
 sleeper = "import time; time.sleep(600)"
 child = "import signal, subprocess, sys, time\\n"

@@ -200,9 +200,9 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
     program = """
         import sys, time
         from pathlib import Path
-        from storage.label_cache import LabelCache
-        from storage.manifest import fingerprint
-        from storage.store import Store
+        from mcvrp.storage.labels.cache import LabelCache
+        from mcvrp.storage.labels.manifest import fingerprint
+        from mcvrp.storage.store.store import Store
 
         def told(done, sizes):
             if done == 2:

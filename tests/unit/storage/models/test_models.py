@@ -158,11 +158,11 @@ def test_a_model_loads_without_what_trained_it(store: Store) -> None:
     publish(store, checkpoint(store, 0.01))
     program = f"""
 import sys
-from model.decoding import Greedy, decode
-from model.instances import InstanceStream
-from model.problem import City
-from storage.models import load_model
-from storage.store import Store
+from mcvrp.model.decoding import Greedy, decode
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
 network, card = load_model(Store.open({store.uri!r}), "m", "champion")
 city = City.uniform(60, seed=3)
 card.require_city(city)

@@ -1,0 +1,82 @@
+"""README, docs and the other pages as text: their links, headings, tables and examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [
+        *DOCS.glob("*.md"),
+        *(ROOT / name for name in ("README.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *ROOT.glob("tests/*/README.md"),
+    ]
+)
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+
+
+def name(page: Path) -> str:
+    """Return the path of ``page`` in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def examples(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks of ``page`` in ``language``, in order."""
+    return [block for fenced, block in _FENCE.findall(page.read_text()) if fenced == language]
+
+
+def links(page: Path) -> list[str]:
+    """Return the targets of the links and pictures of ``page``."""
+    return _LINK.findall(_FENCE.sub("", page.read_text()))
+
+
+def anchors(page: Path) -> list[str]:
+    """Return the anchors of the headings of ``page``, as GitHub makes them."""
+    found: list[str] = []
+    for heading in _HEADING.findall(_FENCE.sub("", page.read_text())):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        again = sum(other == slug or other.startswith(f"{slug}-again") for other in found)
+        found.append(f"{slug}-{again}" if again else slug)
+    return found
+
+
+def section(page: Path, heading: str) -> str:
+    """Return the text below ``heading``, up to the next one of its depth."""
+    depth = heading.split()[0]
+    text = f"\n{page.read_text()}"
+    assert f"\n{heading}\n" in text, f"{name(page)} has no heading {heading!r}"
+    return text.split(f"\n{heading}\n")[1].split(f"\n{depth} ")[0]
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """Return the cells of the table in ``text`` whose first heading is ``first``."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith(f"| {first} |"):
+            next(lines)  # the rule below the headings
+            return list(_cells(lines))
+    raise AssertionError(f"there is no table that begins with {first!r}")
+
+
+def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+
+
+def code(text: str) -> list[str]:
+    """Return what stands in backticks in ``text``."""
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+def commands(page: Path) -> list[str]:
+    """Return the example lines of ``page`` that call `mcvrp`, lists of commands left out."""
+    found = re.findall(r"^ {4}(?:\.venv/bin/)?(mcvrp .*)$", page.read_text(), re.MULTILINE)
+    return [line for line in found if not re.search(r"\S {2,}(?!#)\S", line)]

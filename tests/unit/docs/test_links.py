@@ -1,0 +1,88 @@
+"""What the pages point to is there: files, headings, modules, commands, targets of make."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows.cli.main import parser
+from tests.unit.docs.pages import DOCS, PAGES, ROOT, anchors, code, commands, links, name
+
+_FLOORS = ("flows", "tasks", "storage", "model")
+_FOLDERS = (*_FLOORS, "docker", "docs", "src", r"\.ci", "tests")
+_PATH = re.compile(rf"(?:{'|'.join(_FOLDERS)})/[\w./-]*")
+_MODULE_FILE = re.compile(rf"(?<![\w/.])(?:{'|'.join(_FLOORS)})/[\w/]+\.py\b")
+_MADE = "docker/.env"  # `make up` makes it
+_DOTTED = re.compile(r"(?<![\w/.])mcvrp(?:\.\w+)+")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name)
+# The changelog names files that have gone.
+current_page = pytest.mark.parametrize("page", [p for p in PAGES if p.name != "CHANGELOG.md"], ids=name)
+
+
+@every_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Each relative link is a file of the repository, each anchor a heading of its page."""
+    for target in links(page):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name(page)} links to {target}"
+        assert there.is_relative_to(ROOT), f"{name(page)} links out of the repository: {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{name(page)} links to {target}, headings: {anchors(there)}"
+
+
+@current_page
+def test_every_path_exists(page: Path) -> None:
+    """What looks like a path of the repository is one; capitals and dots stand for names."""
+    said = [text for text in code(page.read_text()) if _PATH.fullmatch(text)]
+    said += _MODULE_FILE.findall(page.read_text())
+    for path in said:
+        if path != _MADE and not re.search(r"[A-Z]{2,}(?!.*\.md)|…", path):
+            assert (ROOT / path).exists(), f"{name(page)} names {path}"
+
+
+@every_page
+def test_every_module_exists(page: Path) -> None:
+    """What is written `mcvrp.x.y` can be imported, or is what a module has."""
+    for dotted in _DOTTED.findall(page.read_text()):
+        parts = dotted.split(".")
+        for length in range(len(parts), 0, -1):
+            try:
+                found: object = importlib.import_module(".".join(parts[:length]))
+            except ModuleNotFoundError:
+                continue
+            for attribute in parts[length:]:
+                assert hasattr(found, attribute), f"{name(page)} names {dotted}"
+                found = getattr(found, attribute)
+            break
+
+
+@every_page
+def test_every_example_is_a_command_line(page: Path) -> None:
+    """The examples are taken by the command's own parser."""
+    for line in commands(page):
+        parser().parse_args(shlex.split(line, comments=True)[1:])
+
+
+@every_page
+def test_every_target_of_make_exists(page: Path) -> None:
+    """What `make` is asked for in backticks or examples stands in the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    text = page.read_text()
+    for target in re.findall(r"(?:`|^ {4})make ([a-z][\w-]*[a-z0-9])\b(?!-…)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{name(page)} names make {target}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    """docs/README.md links to each page beside it."""
+    index = DOCS / "README.md"
+    assert {target for target in links(index) if "/" not in target} == {
+        page.name for page in DOCS.glob("*.md") if page != index
+    }

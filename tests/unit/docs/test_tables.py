@@ -1,0 +1,193 @@
+"""Tables of the pages are those of the code: columns, methods, options, settings, deployments, names."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+import yaml
+from pydantic import BaseModel
+
+import mcvrp
+from mcvrp.flows.cli.main import BAD_INPUT, parser
+from mcvrp.flows.config.preset import preset_names
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.server.interrupt import INTERRUPTED
+from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.labels.schema import SCHEMA
+from mcvrp.tasks.benchmark.spec import LABELS
+from mcvrp.tasks.label.card import COLUMNS
+from mcvrp.tasks.label.work import SolverName
+from tests.unit.docs import settings_page
+from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
+
+COMMAND = DOCS / "command.md"
+
+
+def test_the_floors() -> None:
+    """The drawing of docs/architecture.md has the layers that `make check` holds, line by line."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    drawn = section(DOCS / "architecture.md", "## Floors").split("\n\n")[0]
+    floors = drawn.split("├")
+    for contract in contracts:
+        for container in contract.get("containers", ()):
+            name_of_floor = container.removeprefix("mcvrp.")
+            floor = next(text for text in floors if re.search(rf"│ {name_of_floor} ", text))
+            lines = re.findall(r"│ {12}(\S+(?: \| \S+)*)", floor)
+            assert lines == contract["layers"]
+
+
+def test_the_columns_of_a_label() -> None:
+    """docs/labels.md has each column in its order, with its type and what the card says of it."""
+    there = rows((DOCS / "labels.md").read_text(), "Column")
+    assert there == [[f"`{f.name}`", _type_text(f.type), COLUMNS[f.name]] for f in SCHEMA]
+
+
+def _type_text(kind: Any) -> str:
+    if pa.types.is_list(kind):
+        return "list of " + _type_text(kind.value_type).replace("list of", "lists of")
+    return {"double": "float64"}.get(str(kind), str(kind))
+
+
+def test_the_methods_of_a_benchmark() -> None:
+    """docs/benchmark.md has each method, and what tables call it."""
+    there = rows((DOCS / "benchmark.md").read_text(), "method")
+    assert [row[:2] for row in there] == [[f"`{method}`", label] for method, label in LABELS.items()]
+
+
+def test_the_solvers_of_labels() -> None:
+    """docs/labels.md has a row a solver."""
+    there = rows((DOCS / "labels.md").read_text(), "`label.solver`")
+    assert [row[0] for row in there] == [f"`{solver}`" for solver in get_args(SolverName)]
+
+
+def test_the_strategies_of_decoding() -> None:
+    """docs/decoding.md has those that the package exports."""
+    there = rows((DOCS / "decoding.md").read_text(), "strategy")
+    named = {re.sub(r"\W.*", "", row[0].strip("`")) for row in there}
+    assert named == {"Greedy", "Nucleus", "Sampling", "Beam"}
+    assert named <= _public()
+
+
+def test_the_names_of_the_package() -> None:
+    """docs/python.md says what each public name is, and names no other."""
+    there = rows((DOCS / "python.md").read_text(), "name")
+    named = {text.split("(")[0] for row in there for text in code(row[0])}
+    assert named == _public()
+
+
+def _public() -> set[str]:
+    """Return the names that the package gives, its own packages and what it is made with left out."""
+    found = {public for public in dir(mcvrp) if not public.startswith("_")} - {"TYPE_CHECKING", "lazy"}
+    return {public for public in found if not inspect.ismodule(getattr(mcvrp, public))}
+
+
+def _subparsers(parent: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found = [action for action in parent._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def _leaves() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield each command that can be run, "city import" for one, with its parser."""
+    for command, below in _subparsers(parser()).items():
+        inner = _subparsers(below)
+        if inner:
+            yield from ((f"{command} {action}", leaf) for action, leaf in inner.items())
+        else:
+            yield command, below
+
+
+def _options(leaf: argparse.ArgumentParser) -> set[str]:
+    shown = [action for action in leaf._actions if action.help != argparse.SUPPRESS]
+    return {text for action in shown for text in action.option_strings} - {"-h", "--help"}
+
+
+def test_the_commands() -> None:
+    """docs/command.md has a row a command; the README names the first word of each."""
+    named = {row[0].strip("`").removeprefix("mcvrp ") for row in rows(COMMAND.read_text(), "command")}
+    assert named == {command for command, _ in _leaves()}
+    listed = section(ROOT / "README.md", "## The command").split("\n\n")[0]
+    assert set(re.findall(r"mcvrp (\w+)", listed)) == set(_subparsers(parser()))
+
+
+def test_the_options() -> None:
+    """docs/command.md has each option of each command, and no other."""
+    common = _named(section(COMMAND, "## Options of all commands"))
+    leaves = dict(_leaves())
+    assert set.intersection(*map(_options, leaves.values())) == common
+    single = {
+        row[0].strip("`"): _named(row[1])
+        for row in rows(section(COMMAND, "## Options of single commands"), "command")
+    }
+    own = {command: _options(leaf) - common for command, leaf in leaves.items()}
+    assert single == {command: options for command, options in own.items() if options}
+
+
+@pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
+def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
+    """What docs/command.md only lists is told there."""
+    common = _named(section(COMMAND, "## Options of all commands"))
+    asked = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
+    assert asked <= _named((DOCS / f"{page}.md").read_text())
+
+
+def _named(text: str) -> set[str]:
+    return {option for span in code(text) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
+
+
+def test_the_presets() -> None:
+    """docs/command.md has a row for each that comes with the application."""
+    assert sorted(row[0].strip("`") for row in rows(COMMAND.read_text(), "preset")) == preset_names()
+
+
+def test_the_exit_codes() -> None:
+    """docs/command.md has those of the code."""
+    codes = [int(row[0]) for row in rows(COMMAND.read_text(), "code")]
+    assert codes == [0, IncompleteError.exit_code, BAD_INPUT, INTERRUPTED]
+
+
+def test_the_deployments() -> None:
+    """docs/ui.md has a row for each of prefect.yaml, in its order."""
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    there = rows((DOCS / "ui.md").read_text(), "deployment")
+    assert [row[0].strip("`") for row in there] == [deployment["name"] for deployment in deployments]
+
+
+def test_the_page_of_settings() -> None:
+    """docs/settings.md is what the specs say: `python -m tests.unit.docs.settings_page` writes it."""
+    assert settings_page.PAGE.read_text() == settings_page.page()
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    """`section.field` on any page is a field of the pipeline's spec."""
+    sections = "|".join(PipelineSpec.model_fields)
+    field = re.compile(rf"(?:--set )?\"?((?:{sections})(?:\.[a-z_0-9]+)+)(?:=.*)?")
+    files = ("json", "md", "parquet", "py", "png", "csv")  # city.json is a file
+    for page in [page for page in PAGES if page.name != "CHANGELOG.md"]:
+        for span in code(page.read_text()):
+            if (match := field.fullmatch(span)) and not match[1].endswith(files):
+                assert _has_field(PipelineSpec, match[1].split(".")), f"{name(page)} names {match[1]}"
+
+
+def _has_field(spec: Any, path: list[str]) -> bool:
+    if not path:
+        return True
+    if path[0].isdecimal():
+        return _has_field(spec, path[1:])
+    fields = spec.model_fields if isinstance(spec, type) and issubclass(spec, BaseModel) else {}
+    return path[0] in fields and _has_field(settings_page.spec_of(fields[path[0]].annotation), path[1:])
+
+
+def test_the_preset_of_a_city_of_your_own() -> None:
+    """The lines of docs/city.md are a section of a preset."""
+    (lines,) = examples(DOCS / "city.md", "toml")
+    city = tomllib.loads(lines.replace("# addresses", "addresses"))["city"]
+    spec = settings_page.spec_of(PipelineSpec.model_fields["city"].annotation)
+    assert spec is not None
+    assert spec.model_validate(city).model_dump()["name"] == "lyon"
