@@ -1,4 +1,4 @@
-"""The README's tree of the store, read back: which paths have a line on that page."""
+"""The tree of the store in docs/store.md, read back: which paths have a line on that page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[2] / "docs" / "store.md"
 _HEADING = "## What is in the store\n"
 _LINE = re.compile(r"( {4,})(\S(?:\S| (?! ))*)(?:  +(\S.*))?")
 _PLACEHOLDER = re.compile(r"(?!README)[A-Z]+|\*")

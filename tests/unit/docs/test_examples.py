@@ -1,4 +1,4 @@
-"""The README's examples run as they stand."""
+"""The examples of the page of labels run as they stand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mcvrp.storage.labels.files import load_labels
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import label_spec, make_dataset
 
-README = Path(__file__).parents[3] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def test_there_is_an_example_for_each_reader() -> None:
@@ -29,7 +29,7 @@ def test_the_examples_read_the_labels(
     """Each reads a dataset beside which everything else of it lies, and gets its labels."""
     store = Store.open(tmp_path / "store")
     make_dataset(store, label_spec(dataset="laptop"))
-    for name in ("README.md", "verification.json", "statistics.parquet", "figures/cost.png"):
+    for name in ("PAGE.md", "verification.json", "statistics.parquet", "figures/cost.png"):
         store.put(f"labels/laptop/{name}", b"no labels")
     mean = load_labels(store, "laptop", 20).costs.mean()
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The README's tree of the store names every path that there can be."""
+"""The page's tree of the store names every path that there can be."""
 
 from __future__ import annotations
 

@@ -122,11 +122,11 @@ def test_the_card_says_what_there_is(store: Store) -> None:
 
 
 def test_every_column_is_documented() -> None:
-    """The card and the README name each column of a label file, in its order."""
+    """The card and the page of labels name each column of a label file, in its order."""
     assert list(COLUMNS) == SCHEMA.names
-    readme = (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "labels.md").read_text()
     for field in SCHEMA:
-        assert f"| `{field.name}` |" in readme
+        assert f"| `{field.name}` |" in page
 
 
 def some_statistics(count: int) -> list[SizeStatistics]:

@@ -12,7 +12,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import worker as label_chunk
+from mcvrp.tasks.label import work
 from mcvrp.tasks.label.attempt import plain_solving
 from mcvrp.tasks.label.isolated import run_isolated
 from mcvrp.tasks.label.spec import LabelSpec
@@ -77,8 +77,8 @@ def test_a_poison_instance_costs_itself_alone(
 ) -> None:
     """Whatever it does to the solver, it is tried three times and named with the reason, the rest solved."""
     poison(tmp_path, 2, action)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(label_chunk, "LONGEST_INSTANCE", 3.0)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(work, "LONGEST_INSTANCE", 3.0)
     outcomes = solved()
     failure = outcomes[2]
     assert isinstance(failure, Failure)
@@ -95,7 +95,7 @@ def test_a_crash_from_outside_changes_no_label(tmp_path: Path, monkeypatch: pyte
         f"p = pathlib.Path({str(once)!r}); p.exists() or (p.touch(), os.kill(os.getpid(), signal.SIGKILL))"
     )
     poison(tmp_path, 2, action)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     here = plain_solving(CITY, RECIPE, 20)
     assert all(same(outcome, here(i)) for i, outcome in enumerate(solved()))
     assert once.exists()
@@ -104,7 +104,7 @@ def test_a_crash_from_outside_changes_no_label(tmp_path: Path, monkeypatch: pyte
 def test_a_careful_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file has the labels there are and says which row is absent; the receipt says why."""
     poison(tmp_path, 2, "os.kill(os.getpid(), signal.SIGABRT)")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     store = Store.open(tmp_path / "store")
     receipt = label_unit(store, CITY, RECIPE, UNIT)
     assert receipt.rows == 5
