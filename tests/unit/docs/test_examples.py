@@ -29,7 +29,7 @@ def test_the_examples_read_the_labels(
     """Each reads a dataset beside which everything else of it lies, and gets its labels."""
     store = Store.open(tmp_path / "store")
     make_dataset(store, label_spec(dataset="laptop"))
-    for name in ("PAGE.md", "verification.json", "statistics.parquet", "figures/cost.png"):
+    for name in ("README.md", "verification.json", "statistics.parquet", "figures/cost.png"):
         store.put(f"labels/laptop/{name}", b"no labels")
     mean = load_labels(store, "laptop", 20).costs.mean()
     monkeypatch.chdir(tmp_path)
