@@ -11,7 +11,7 @@ comma := ,
 EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond up down clean help
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond up down clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -50,6 +50,11 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Equal results of two versions: make the folder with each, then compare them (tests/benchmarks/same.py).
+SAME ?= same
+same: $(STAMP)
+	$(BIN)/python tests/benchmarks/same.py make $(SAME)
 
 bench-hgs: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_hgs_costs

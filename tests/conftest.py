@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+
+# Several test processes share the cores: threads that spin while they wait take them from each other.
+# Before anything imports torch or NumPy, which read it once.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from hypothesis import settings
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results
+from mcvrp.storage.markdown import table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec
 from mcvrp.tasks.report.history import read_history
@@ -27,7 +28,6 @@ from mcvrp.tasks.report.summary import (
     table_path,
     trained_up_to,
 )
-from mcvrp.tasks.support.text import table
 
 
 def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
