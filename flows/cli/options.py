@@ -14,8 +14,6 @@ from mcvrp.storage.cities import has_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec
 
-POLISHES = ("none", "local-search", "hgs", "pyvrp")
-
 # option, what it would ask for: refused by name, as "unrecognized" would not say that nothing does it
 _FLEET = ("--vehicles", "--max-vehicles", "--fleet", "--max-routes")
 _TIME = ("--time-window", "--time-windows", "--service-time", "--shift")
@@ -50,7 +48,9 @@ def add_solve_options(command: argparse.ArgumentParser) -> None:
         help="for decoding and polishing; HGS gets as many again (default: 10)",
     )
     command.add_argument(
-        "--polish", metavar="|".join(POLISHES), help="what improves the samples (default: local-search)"
+        "--polish",
+        metavar="none|local-search|SOLVER",
+        help="what improves the samples; a solver that goes on from them, or (default) local-search",
     )
     command.add_argument(
         "--hgs",

@@ -182,12 +182,7 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: LabelRecipe) -> No
         )
     for n in spec.sizes:
         recipe.rules.capacity_range(n)
-    if spec.solver == "hgs":
-        from mcvrp.tasks.solvers.hgs import require_symmetric
-
-        require_symmetric(city)
-    if spec.solver == "lkh3" and city.matrix is not None:
-        raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+    recipe.solver.require_costs(city)
     make_solver(recipe, spec.smallest)
     _check_spec(store, city, spec)
 

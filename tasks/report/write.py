@@ -11,7 +11,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.markdown import table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec
+from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
 from mcvrp.tasks.report.pictures import Pictured, pictures
@@ -81,7 +82,7 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
-    methods = ", ".join(LABELS[method] for method in spec.methods)
+    methods = ", ".join(methods()[name].label for name in spec.methods)
     return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {methods}")
 
 
