@@ -110,11 +110,6 @@ class PartRow:
     other_cores: float | None = None
 
 
-def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:
-    """Where instances ``start`` to ``stop`` (excluded) of size ``n`` lie; ``block`` is method, settings."""
-    return f"{layout.benchmark_dir(run)}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
-
-
 @dataclass(frozen=True)
 class StoredPart:
     """A part that is there: instances ``start`` to ``stop`` (excluded) of size ``n`` in ``block``."""
@@ -157,23 +152,18 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     return rows
 
 
-def results_path(run: str) -> str:
-    """Where the results of a benchmark run lie, one row an instance, method and number of samples."""
-    return f"{layout.benchmark_dir(run)}/results.parquet"
-
-
 def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> None:
     """Write the table derived from ``rows``: each number of samples is a prefix of the largest.
 
     Routes and the cost of each sample stand in the row of the largest number.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
-    _write(store, results_path(run), table)
+    _write(store, layout.benchmark_results(run), table)
 
 
 def read_results(store: Store, run: str) -> pa.Table:
     """Return the results of a benchmark run; McvrpError when there are none."""
-    path = results_path(run)
+    path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
     return _read(store, path, RESULTS)
