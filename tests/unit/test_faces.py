@@ -1,4 +1,4 @@
-"""Faces of packages: every public name is there, the same for type checkers, and costs nothing before it is used."""
+"""Faces of packages: every public name is there, also for type checkers, and loads nothing until then."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declared(package: str) -> set[str]:
 
 @pytest.mark.parametrize("package", FACES)
 def test_a_face_is_what_it_says(package: str) -> None:
-    """It has a docstring, gives what it declares, and nothing else without an underscore that is no module."""
+    """It has a docstring and gives what it declares; any other name is an AttributeError."""
     face = import_module(package)
     assert face.__doc__
     names = declared(package)
