@@ -94,7 +94,7 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
         preset.label,
         preset.train,
         preset.benchmark,
-        preset.attention,
+        preset.attention_models,
         preset.night,
         preset.improvement,
     )
