@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mcvrp.flows.config.errors import FieldError
 from mcvrp.model.curriculum import Curriculum
@@ -17,15 +17,15 @@ from mcvrp.tasks.city.make import CitySpec
 from mcvrp.tasks.gc.spec import RetentionSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.support.spec import StrictSpec
 from mcvrp.tasks.train.spec import TrainSpec
 
 _Trial = TypeVar("_Trial", bound=TrialSpec)
 
 
-class PipelineSpec(BaseModel):
+class PipelineSpec(StrictSpec):
     """A city, its labels, a model trained on them, and how it is measured."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     city: CitySpec = Field(title="City", description="The addresses to serve")
     label: LabelSpec = Field(title="Labels", description="The dataset to learn from")
@@ -44,6 +44,7 @@ class PipelineSpec(BaseModel):
     improve: ImproveSpec = Field(
         ImproveSpec(), title="Improvement", description="Rounds in which the model beats its own labels"
     )
+    solve: SolveSpec = Field(SolveSpec(), title="Solve", description="How a day's orders are solved")
     gc: RetentionSpec = Field(
         RetentionSpec(), title="Retention", description="How long what nobody needs is kept"
     )

@@ -97,6 +97,7 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
         preset.attention_models,
         preset.night,
         preset.improvement,
+        preset.solve,
     )
     specs = {type(part): part for part in parts}
     names = {"city": preset.city.name, "model": preset.train.model}
