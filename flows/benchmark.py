@@ -24,7 +24,7 @@ from mcvrp.tasks.report.write import write_report
 @task(name="compare", task_run_name="compare {spec.run}", **resuming_task_options())
 def compare(store: Store, city: str, spec: BenchmarkSpec, model: str | None) -> BenchmarkResults:
     """Solve what is missing of the benchmark and write its results."""
-    spec = spec if spec.am else spec.model_copy(update={"am": city})  # as mcvrp am names them
+    spec = spec if spec.attention else spec.model_copy(update={"attention": city})  # as mcvrp am names them
     with showing_progress(f"benchmark {spec.run}"):
         return run_benchmark(store, load_city(store, city), spec, model)
 

@@ -250,7 +250,7 @@ def test_a_name_has_what_decides_the_answers_and_nothing_else(
         blocks = {method: make_block(store, CITY, spec, method, card) for method in LABELS}
         return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
 
-    spec = BenchmarkSpec(sizes=(20,), am="smoke")
+    spec = BenchmarkSpec(sizes=(20,), attention="smoke")
     before, after = names(spec), names(spec.model_copy(update=change))
     assert {method for method in before if before[method] != after[method]} == methods & before.keys()
     other = names(spec, replace(card, weights_sha256="other"))
@@ -267,7 +267,7 @@ def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> 
     """One is missing, one diverged, one is there: dashes, and a note each that says what to do."""
     put_attention_model(store, 20)
     put_attention_model(store, 21, diverged="step 7: the loss is no number")
-    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), am="smoke")
+    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), attention="smoke")
     block = block_of(store, spec, "am")
     assert {part.n for part in block.missing()} == {20}
     for part in block.missing():
