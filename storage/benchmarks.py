@@ -152,13 +152,14 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     return rows
 
 
-def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> None:
-    """Write the table derived from ``rows``: each number of samples is a prefix of the largest.
+def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
+    """Write and return the table derived from ``rows``: each number of samples is a prefix of the largest.
 
     Routes and the cost of each sample stand in the row of the largest number.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     write_parquet(store, layout.benchmark_results(run), table, BENCHMARK)
+    return table
 
 
 def read_results(store: Store, run: str) -> pa.Table:
