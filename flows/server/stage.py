@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, redact
+from mcvrp.flows.config.logs import on_the_page, one_line, redact
 from mcvrp.flows.config.parameters import parameters_of, parsed
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -62,6 +62,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
 
         @functools.wraps(body)
         def spoken(*args: P.args, **kwargs: P.kwargs) -> R:
+            on_the_page()
             try:
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
                 return cast(Callable[..., R], body)(**parsed(model, given))
