@@ -11,7 +11,7 @@ comma := ,
 EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond up down clean help
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-am bench-beyond up down clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -23,23 +23,18 @@ help:
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Two processes at once, $(1) and $(2) being what each is given: much of the tests waits for servers.
-define pytest-twice
-	$(BIN)/python -m pytest $(1) > .venv/pytest.log 2>&1 & first=$$!; \
-	$(BIN)/python -m pytest $(2); code=$$?; \
-	wait $$first || code=$$?; cat .venv/pytest.log; exit $$code
-endef
+# Two processes at once: much of the tests waits for servers, and as much for a core.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 test: $(STAMP)
-	$(call pytest-twice,-m "not slow" tests/unit tests/e2e,-m "not slow" tests/integration)
+	$(PYTEST) -m "not slow"
 
 test-full: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # What `make test` has not run.
-HALF := $(wildcard $(patsubst %,tests/integration/test_%.py,canary no_pickle paper_step stack train* ui*))
 test-slow: $(STAMP)
-	$(call pytest-twice,-m slow $(HALF),-m slow $(HALF:%=--ignore=%))
+	$(PYTEST) -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -50,6 +45,11 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Equal results of two versions: make the folder with each, then compare them (tests/benchmarks/same.py).
+SAME ?= same
+same: $(STAMP)
+	$(BIN)/python tests/benchmarks/same.py make $(SAME)
 
 bench-hgs: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_hgs_costs

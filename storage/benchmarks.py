@@ -162,13 +162,14 @@ def results_path(run: str) -> str:
     return f"{layout.benchmark_dir(run)}/results.parquet"
 
 
-def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> None:
-    """Write the table derived from ``rows``: each number of samples is a prefix of the largest.
+def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
+    """Write and return the table derived from ``rows``: each number of samples is a prefix of the largest.
 
     Routes and the cost of each sample stand in the row of the largest number.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     _write(store, results_path(run), table)
+    return table
 
 
 def read_results(store: Store, run: str) -> pa.Table:

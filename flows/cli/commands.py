@@ -146,12 +146,12 @@ def _am(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.figures import attention_figures
 
     spec, store = _checked(options)
-    check_attention(store, load_city(store, spec.city.name), spec.attention)
+    check_attention(store, load_city(store, spec.city.name), spec.attention_models)
 
     def work() -> Any:
-        from mcvrp.flows.am import am
+        from mcvrp.flows.attention import attention
 
-        return am(spec.city.name, spec.attention, store.uri)
+        return attention(spec.city.name, spec.attention_models, store.uri)
 
     done = _on_record(work)
     return Outcome(plain(done), aligned(attention_figures(done)))
@@ -164,10 +164,8 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
     spec, store = _checked(options)
     city = load_city(store, spec.city.name)
     model = spec.train.model if spec.benchmark.neural else None
-    benchmark_spec = spec.benchmark
-    check_benchmark(
-        store, city, benchmark_spec.model_copy(update={"am": benchmark_spec.am or spec.city.name}), model
-    )
+    named = spec.benchmark.model_copy(update={"attention": spec.benchmark.attention or spec.city.name})
+    check_benchmark(store, city, named, model)
 
     def work() -> Any:
         from mcvrp.flows.benchmark import benchmark

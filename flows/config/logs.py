@@ -74,8 +74,8 @@ def terminal() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def on_the_page() -> None:
-    """Let the page of a Prefect run have our lines from INFO on; of nothing that it shows remain secrets.
+def log_to_prefect() -> None:
+    """Send our lines, from INFO on, to the page of a Prefect run; no line there has a secret.
 
     Which loggers Prefect listens to is settled before its import: `settings.prepare`.
     """

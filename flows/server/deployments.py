@@ -97,9 +97,10 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
         preset.label,
         preset.train,
         preset.benchmark,
-        preset.attention,
+        preset.attention_models,
         preset.night,
         preset.improvement,
+        preset.solve,
     )
     specs = {type(part): part for part in parts}
     names = {"city": preset.city.name, "model": preset.train.model}

@@ -16,11 +16,12 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
+from mcvrp.storage.markdown import table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import table, unit_text
+from mcvrp.tasks.support.text import unit_text
 
 _ROWS = 40  # of the table by size; of more sizes a selection is shown
 _SHOWN = 20

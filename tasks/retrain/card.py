@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mcvrp.storage import layout
+from mcvrp.storage.markdown import table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import FROZEN
 from mcvrp.tasks.retrain.measured import Measured, read_measured
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import table
 
 
 def write_card(store: Store, model: str, record: TrialRecord) -> None:

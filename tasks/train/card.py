@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.markdown import table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
-from mcvrp.tasks.support.text import table
 from mcvrp.tasks.train.spec import TrainSpec
 
 _FILES = {

@@ -1,0 +1,34 @@
+"""Markdown for people: documents from Jinja2 templates that lie beside the code, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+
+def render(package: str, template: str, **values: object) -> str:
+    """Return the text of ``template``, a file in the folder `templates` of ``package``, with ``values``.
+
+    A value that the template names and nobody gives is an error. What is read from `.html.j2` is escaped.
+    """
+    return _environment(package).get_template(template).render(**values)
+
+
+@lru_cache(maxsize=16)
+def _environment(package: str) -> Environment:
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=select_autoescape(["html.j2"], default=False),
+        undefined=StrictUndefined,
+        trim_blocks=True,  # a line that holds a statement alone leaves no empty line
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
+    """Return a Markdown table, its columns but the first aligned to the right if asked."""
+    rule = ["---"] + ["--:" if right else "---"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))

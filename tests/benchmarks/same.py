@@ -1,0 +1,275 @@
+"""Equality of two trees' results: the smoke preset's pipeline, a night, a round and a day, by content.
+
+    python tests/benchmarks/same.py make DIR [--mcvrp "python -m flows.cli"]
+    python tests/benchmarks/same.py digest DIR > today.json
+    python tests/benchmarks/same.py compare today.json DIR
+
+`make` runs the command as a user does, from nothing, into DIR/store. `digest` hashes what came of it, column
+by column, tensor by tensor, value by value. `compare` takes folders and digests alike, prints a line a thing,
+and ends with 1 if anything differs. Nothing of the project is imported: what a file is, its columns or keys
+say, not its path, and what has another name but the same content is the same, and said to be renamed.
+
+Left out are times, what tells of the machine, and names, paths and checksums of files. Of the benchmark's
+equal-time methods, which end by the clock, routes and costs are left out too; everything else ends by counts.
+Floating point is a machine's own: compare what was made on machines of one kind, with the same libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import deserialize
+
+Parts = dict[str, str]  # hash of each part of a thing: a column, a tensor, a value
+Digest = dict[str, Parts]  # parts of each thing, by what it is and where it lies
+
+# Ranks are as many on every machine. The night learns enough to promote, the round has poor labels to beat.
+RUN = ("train.ranks=2",)
+HASTY = (
+    *("label.dataset=hasty", "train.dataset=hasty", "label.held_out=0", "label.count=12"),
+    *("label.solver=pyvrp", "label.iterations=1"),
+)
+NIGHT = (
+    *("nightly.ranks=1", "nightly.passes=40", "nightly.lr=0.003"),
+    *("nightly.samples=4", "nightly.instances=16"),
+)
+ROUND = ("improve.ranks=1", "improve.rounds=1", "improve.old=hasty", "improve.tries=4")
+DAY = ("--samples", "32", "--seed", "1", "--polish", "local-search", "--time-limit", "3600", "--no-hgs")
+CUSTOMERS = 50  # of the smoke preset's city, called 1 to 50
+
+# What a file is: the first kind all of whose columns or keys it has. Files of no kind are made from others,
+# or say what was asked for.
+TABLES = {
+    "labels": {"ids", "demands", "capacity", "routes", "cost"},
+    "label statistics": {"n", "rows", "cost_mean", "routes_mean"},
+    "benchmark": {"method", "n", "index", "costs", "routes"},
+    "training": {"step", "problem_loss", "solution_loss"},
+    "trial pairs": {"champion", "challenger"},
+    "city": {"x", "y"},
+}
+TEXTS = {"routes": {"route", "stop", "customer"}}  # CSV: driven, set aside or solved
+DOCUMENTS = {
+    "decision": {"promote", "reasons"},
+    "trial figures": {"buckets", "p_values"},
+    "alias": {"version", "history"},
+    "city": {"city_id", "classes", "scale"},
+    "checkpoint": {"adam_step", "origin"},
+    "model": {"weights_sha256", "fingerprint", "metrics"},
+    "attention model": {"weights_sha256", "epochs"},
+    "benchmark figures": {"encoder_accuracy", "gs_mean_gap"},
+    "route file": {"sha256", "days"},
+    "solution": {"cost", "samples", "demand"},
+    "route map": {"type", "features"},
+}
+LEFT_OUT = re.compile(
+    r"runtime.*|seconds|tokens_per_second|when|decoding|polishing"  # times
+    r"|cpu|device|workers|machine|other_cores|hardware|by|makers"  # the machine, and who worked on it
+    r"|name|names|path|files|run|dataset|loop|parent|why|markdown|format|schema_version"  # names
+    r"|.*bytes|.*sha256|content|digest"  # of files, times and all
+)
+BY_THE_CLOCK = "equal time"  # in the name of a method: its answers are left out
+ANSWERS = ("cost", "costs", "routes")
+
+
+def make(folder: Path, mcvrp: list[str]) -> None:
+    """Run everything into ``folder``/store; what it asks of the command is the same every time."""
+    if folder.exists() and any(folder.iterdir()):
+        sys.exit(f"{folder} is not empty: results of before would stand for new ones")
+    store = folder / "store"
+    (store / "incoming").mkdir(parents=True)
+    for month in (3, 4):
+        (store / "incoming" / f"month-{month}.csv").write_text(_driven(month))
+    (folder / "orders.csv").write_text(_orders())
+    ours = ("PREFECT_", "MCVRP_", "RAY_ADDRESS")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {
+        "PREFECT_HOME": str(folder / "prefect"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "CUDA_VISIBLE_DEVICES": "",  # sums are made in another order on a GPU
+        "RAY_worker_niceness": "0",
+    }
+    solve = ["solve", str(folder / "orders.csv"), "--capacity", "40", *DAY]
+    commands = (
+        ["run", *_set(RUN)],
+        ["label", *_set(HASTY)],
+        ["nightly", *_set(NIGHT)],
+        ["improve", *_set(ROUND)],
+        [*solve, "--out", str(store / "solutions" / "day")],
+    )
+    for command in commands:
+        began = time.monotonic()
+        whole = [*mcvrp, *command, "--preset", "smoke", "--store", str(store)]
+        with (folder / f"{command[0]}.log").open("w") as log:
+            done = subprocess.run(whole, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        if done.returncode:
+            sys.exit(f"{shlex.join(whole)} ended with {done.returncode}: see {log.name}")
+        print(f"{command[0]:8} {time.monotonic() - began:4.0f} s", file=sys.stderr)
+
+
+def _set(changes: Iterable[str]) -> list[str]:
+    return [word for change in changes for word in ("--set", change)]
+
+
+def _driven(month: int) -> str:
+    """Return a month of driven routes, one of them with a stranger among its customers."""
+    lines = ["date,route,stop,customer,demand,capacity"]
+    for day in range(1, 16):
+        draw = random.Random(100 * month + day)
+        customers = draw.sample(range(1, CUSTOMERS + 1), 20 + day % 3)
+        for k, customer in enumerate(customers):
+            # six stops of at most 6 fit into any of these vehicles
+            place = f"2025-{month:02}-{day:02},{k // 6},{k % 6 + 1},{customer}"
+            lines.append(f"{place},{draw.randint(1, 6)},{36 + day % 5}")
+    lines.append(f"2025-{month:02}-15,9,1,{CUSTOMERS + 1},1,36")
+    return "\n".join(lines) + "\n"
+
+
+def _orders() -> str:
+    """Return the orders of a day, two of them of one customer."""
+    draw = random.Random(1)
+    customers = draw.sample(range(1, CUSTOMERS + 1), 21)
+    rows = [f"{customer},{draw.randint(1, 9)}" for customer in [*customers, customers[0]]]
+    return "\n".join(["customer,demand", *rows]) + "\n"
+
+
+def digest(folder: Path) -> Digest:
+    """Return the digest of what was made into ``folder``; things of several files are one by folder."""
+    store, tables, found = folder / "store", dict[str, list[pa.Table]](), Digest()
+    for path in sorted(path for path in store.rglob("*") if path.is_file()):
+        place = path.relative_to(store)
+        if path.suffix in (".parquet", ".csv"):
+            table = pq.ParquetFile(path).read() if path.suffix == ".parquet" else _csv(path)
+            if kind := _kind(TABLES if path.suffix == ".parquet" else TEXTS, table.column_names):
+                tables.setdefault(f"{kind}: {place.parent}", []).append(table)
+        elif path.suffix == ".safetensors":
+            tensors = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+            found[f"weights: {place}"] = {name: _hash(sorted(tensor.items())) for name, tensor in tensors}
+        elif path.suffix in (".json", ".geojson"):
+            document = json.loads(path.read_bytes())
+            if kind := _kind(DOCUMENTS, document):
+                found[f"{kind}: {place}"] = {name: _hash(value) for name, value in _values(document)}
+    for name, several in tables.items():
+        for what, table in _by_method(pa.concat_tables(several, promote_options="default")):
+            kept = [column for column in table.column_names if not LEFT_OUT.fullmatch(column)]
+            found[name + what] = {column: _hash(table[column].to_pylist()) for column in kept}
+    if not found:
+        sys.exit(f"{store} has nothing that could be compared")
+    return found
+
+
+def _csv(path: Path) -> pa.Table:
+    with path.open(newline="") as file:
+        return pa.Table.from_pylist(list(csv.DictReader(file)))
+
+
+def _kind(kinds: Mapping[str, set[str]], names: Iterable[str]) -> str | None:
+    there = set(names)
+    return next((kind for kind, needed in kinds.items() if needed <= there), None)
+
+
+def _values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value within ``document`` that is to be compared, with the way to it."""
+    if not isinstance(document, dict | list):
+        yield name, document
+        return
+    for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+        if not LEFT_OUT.fullmatch(str(key)) and BY_THE_CLOCK not in str(key):
+            yield from _values(value, f"{name}.{key}".lstrip("."))
+
+
+def _by_method(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the tables of each method of a benchmark, without answers where these depend on the clock."""
+    if "method" not in table.column_names:
+        yield "", table
+        return
+    kept = [column for column in table.column_names if column not in ANSWERS]
+    for method in dict.fromkeys(table["method"].to_pylist()):
+        own = table.filter(pa.compute.equal(table["method"], method))
+        yield f", {method}", own.select(kept) if BY_THE_CLOCK in method else own
+
+
+def _hash(content: Any) -> str:
+    # repr of a float is exact, and so is that of bytes
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:12]
+
+
+def compare(old: Digest, new: Digest) -> bool:
+    """Print what became of everything in ``old``, and what is there besides; return whether it is equal."""
+    whole = {name: _hash(sorted(parts.values())) for name, parts in old.items()}
+    renamed, missing, added = _paired(whole, {name: _hash(sorted(p.values())) for name, p in new.items()})
+    equal = not missing and not added
+    for name in sorted(old.keys() - missing):
+        here, gone, more = _paired(old[name], new[renamed[name]])
+        off = [part for part, now in here.items() if old[name][part] != new[renamed[name]][now]]
+        notes = [f"{part} differs" for part in off] + [f"no {p}" for p in gone] + [f"new {p}" for p in more]
+        called = [f"{a} -> {b}" for a, b in [(name, renamed[name]), *here.items()] if a != b]
+        equal = equal and not notes
+        said = f" ({_some(notes)})" * bool(notes) + f" (renamed: {_some(called)})" * bool(called)
+        print(f"{'DIFFERS' if notes else 'same':8}{name}{said}")
+    for word, names in (("MISSING", missing), ("NEW", added)):
+        for name in sorted(names):
+            print(f"{word:8}{name}")
+    return equal
+
+
+def _paired(old: Parts, new: Parts) -> tuple[dict[str, str], set[str], set[str]]:
+    """Return who is who: by name, the others by content; then who of ``old`` and of ``new`` is left over."""
+    pairs = {name: name for name in old if name in new}
+    missing, added = set[str](), [name for name in new if name not in old]
+    for name in (name for name in old if name not in new):
+        twin = next((other for other in added if new[other] == old[name]), None)
+        if twin is None:
+            missing.add(name)
+        else:
+            pairs[name] = twin
+            added.remove(twin)
+    return pairs, missing, set(added)
+
+
+def _some(notes: list[str]) -> str:
+    return ", ".join(notes[:5]) + (f" and {len(notes) - 5} more" if len(notes) > 5 else "")
+
+
+def _read(place: Path) -> Digest:
+    return digest(place) if place.is_dir() else json.loads(place.read_bytes())
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    making = verbs.add_parser("make")
+    making.add_argument("folder", type=Path)
+    beside = [str(Path(sys.executable).with_name("mcvrp"))]
+    said = "the command to run (default: mcvrp beside this Python)"
+    making.add_argument("--mcvrp", type=shlex.split, default=beside, metavar="CMD", help=said)
+    verbs.add_parser("digest").add_argument("folder", type=Path)
+    comparing = verbs.add_parser("compare")
+    comparing.add_argument("old", type=Path, help="a folder or a digest")
+    comparing.add_argument("new", type=Path, help="a folder or a digest")
+    options = parser.parse_args()
+    if options.verb == "make":
+        make(options.folder.absolute(), options.mcvrp)
+    elif options.verb == "digest":
+        print(json.dumps(digest(options.folder), indent=1))
+    else:
+        return 0 if compare(_read(options.old), _read(options.new)) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
