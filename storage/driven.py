@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.labels.files import (
     HINT,
     CorruptFile,
@@ -83,9 +84,12 @@ def checksum(data: bytes) -> str:
 
 def receipts(store: Store, city: str) -> list[IntakeReceipt]:
     """Return the receipts of all files taken so far, in order of their names."""
-    folder = layout.driven_dir(city)
-    paths = [path for path in store.list(f"{folder}/files") if path.endswith(".json")]
-    return sorted((_receipt(store, path) for path in paths), key=lambda receipt: receipt.name)
+    found = [
+        read_document(store, path, IntakeReceipt, named="receipt of a file of routes", hint="remove it")
+        for path in store.list(layout.driven_receipts_dir(city))
+        if path.endswith(".json")
+    ]
+    return sorted(found, key=lambda receipt: receipt.name)
 
 
 def has_receipt(store: Store, city: str, sha256: str) -> bool:
@@ -96,16 +100,6 @@ def has_receipt(store: Store, city: str, sha256: str) -> bool:
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
     """Write down that a file was taken, which ends its taking."""
     store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
-
-
-def _receipt(store: Store, path: str) -> IntakeReceipt:
-    document = store.get_json(path)
-    try:
-        return IntakeReceipt(**{**document, "days": tuple(document["days"])})
-    except (TypeError, KeyError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is no receipt of a file of routes ({error}): remove it"
-        ) from error
 
 
 def write_day(
@@ -153,7 +147,7 @@ def _damage_mended(store: Store, name: str) -> Iterator[None]:
     try:
         yield
     except CorruptFile as error:
-        receipts_of = store.url(f"{layout.driven_dir(name)}/files")
+        receipts_of = store.url(layout.driven_receipts_dir(name))
         raise CorruptFile(
             f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
             "and its file of routes is taken again"

@@ -16,6 +16,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
+import pytest
 from hypothesis import settings
 
 from tests.support.browser import browser
@@ -31,3 +32,16 @@ settings.load_profile("mcvrp")
 # Whoever starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SERVERS = ("s3", "postgres", "browser")  # fixtures that take seconds to start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a server's tests, else a file's, in one of the processes; what takes longest begins first."""
+    folders = ("e2e", "integration", "properties", "unit")
+    items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        servers = (name for name in SERVERS if any(used.startswith(name) for used in fixtures))
+        item.add_marker(pytest.mark.xdist_group(next(servers, item.nodeid.partition("::")[0])))

@@ -19,10 +19,11 @@ from safetensors.numpy import load
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
-from mcvrp.storage.versions import MODEL, require_readable
+from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
@@ -193,12 +194,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     if version is not None and version not in known:
         raise McvrpError(f"model {name!r} has no version {version}, it has {', '.join(map(str, known))}")
     path = layout.model_card(name, known[-1] if version is None else int(version))
-    try:
-        document = store.get_json(path)
-        require_readable(MODEL, document, store.url(path))
-        return ModelCard(**document)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is no model's card ({error})") from error
+    return read_document(store, path, ModelCard, MODEL, named="model's card")
 
 
 def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:

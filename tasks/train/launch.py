@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import re
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.processes import start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
+
+logger = logging.getLogger(__name__)
 
 _ERROR_LINE = re.compile(
     r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
@@ -84,7 +86,7 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
             shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
             progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
         case "waiting":
-            say(event["message"])
+            logger.warning(event["message"])
     return refusal(event)
 
 

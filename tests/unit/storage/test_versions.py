@@ -18,10 +18,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage import versions as schema_versions
 from mcvrp.storage.benchmarks import (
-    part_path,
     read_part,
     read_results,
-    results_path,
     write_part,
     write_results,
 )
@@ -47,7 +45,8 @@ from tests.unit.storage.test_benchmarks import ROW
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 ARRAYS = {"w": np.ones(3, np.float32)}
-SHARD, PART = layout.label_shard("d", 20, 0), part_path("b", "hgs-abc", 20, 0, 1)
+SHARD, PART = layout.label_shard("d", 20, 0), layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
+RESULTS = layout.benchmark_results("b")
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +162,7 @@ DOCUMENTS = (
         ),
     ),
     Document(schema_versions.BENCHMARK, PART, in_table, (lambda s: read_part(s, PART),)),
-    Document(schema_versions.BENCHMARK, results_path("b"), in_table, (lambda s: read_results(s, "b"),)),
+    Document(schema_versions.BENCHMARK, RESULTS, in_table, (lambda s: read_results(s, "b"),)),
 )
 BY_PATH = {document.path: document for document in DOCUMENTS}
 
