@@ -21,7 +21,6 @@ from typing import IO, NoReturn
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
 from mcvrp.flows.server.deployments import POOL, notify_of_failures
-from mcvrp.flows.server.interrupt import descendants
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
     STOP_SECONDS,
@@ -35,7 +34,7 @@ from mcvrp.flows.server.server import (
 )
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.log import say
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.processes import descendants, start_group, stop_group
 
 _LOOK_SECONDS = 1.0
 _LONG_SECONDS = 60.0  # what lived as long as this is started again at once
