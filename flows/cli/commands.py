@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, planned_city
-from mcvrp.tasks.support.log import say
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -336,9 +338,9 @@ def _on_record(work: Callable[[], T]) -> T:
     from mcvrp.flows.server.server import prefect_server
 
     RECORDS.clear()
-    with prefect_server(say) as server:
+    with prefect_server() as server:
         if server.ours:
-            say(f"Prefect: {server.page} while this runs, `prefect server start` for the history")
+            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.page)
         result = work()
         RECORDS.verify()
     return result

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
+
+logger = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 CONTINUE = "interrupted: what is finished is kept, the same command continues from there"
@@ -18,7 +21,7 @@ ORDERLY_SECONDS = 3.5  # for the orderly stop; the whole has to fit into 5 s
 
 
 @contextmanager
-def stopping_in_time(say: Callable[[str], None]) -> Iterator[None]:
+def stopping_in_time() -> Iterator[None]:
     """Stop within `ORDERLY_SECONDS` of SIGINT or SIGTERM, however busy the main thread is.
 
     The signal raises KeyboardInterrupt (or what a library that took the signal over raises)
@@ -26,10 +29,7 @@ def stopping_in_time(say: Callable[[str], None]) -> Iterator[None]:
     the time, and ends the process when it is up, or at a second signal. Whichever way the
     context is left, no descendant of this process stays.
 
-    Parameters
-    ----------
-    say
-        Is told once that the signal has arrived, and again when the time is up.
+    A line is logged once the signal has arrived, and another when the time is up.
     """
     adopt_orphans()
     reader, writer = socket.socketpair()
@@ -41,14 +41,14 @@ def stopping_in_time(say: Callable[[str], None]) -> Iterator[None]:
         if not received:
             return
         signal.alarm(0)  # Ray's own handler of SIGTERM has the process aborted after 3 s
-        say("stopping ...")
+        logger.info("stopping ...")
         reader.settimeout(ORDERLY_SECONDS)
         with contextlib.suppress(TimeoutError):
             while (received := reader.recv(1)) and received[0] not in (signal.SIGINT, signal.SIGTERM):
                 pass
             if not received:
                 return
-        say(CONTINUE)
+        logger.warning(CONTINUE)
         kill_descendants()
         os._exit(INTERRUPTED)
 

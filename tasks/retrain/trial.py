@@ -30,7 +30,6 @@ from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
 from mcvrp.tasks.retrain.measured import Gains, Measured, write_measured
 from mcvrp.tasks.retrain.spec import TrialSpec
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
@@ -90,7 +89,7 @@ class Trial:
 
 def retraining(store: Store, model: str) -> AbstractContextManager[Lease]:
     """Hold the lease of who retrains ``model``; McvrpError if somebody else does."""
-    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained", say=say)
+    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained")
 
 
 def trial_context(store: Store, city: City, spec: TrialSpec) -> TrialContext:

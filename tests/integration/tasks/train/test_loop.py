@@ -274,7 +274,7 @@ def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, mon
 
 
 @pytest.mark.slow
-def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
+def test_two_ray_workers_train_what_one_rank_trains(store, city, here, caplog):
     """Ray Train starts the same ranks, again after one was killed: the losses are those of a single rank."""
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
     spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
@@ -295,7 +295,7 @@ def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
     on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
     train_phase(store, city, spec.model_copy(update=on_ray), "only", launch)
     assert not left
-    assert "started again from step" in capsys.readouterr().err
+    assert "started again from step" in caplog.text
     np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
 
 

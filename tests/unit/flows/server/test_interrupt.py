@@ -15,7 +15,7 @@ from mcvrp.tasks.support.processes import descendants
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
-from mcvrp.tasks.support.log import say
+from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.interrupt import stopping_in_time
 
 sleeper = "import time; time.sleep(600)"
@@ -24,9 +24,10 @@ child += "for number in (2, 15): signal.signal(number, signal.SIG_IGN)\\n"
 child += f"subprocess.Popen([sys.executable, '-c', {{sleeper!r}}], start_new_session=True)\\n"
 child += "time.sleep(600)"
 try:
-    with stopping_in_time(say):
+    with terminal(), stopping_in_time():
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
-        say("ready")
+        sys.stderr.write("ready\\n")
+        sys.stderr.flush()
         {work}
 except KeyboardInterrupt:
     sys.exit(130)

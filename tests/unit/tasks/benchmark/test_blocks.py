@@ -14,16 +14,17 @@ import pytest
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
+from mcvrp.storage.benchmarks import PartRow, read_results, stored_parts, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import make_block
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec, MethodName
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.report.summary import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 
@@ -273,7 +274,7 @@ def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> 
         solve_part(Task(part, Sweeper()), WorkerContext(store, CITY, 1))
         block.take(part)
     write_results(store, "b", list(block.rows()))
-    text = to_markdown(benchmark_table(results_frame(store, "b"), None))
+    text = to_markdown(benchmark_table(results_frame(read_results(store, "b")), None))
     assert "there is no attention model for n=22: run mcvrp am" in text
     assert "diverged in training at step 7" in text
     assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4
