@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, planned_city
-from mcvrp.tasks.support.log import say
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -184,10 +186,10 @@ def _solve(options: argparse.Namespace) -> Outcome:
 def _nightly(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import night_figures, night_tables
-    from mcvrp.tasks.retrain.nightly import check_night
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_night(store, load_city(store, spec.city.name), spec.night)
+    check_trial(store, load_city(store, spec.city.name), spec.night)
 
     def work() -> Any:
         from mcvrp.flows.nightly import nightly
@@ -202,10 +204,10 @@ def _nightly(options: argparse.Namespace) -> Outcome:
 def _improve(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import improve_figures, loop_table
-    from mcvrp.tasks.retrain.improve import check_improve
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_improve(store, load_city(store, spec.city.name), spec.improvement)
+    check_trial(store, load_city(store, spec.city.name), spec.improvement)
 
     def work() -> Any:
         from mcvrp.flows.improve import improve
@@ -336,9 +338,9 @@ def _on_record(work: Callable[[], T]) -> T:
     from mcvrp.flows.server.server import prefect_server
 
     RECORDS.clear()
-    with prefect_server(say) as server:
+    with prefect_server() as server:
         if server.ours:
-            say(f"Prefect: {server.page} while this runs, `prefect server start` for the history")
+            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.page)
         result = work()
         RECORDS.verify()
     return result

@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, redact
+from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import parameters_of, parsed
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -62,6 +62,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
 
         @functools.wraps(body)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            log_to_prefect()
             try:
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
                 return cast(Callable[..., R], body)(**parsed(model, given))

@@ -8,6 +8,7 @@ is in the checkpoint.
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
 from collections.abc import Iterator
@@ -41,9 +42,10 @@ from mcvrp.storage.models.attention import (
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.progress import Progress, listening
+
+logger = logging.getLogger(__name__)
 
 _LOOK = 25  # steps between two looks at the costs, which wait for the device
 _TOKENS = 1 << 18  # tokens of the evaluation instances that are routed together, on a GPU
@@ -105,7 +107,7 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
         return card
     what = f"attention models {_name(spec)!r} are being trained"
     with (
-        holding(store, attention_lease(_name(spec)), what, say=say) as lease,
+        holding(store, attention_lease(_name(spec)), what) as lease,
         listening(lambda _: lease.check()),
     ):
         training = _Training(store, city, spec, n)
@@ -347,7 +349,7 @@ class _Training:
             diverged=trouble,
         )
         if trouble:
-            say(f"attention model, n={self.n}: diverged at {trouble}")
+            logger.warning("attention model, n=%d: diverged at %s", self.n, trouble)
         costs = png(cost_curves(card, self.unit)) if card.epochs else None
         return publish_attention_model(self.store, card, _arrays(self.model), costs)
 

@@ -15,6 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
@@ -23,7 +24,6 @@ from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.label.work import LabelRecipe
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.retry import StoreRetry
@@ -82,11 +82,11 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     began = time.monotonic()
     recipe = spec.recipe(city)
     _check(store, city, spec, recipe)
-    retry = StoreRetry(store, say)
+    retry = StoreRetry(store)
     path = layout.driver_lease(spec.dataset)
-    with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
+    with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
-        repaired = retry.call(lambda: repair_dataset(store, city, spec, say))
+        repaired = retry.call(lambda: repair_dataset(store, city, spec))
         quarantine = retry.call(lambda: Quarantine.load(store, spec.dataset))
         missing = retry.call(lambda: count_missing(store, spec, recipe, city, quarantine))
         quarantine.drop_solved(spec, missing.suspects)
@@ -134,9 +134,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     there = _rows(spec) - missing.rows
     try:
         with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
-            retry.say = lambda text: progress.update(progress.done, text)
             driver.run(missing, workers, progress)
-        retry.say = say
         retry.call(lambda: _finish(driver, changed=True))
     except IncompleteError:
         raise
@@ -189,6 +187,7 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: LabelRecipe) -> No
     if spec.solver == "lkh3" and city.matrix is not None:
         raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
     make_solver(recipe, spec.smallest)
+    refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)
 
 
