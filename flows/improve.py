@@ -8,7 +8,7 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_improvement, preflight
+from mcvrp.flows.config.preflight import check_trial, preflight
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
@@ -49,7 +49,7 @@ def improve(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    read = preflight(check_improvement, there, city, improve)
+    read = preflight(check_trial, there, city, improve)
     rounds: tuple[Round, ...] = ()
     for number in range(1, improve.rounds + 1):
         rounds = (*rounds, improve_round(there, read.city, improve, number))

@@ -9,7 +9,7 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_night, preflight
+from mcvrp.flows.config.preflight import check_trial, preflight
 from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
@@ -53,7 +53,7 @@ def nightly(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    read = preflight(check_night, there, city, nightly)
+    read = preflight(check_trial, there, city, nightly)
     done = retrain(there, read, nightly)
     if done.record and done.new:
         body = trial_body(there, nightly.model, done.record, [night_tables(done)])

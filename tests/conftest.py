@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 # Several test processes share the cores: threads that spin while they wait take them from each other.
 # Before anything imports torch or NumPy, which read it once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Ray's workers import the functions that tests hand them; the folder that the tests were started in is not
+# on their path (`tasks.support.ray_session`).
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 import pytest
 from hypothesis import settings

@@ -52,9 +52,9 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
     """Check what ``stage`` is asked, run its flow under a Prefect server, and say what came of it."""
     read = []
     if stage.name == "pipeline":
-        stage.load_check()(store, **asked)
+        stage.load_check()(store, *asked.values())
     elif stage.check:
-        read.append(preflight(stage.load_check(), store, **asked))
+        read.append(preflight(stage.load_check(), store, *asked.values()))
     with handing_on(store, *read):
         done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
     tables, figures = stage.load_tables()(done), stage.load_figures()(done)

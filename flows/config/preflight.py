@@ -21,7 +21,7 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import PlannedCity, plan_city
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
+from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
@@ -30,7 +30,7 @@ AnyCity = StoredCity | PlannedCity
 _READ: ContextVar[Mapping[tuple[str, str], StoredCity] | None] = ContextVar("read", default=None)
 
 
-def preflight(check: Callable[..., None], store: Store, city: str, *asked: Any, **named: Any) -> StoredCity:
+def preflight(check: Callable[..., None], store: Store, city: str, *asked: Any) -> StoredCity:
     """Return the city of a stage, after ``check`` of what it is asked, unless somebody has looked before.
 
     Raises
@@ -41,7 +41,7 @@ def preflight(check: Callable[..., None], store: Store, city: str, *asked: Any, 
     read = _READ.get()
     there = (read or {}).get((store.uri, city)) or stored_city(store, city)
     if read is None:
-        check(store, there, *asked, **named)
+        check(store, there, *asked)
     return there
 
 
@@ -126,18 +126,11 @@ def check_benchmark(store: Store, there: StoredCity, benchmark: BenchmarkSpec, m
     model_card(store, model).require_city(there.city)
 
 
-def check_night(store: Store, there: StoredCity, nightly: NightlySpec) -> None:
-    """Raise McvrpError where a night has no champion, or asks for sizes beyond the city."""
-    from mcvrp.tasks.retrain.nightly import check_night as check
+def check_trial(store: Store, there: StoredCity, trial: TrialSpec) -> None:
+    """Raise McvrpError where a night or round has no champion, or asks for sizes beyond the city."""
+    from mcvrp.tasks.retrain.trial import check_trial as check
 
-    check(store, there.city, nightly)
-
-
-def check_improvement(store: Store, there: StoredCity, improve: ImproveSpec) -> None:
-    """Raise McvrpError where rounds of improving have no champion, or ask for sizes beyond the city."""
-    from mcvrp.tasks.retrain.improve import check_improve
-
-    check_improve(store, there.city, improve)
+    check(store, there.city, trial)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:

@@ -27,7 +27,7 @@ class Stage:
     asks
         What a preset says about the flow's parameters: what a form begins with, and the command passes.
     check
-        Function of `flows.config.preflight` with the flow's parameters; "" where nothing shows before.
+        Function of `flows.config.preflight` of the flow's parameters; "" where nothing shows before.
     figures, tables
         Functions of `flows.figures` of the flow's result; "" for no tables.
     entrypoint
@@ -107,13 +107,13 @@ _TABLE = (
         "nightly", "nightly",
         "take fresh routes, tune the champion on them, compare, promote or say why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
-        "check_night", "night_figures", "night_tables",
+        "check_trial", "night_figures", "night_tables",
     ),
     Stage(
         "improve", "improve",
         "let the champion beat its labels, tune it on them, compare, promote or say why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
-        "check_improvement", "improve_figures", "improve_tables",
+        "check_trial", "improve_figures", "improve_tables",
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has

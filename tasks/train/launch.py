@@ -46,7 +46,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
         descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
         with os.fdopen(descriptor, "w") as stderr:
             process = start_group(
-                _command(job.ranks, job_file),
+                _command(job.ranks, job_file, folder),
                 env=_environment(job),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -98,9 +98,10 @@ def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | 
     return error
 
 
-def _command(ranks: int, job_file: Path) -> list[str]:
+def _command(ranks: int, job_file: Path, folder: str) -> list[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    return [*launcher, "-m", "mcvrp.tasks.train.rank", str(job_file)]
+    # It logs to a folder of its own even where it has nothing to log, and leaves it there.
+    return [*launcher, f"--log-dir={folder}", "-m", "mcvrp.tasks.train.rank", str(job_file)]
 
 
 def _environment(job: RankJob) -> dict[str, str]:

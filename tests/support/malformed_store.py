@@ -129,7 +129,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     Damage("a cut shard", _cut(_SHARD), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
     Damage("an empty shard", _put(_SHARD, b""), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
     Damage("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
-    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("does not hold a city",)),
+    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is no readable city",)),
     Damage("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
     Damage("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
     Damage("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),

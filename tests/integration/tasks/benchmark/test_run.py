@@ -27,7 +27,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_part, read_results, results_path
+from mcvrp.storage.benchmarks import read_part, read_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
@@ -103,10 +103,10 @@ def test_stored_costs_are_those_of_the_stored_routes(finished: Store) -> None:
 
 def test_running_again_solves_nothing_and_writes_the_same_results(finished: Store) -> None:
     """Presence means done: no part is touched, results are byte for byte the same."""
-    before, results = files(finished), finished.get(results_path("b"))
+    before, results = files(finished), finished.get(layout.benchmark_results("b"))
     run_benchmark(finished, CITY, SPEC, "m")
     assert files(finished) == before
-    assert finished.get(results_path("b")) == results
+    assert finished.get(layout.benchmark_results("b")) == results
 
 
 def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
@@ -184,7 +184,7 @@ def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> 
         process.kill()
         process.wait()
     kept = files(store)
-    assert not store.exists(results_path("b"))
+    assert not store.exists(layout.benchmark_results("b"))
     run_benchmark(store, CITY, SPEC, "m")
     assert kept.items() <= files(store).items()
     one, other = (read_results(each, "b").drop_columns(TIMED).to_pandas() for each in (store, finished))
@@ -311,6 +311,6 @@ def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> Non
 
 def test_results_are_parquet_that_anything_reads(finished: Store) -> None:
     """The columns that the contract names are there under these names."""
-    table = pq.read_table(io.BytesIO(finished.get(results_path("b"))))
+    table = pq.read_table(io.BytesIO(finished.get(layout.benchmark_results("b"))))
     contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
     assert contract <= set(table.column_names)

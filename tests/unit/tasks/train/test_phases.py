@@ -291,7 +291,7 @@ def test_metrics_survive_the_store(store):
     assert str(first) == str(second) == str(row)
     assert read_metrics(store, "run", "II") == []
     store.put("training/run/I/metrics.parquet", b"PAR1 no")
-    with pytest.raises(McvrpError, match="no file of training metrics"):
+    with pytest.raises(McvrpError, match="no readable file of training metrics"):
         read_metrics(store, "run", "I")
 
 
