@@ -186,10 +186,10 @@ def _solve(options: argparse.Namespace) -> Outcome:
 def _nightly(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import night_figures, night_tables
-    from mcvrp.tasks.retrain.nightly import check_night
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_night(store, load_city(store, spec.city.name), spec.night)
+    check_trial(store, load_city(store, spec.city.name), spec.night)
 
     def work() -> Any:
         from mcvrp.flows.nightly import nightly
@@ -204,10 +204,10 @@ def _nightly(options: argparse.Namespace) -> Outcome:
 def _improve(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import improve_figures, loop_table
-    from mcvrp.tasks.retrain.improve import check_improve
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_improve(store, load_city(store, spec.city.name), spec.improvement)
+    check_trial(store, load_city(store, spec.city.name), spec.improvement)
 
     def work() -> Any:
         from mcvrp.flows.improve import improve

@@ -22,7 +22,6 @@ from typing import IO, NoReturn
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
 from mcvrp.flows.server.deployments import POOL, notify_of_failures
-from mcvrp.flows.server.interrupt import descendants
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
     STOP_SECONDS,
@@ -35,7 +34,7 @@ from mcvrp.flows.server.server import (
     wait_for_server,
 )
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.processes import descendants, start_group, stop_group
 
 logger = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ from mcvrp.storage.labels.schema import (
 )
 from mcvrp.storage.store.errors import SPOILT
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import refuse_earlier
 
 ROW_GROUP = 4096  # rows that are read or lost together
 _READERS = 8  # threads that read footers: each waits for the store, not for the processor
@@ -238,7 +239,8 @@ def _whole(files: Sequence[LabelFile | CorruptFile], skip_corrupt: bool) -> Iter
 
 
 def sizes(store: Store, dataset: str) -> list[int]:
-    """Return the sizes of ``dataset`` that have a folder, ascending."""
+    """Return the sizes of ``dataset`` that have a folder, ascending; see `refuse_earlier` too."""
+    refuse_earlier(store, layout.label_dir(dataset))
     found = (layout.size_of(name) for name in store.folders(layout.label_dir(dataset)))
     return sorted(n for n in found if n is not None)
 

@@ -22,9 +22,8 @@ from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
+from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
-from mcvrp.storage.markdown import render
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -235,16 +234,30 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
 
 def attention_overview(name: str, cards: Sequence[AttentionCard]) -> str:
     """Return the models ``name`` of all sizes as Markdown, a row each."""
-    return render(_PACKAGE, "attention_overview.md.j2", name=name, cards=cards)
+    return markdown.render(_PACKAGE, "attention_overview.md.j2", name=name, table=attention_table(cards))
 
 
 def attention_table(cards: Sequence[AttentionCard]) -> str:
     """Return a Markdown table with a row a model: how long it was trained, how good it became."""
-    return render(_PACKAGE, "attention_table.md.j2", cards=cards).rstrip()
+    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Took (s)", "Diverged", "City"]
+    rows = [
+        [
+            str(card.n),
+            f"{card.steps:,}",
+            str(len(card.epochs)),
+            f"{card.untrained:.3f}",
+            f"{card.epochs[-1].greedy:.3f}" if card.epochs and card.diverged is None else "–",
+            f"{card.seconds:,.0f}",
+            card.diverged or "no",
+            card.city_id,
+        ]
+        for card in cards
+    ]
+    return markdown.table(header, rows, "rrrrrrll")
 
 
 def attention_readme(card: AttentionCard, *, pictured: bool = False) -> str:
     """Return the card as Markdown, with the picture of the costs that lies beside it, if there is one."""
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
-    return render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)
+    return markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)

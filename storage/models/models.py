@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
 _FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
-_MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
-# Of the last row of training metrics: name, factor, format.
-_FIGURES = {
-    "problem_loss": ("loss on problem tokens (nats)", 1, ".3f"),
-    "problem_accuracy": ("accuracy on problem tokens (%)", 100, ".1f"),
-    "solution_loss": ("loss on solution tokens (nats)", 1, ".3f"),
-    "solution_accuracy": ("accuracy on solution tokens (%)", 100, ".1f"),
-    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", 1, ".2f"),
+_FIGURES = {  # of the last row of training metrics: what it is, how it is written
+    "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
+    "problem_accuracy": ("accuracy on problem tokens", "{:.1%}"),
+    "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
+    "solution_accuracy": ("accuracy on solution tokens", "{:.1%}"),
+    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", "{:.2f}"),
 }
+_MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 
 
 @dataclass(frozen=True)
@@ -238,16 +237,11 @@ def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
 
     ``pictured`` says whether `losses.png` lies beside it.
     """
-    figures = {
-        text: f"{factor * card.metrics[name]:{form}}"
-        for name, (text, factor, form) in _FIGURES.items()
+    measured = [
+        (text, form.format(card.metrics[name]))
+        for name, (text, form) in _FIGURES.items()
         if card.metrics.get(name) is not None
-    }
+    ]
     return render(
-        "mcvrp.storage.models",
-        "model.md.j2",
-        card=card,
-        steps=steps,
-        figures=figures,
-        pictured=pictured,
+        "mcvrp.storage.models", "model.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
     )

@@ -15,6 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
@@ -186,6 +187,7 @@ def _check(store: Store, city: City, spec: LabelSpec, recipe: LabelRecipe) -> No
     if spec.solver == "lkh3" and city.matrix is not None:
         raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
     make_solver(recipe, spec.smallest)
+    refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)
 
 

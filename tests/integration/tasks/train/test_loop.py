@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.flows.server.interrupt import descendants
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.loss import losses
@@ -21,7 +20,7 @@ from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.processes import descendants, free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream

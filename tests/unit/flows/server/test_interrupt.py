@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.server.interrupt import descendants
+from mcvrp.tasks.support.processes import descendants
 
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
@@ -70,20 +69,3 @@ def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signal
     while any(alive(pid) for pid in family):  # killed, but not yet gone
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_descendants_are_found_at_any_depth() -> None:
-    """A grandchild is a descendant, this process itself is not."""
-    shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
-    try:
-        deadline = time.monotonic() + 30
-        while len(found := descendants(shell.pid)) < 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert shell.pid in descendants(os.getpid())
-        assert set(found) <= set(descendants(os.getpid()))
-        assert os.getpid() not in descendants(os.getpid())
-    finally:
-        for pid in [*descendants(shell.pid), shell.pid]:
-            os.kill(pid, signal.SIGKILL)
-        shell.wait()
