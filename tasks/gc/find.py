@@ -16,7 +16,8 @@ from itertools import groupby
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import part_keys, result_keys, results_path
-from mcvrp.storage.labels.files import LabelFile, read_files, shards
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
@@ -249,7 +250,7 @@ def in_labels(view: StoreView, dataset: str) -> Found:
         if n is None or not ages:
             continue
         try:
-            needless = _merged(store, dataset, n, list(ages))
+            needless = _merged(Dataset.open(store, dataset, trust=False), n, list(ages.values()))
         except StoreError:
             raise
         except McvrpError as error:
@@ -259,12 +260,13 @@ def in_labels(view: StoreView, dataset: str) -> Found:
             yield _candidate("staged labels", path, [ages[path]], "its rows are in a shard")
 
 
-def _merged(store: Store, dataset: str, n: int, staged: Sequence[str]) -> list[str]:
+def _merged(dataset: Dataset, n: int, staged: Sequence[StoredFile]) -> list[str]:
     """Return those of the chunks ``staged`` of size ``n`` of which every label is in a shard too."""
     there: set[int] = set()
-    for shard in shards(store, dataset, n, skip_corrupt=True):
+    for shard in dataset.shards(n, skip_corrupt=True):
         there |= _rows(shard)
-    return [chunk.path for chunk in read_files(store, staged, skip_corrupt=True) if _rows(chunk) <= there]
+    chunks = dataset.label_files(n, staged, skip_corrupt=True)
+    return [chunk.path for chunk in chunks if _rows(chunk) <= there]
 
 
 def _rows(file: LabelFile) -> set[int]:

@@ -26,7 +26,8 @@ from mcvrp.storage.benchmarks import (
     write_results,
 )
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels, read_footer
+from mcvrp.storage.labels.dataset import load_labels
+from mcvrp.storage.labels.files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
