@@ -50,7 +50,7 @@ class PipelineSummary:
     label: LabelSummary
     train: TrainSummary
     benchmark: BenchmarkResult
-    am: AttentionSummary | None = None
+    attention: AttentionSummary | None = None
 
 
 def city_figures(city: CitySummary) -> Figures:
@@ -112,10 +112,10 @@ def _held_out_gap(phase: PhaseSummary) -> Figures:
     return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
 
 
-def attention_figures(am: AttentionSummary) -> Figures:
+def attention_figures(attention: AttentionSummary) -> Figures:
     """Return what there is to say about attention models: how good each is, or that it diverged."""
-    figures = {"attention models": am.model, "time": duration(am.seconds)}
-    for card in am.cards:
+    figures = {"attention models": attention.model, "time": duration(attention.seconds)}
+    for card in attention.cards:
         if card.diverged is None:
             found = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
         else:
@@ -150,7 +150,7 @@ def times(pipeline: PipelineSummary) -> Figures:
         "city": pipeline.city.seconds,
         "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
         **phases,
-        **({"am": pipeline.am.seconds} if pipeline.am else {}),
+        **({"attention": pipeline.attention.seconds} if pipeline.attention else {}),
         "benchmark": pipeline.benchmark.seconds,
     }
     stages["in all"] = sum(stages.values())

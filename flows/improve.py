@@ -14,8 +14,9 @@ from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_op
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
-from mcvrp.tasks.retrain.improve import Round, check_improve, run_round
+from mcvrp.tasks.retrain.improve import Round, run_round
 from mcvrp.tasks.retrain.spec import ImproveSpec
+from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())
@@ -49,7 +50,7 @@ def improve(
     """
     there = open_store(store)
     if deployed():
-        check_improve(there, load_city(there, city), improve)
+        check_trial(there, load_city(there, city), improve)
     rounds: tuple[Round, ...] = ()
     for number in range(1, improve.rounds + 1):
         rounds = (*rounds, improve_round(there, city, improve, number))

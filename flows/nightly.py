@@ -15,8 +15,9 @@ from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_op
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_addresses, load_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.retrain.nightly import NightSummary, check_night, run_night
+from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())
@@ -53,7 +54,7 @@ def nightly(
     """
     there = open_store(store)
     if deployed():
-        check_night(there, load_city(there, city), nightly)
+        check_trial(there, load_city(there, city), nightly)
     done = retrain(there, city, nightly)
     if done.record and done.new:
         body = trial_body(there, nightly.model, done.record, [night_tables(done)])

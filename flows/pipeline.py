@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mcvrp.flows.am import am
+from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
@@ -47,7 +47,7 @@ def pipeline(
         models = None
         if spec.compares_attention:
             begin("attention models")
-            models = am(made.name, spec.attention, store)
+            models = attention(made.name, spec.attention_models, store)
         begin("benchmark")
         compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
@@ -96,6 +96,6 @@ def _links(store: Store, pipeline: PipelineSummary) -> str:
         "the benchmark": layout.benchmark_dir(run),
         "the report": f"{layout.benchmark_dir(run)}/report.html",
     }
-    if pipeline.am:
-        places["the attention models"] = layout.attention_dir(pipeline.am.model)
+    if pipeline.attention:
+        places["the attention models"] = layout.attention_dir(pipeline.attention.model)
     return links(store, places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, planned_city
-from mcvrp.tasks.support.log import say
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -144,12 +146,12 @@ def _am(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.figures import attention_figures
 
     spec, store = _checked(options)
-    check_attention(store, load_city(store, spec.city.name), spec.attention)
+    check_attention(store, load_city(store, spec.city.name), spec.attention_models)
 
     def work() -> Any:
-        from mcvrp.flows.am import am
+        from mcvrp.flows.attention import attention
 
-        return am(spec.city.name, spec.attention, store.uri)
+        return attention(spec.city.name, spec.attention_models, store.uri)
 
     done = _on_record(work)
     return Outcome(plain(done), aligned(attention_figures(done)))
@@ -162,10 +164,8 @@ def _benchmark(options: argparse.Namespace) -> Outcome:
     spec, store = _checked(options)
     city = load_city(store, spec.city.name)
     model = spec.train.model if spec.benchmark.neural else None
-    benchmark_spec = spec.benchmark
-    check_benchmark(
-        store, city, benchmark_spec.model_copy(update={"am": benchmark_spec.am or spec.city.name}), model
-    )
+    named = spec.benchmark.model_copy(update={"attention": spec.benchmark.attention or spec.city.name})
+    check_benchmark(store, city, named, model)
 
     def work() -> Any:
         from mcvrp.flows.benchmark import benchmark
@@ -186,10 +186,10 @@ def _solve(options: argparse.Namespace) -> Outcome:
 def _nightly(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import night_figures, night_tables
-    from mcvrp.tasks.retrain.nightly import check_night
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_night(store, load_city(store, spec.city.name), spec.night)
+    check_trial(store, load_city(store, spec.city.name), spec.night)
 
     def work() -> Any:
         from mcvrp.flows.nightly import nightly
@@ -204,10 +204,10 @@ def _nightly(options: argparse.Namespace) -> Outcome:
 def _improve(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.output import aligned_table
     from mcvrp.flows.figures import improve_figures, loop_table
-    from mcvrp.tasks.retrain.improve import check_improve
+    from mcvrp.tasks.retrain.trial import check_trial
 
     spec, store = _checked(options)
-    check_improve(store, load_city(store, spec.city.name), spec.improvement)
+    check_trial(store, load_city(store, spec.city.name), spec.improvement)
 
     def work() -> Any:
         from mcvrp.flows.improve import improve
@@ -338,9 +338,9 @@ def _on_record(work: Callable[[], T]) -> T:
     from mcvrp.flows.server.server import prefect_server
 
     RECORDS.clear()
-    with prefect_server(say) as server:
+    with prefect_server() as server:
         if server.ours:
-            say(f"Prefect: {server.page} while this runs, `prefect server start` for the history")
+            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.page)
         result = work()
         RECORDS.verify()
     return result

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 import time
@@ -16,10 +17,11 @@ from typing import Any, NoReturn
 
 from mcvrp.flows.cli.options import add_solve_options
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, redact
+from mcvrp.flows.config.logs import one_line, redact, terminal
 from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.log import say
+
+logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
 BAD_INPUT = 2
 
@@ -147,6 +149,11 @@ def _housekeeping(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 in part, 2 bad input, 130 interrupted."""
+    with terminal():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     verbose, began = "--verbose" in arguments, time.monotonic()
     try:
         options = parser().parse_args(arguments, argparse.Namespace(began=began))
@@ -160,41 +167,42 @@ def run(arguments: Sequence[str]) -> int:
         return outcome.code
     except McvrpError as error:
         if verbose:
-            say(redact("".join(traceback.format_exception(error)).rstrip()))
-        say(f"mcvrp: {one_line(error)}")
+            logger.error("".join(traceback.format_exception(error)).rstrip())
+        logger.error("mcvrp: %s", one_line(error))
         return error.exit_code
     except KeyboardInterrupt:
-        say(CONTINUE)
+        logger.warning(CONTINUE)
         return INTERRUPTED
     except SystemExit as leaving:  # argparse after --help; Ray on SIGTERM
         if not leaving.code:
             return 0
-        say(CONTINUE)
+        logger.warning(CONTINUE)
         return INTERRUPTED
     except BrokenPipeError:  # `mcvrp plan | head`
         sys.stdout = None  # nothing is left to flush
         return 0
     except BaseException as error:
         if type(error).__name__ == "TerminationSignal":  # Prefect's word for SIGTERM
-            say(CONTINUE)
+            logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
 
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
     if verbose:
-        say(redact("".join(traceback.format_exception(error)).rstrip()))
-        say(f"mcvrp: {type(error).__name__}: {one_line(error)}")
+        logger.error("".join(traceback.format_exception(error)).rstrip())
+        logger.error("mcvrp: %s: %s", type(error).__name__, one_line(error))
         return BAD_INPUT
     path = settings.log_file()
     path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
-    say(f"mcvrp: unexpected {type(error).__name__}: {one_line(error)[:300]} (the whole story: {path})")
+    kind, text = type(error).__name__, one_line(error)[:300]
+    logger.error("mcvrp: unexpected %s: %s (the whole story: %s)", kind, text, path)
     return BAD_INPUT
 
 
 def main() -> int:
     """Run the command line of this process; the console entry."""
-    with stopping_in_time(say):
+    with terminal(), stopping_in_time():
         code = run(sys.argv[1:])
     if code == INTERRUPTED:  # libraries would take their time to say goodbye
         os._exit(code)

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from mcvrp.flows.cli.output import aligned, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
-from mcvrp.flows.config.preset import Override, load_preset
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import plan_day, solve_day
@@ -20,7 +21,6 @@ from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figur
 from mcvrp.tasks.solve.spec import SolveSpec
 
 ROUTES = "routes"  # the folder for folders of routes
-_SECTION = "solve"  # of --set: how a day is solved; all else is the preset's
 _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed")
 
 
@@ -49,23 +49,15 @@ def solve(options: argparse.Namespace) -> tuple[Any, str]:
     return document, "\n".join([*text, f"routes, map and README.md: {place.url}"])
 
 
-def _specs(options: argparse.Namespace) -> tuple[Any, SolveSpec]:
-    """Return the preset, and how the day is solved: what --set says of it, then the options."""
-    ours = [text for text in options.overrides if text.startswith(f"{_SECTION}.")]
-    preset = load_preset(options.preset, [text for text in options.overrides if text not in ours])
-    changes = [Override.parse(text) for text in ours]
-    data: dict[str, Any] = {
-        ".".join(map(str, change.path[1:])): change.value for change in changes if not change.remove
-    }
-    names = {name: f"--set {_SECTION}.{name}" for name in data}
-    for name in _OPTIONS:
-        value = getattr(options, name)
-        if value is not None:
-            data[name] = int(value) if name == "version" and value.isdecimal() else value
-            names[name] = f"--{name.replace('_', '-')}"
+def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
+    """Return the preset, and how the day is solved: what the preset says of it, then the options."""
+    preset = load_preset(options.preset, options.overrides)
+    given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+    if (version := given.get("version", "")).isdecimal():
+        given["version"] = int(version)
+    data = preset.solve.model_dump() | given
     try:
         return preset, SolveSpec.model_validate(data)
     except ValidationError as error:
         first = field_errors(error, SolveSpec, data)[0]
-        name = str(first.path[0])
-        raise McvrpError(f"{names.get(name, name)}: {first.text}") from None
+        raise McvrpError(f"--{str(first.path[0]).replace('_', '-')}: {first.text}") from None

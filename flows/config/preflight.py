@@ -69,7 +69,7 @@ def check_benchmark(store: Store, city: City, spec: BenchmarkSpec, model: str | 
     from mcvrp.storage.models.models import model_card
 
     check_cores(benchmark=spec)
-    for card in attention_models(store, spec.am) if spec.am and "am" in spec.methods else ():
+    for card in attention_models(store, spec.attention) if spec.attention and "am" in spec.methods else ():
         card.require_city(city)
     if not spec.neural:
         return
@@ -90,4 +90,4 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     check_labels(store, city, spec.label)
     check_training(store, city, spec.train)
     if spec.compares_attention:
-        check_attention(store, city, spec.attention)
+        check_attention(store, city, spec.attention_models)

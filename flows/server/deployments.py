@@ -8,6 +8,7 @@ in the UI, and needs no folder to run in.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +21,12 @@ from uuid import UUID
 import yaml
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import one_line, terminal
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.model.errors import McvrpError, sentence
-from mcvrp.tasks.support.log import say
+from mcvrp.model.errors import McvrpError
+
+logger = logging.getLogger("mcvrp.flows.server.deployments")  # also under python -m
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -94,9 +97,10 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
         preset.label,
         preset.train,
         preset.benchmark,
-        preset.attention,
+        preset.attention_models,
         preset.night,
         preset.improvement,
+        preset.solve,
     )
     specs = {type(part): part for part in parts}
     names = {"city": preset.city.name, "model": preset.train.model}
@@ -218,12 +222,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     options = parser.parse_args(arguments)
     settings.prepare(verbose=False)
-    try:
-        for name in register(load_preset(options.preset, options.overrides)):
-            sys.stdout.write(f"{name}\n")
-    except McvrpError as error:
-        say(f"mcvrp: {sentence(error)}")
-        return error.exit_code
+    with terminal():
+        try:
+            for name in register(load_preset(options.preset, options.overrides)):
+                sys.stdout.write(f"{name}\n")
+        except McvrpError as error:
+            logger.error("mcvrp: %s", one_line(error))
+            return error.exit_code
     return 0
 
 

@@ -18,6 +18,7 @@ from mcvrp.storage.labels.schema import Footer, Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
 from mcvrp.storage.store.errors import SPOILT
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
+from mcvrp.storage.versions import refuse_earlier
 
 _KEPT = 2**14  # footers that are kept when the list has them not: there may be very many
 
@@ -83,7 +84,8 @@ class Dataset:
             return cls(store, name)
 
     def sizes(self) -> list[int]:
-        """Return the sizes that have a folder, ascending."""
+        """Return the sizes that have a folder, ascending; see `refuse_earlier` too."""
+        refuse_earlier(self.store, layout.label_dir(self.name))
         found = (layout.size_of(name) for name in self.store.folders(layout.label_dir(self.name)))
         return sorted(n for n in found if n is not None)
 

@@ -206,7 +206,7 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
     """Return why there is no attention model for ``n`` customers to decode with, None if there is one."""
     if card is None:
-        return f"there is no attention model for n={n}: run mcvrp am --set am.sizes=[{n}]"
+        return f"there is no attention model for n={n}: run mcvrp am --set attention.sizes=[{n}]"
     return None if card.diverged is None else f"diverged in training at {card.diverged}"
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from mcvrp.model.instances import Range, Rules
-from mcvrp.model.problem import City
+from mcvrp.model.instances import Range
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
 
 # Batches of the paper, by the largest size that they are for ("Retraining AM").
 PAPER_BATCHES = ((200, 512), (400, 128), (600, 64))
 _LARGEST_BATCH = 32  # of larger sizes
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class AttentionNetworkSpec(_Spec):
+class AttentionNetworkSpec(StrictSpec):
     """The shape of the attention model; the defaults are its authors'."""
 
     dim: int = Field(128, ge=1, description="Numbers that stand for a node")
@@ -35,7 +31,7 @@ class AttentionNetworkSpec(_Spec):
         return self
 
 
-class AttentionSpec(_Spec):
+class AttentionSpec(OrdersSpec):
     """Attention models, one a size, by REINFORCE; the defaults are the paper's ("Retraining AM")."""
 
     model: str | None = Field(
@@ -84,16 +80,6 @@ class AttentionSpec(_Spec):
         if self.epoch_instances < largest:
             raise ValueError(f"epoch_instances {self.epoch_instances} is less than a batch ({largest})")
         return self
-
-    @property
-    def rules(self) -> Rules:
-        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
-        return Rules.of(None, self.demand, self.capacity)
-
-    def in_city(self, city: City) -> AttentionSpec:
-        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
-        rules = Rules.of(city, self.demand, self.capacity)
-        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     def batch_of(self, n: int) -> int:
         """Return the instances of a step of ``n`` customers."""

@@ -8,6 +8,7 @@ is in the checkpoint.
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
 from collections.abc import Iterator
@@ -41,9 +42,10 @@ from mcvrp.storage.models.attention import (
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.progress import Progress, listening
+
+logger = logging.getLogger(__name__)
 
 _LOOK = 25  # steps between two looks at the costs, which wait for the device
 _TOKENS = 1 << 18  # tokens of the evaluation instances that are routed together, on a GPU
@@ -64,11 +66,13 @@ def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> Non
     spec = spec.in_city(city)
     for n in _sizes(spec):
         if n > city.customers:
-            raise McvrpError(f"am.sizes: {n} customers, the city has {city.customers}: ask for no more")
+            raise McvrpError(
+                f"attention.sizes: {n} customers, the city has {city.customers}: ask for no more"
+            )
         spec.rules.capacity_range(n)
         if spec.batches(n) < 1:
             raise McvrpError(
-                f"am.epoch_instances = {spec.epoch_instances:,} is less than a batch of n={n} "
+                f"attention.epoch_instances = {spec.epoch_instances:,} is less than a batch of n={n} "
                 f"({spec.batch_of(n)})"
             )
         _stored_state(store, city, spec, n)
@@ -103,7 +107,7 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
         return card
     what = f"attention models {_name(spec)!r} are being trained"
     with (
-        holding(store, attention_lease(_name(spec)), what, say=say) as lease,
+        holding(store, attention_lease(_name(spec)), what) as lease,
         listening(lambda _: lease.check()),
     ):
         training = _Training(store, city, spec, n)
@@ -112,13 +116,13 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
 
 def _name(spec: AttentionSpec) -> str:
     if spec.model is None:
-        raise McvrpError("am.model: the attention models need a name")
+        raise McvrpError("attention.model: the attention models need a name")
     return spec.model
 
 
 def _sizes(spec: AttentionSpec) -> tuple[int, ...]:
     if not spec.sizes:
-        raise McvrpError("am.sizes: name the sizes to train")
+        raise McvrpError("attention.sizes: name the sizes to train")
     return spec.sizes
 
 
@@ -134,7 +138,7 @@ def _stored_state(
     where = f"attention model {_name(spec)!r} for n={n}"
     if not city.accepts(there.city_id):
         raise McvrpError(
-            f"{where} routes city {there.city_id}, not city {city.city_id}: name another (am.model)"
+            f"{where} routes city {there.city_id}, not city {city.city_id}: name another (attention.model)"
         )
     ours = {**spec.recipe(n), "network": spec.network.model_dump()}
     theirs = {**there.recipe, "network": dict(there.network)}
@@ -142,7 +146,7 @@ def _stored_state(
         if ours[field] != theirs.get(field):
             raise McvrpError(
                 f"{where} was trained with {field} = {theirs.get(field)}, not {ours[field]}: give the "
-                f"models another name (am.model), or the value of before"
+                f"models another name (attention.model), or the value of before"
             )
     return found
 
@@ -345,7 +349,7 @@ class _Training:
             diverged=trouble,
         )
         if trouble:
-            say(f"attention model, n={self.n}: diverged at {trouble}")
+            logger.warning("attention model, n=%d: diverged at %s", self.n, trouble)
         costs = png(cost_curves(card, self.unit)) if card.epochs else None
         return publish_attention_model(self.store, card, _arrays(self.model), costs)
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from mcvrp.model.instances import Range, Rules
-from mcvrp.model.problem import City
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.spec import (
+    CapacityRange,
+    DemandRange,
+    KeptShare,
+    OrdersSpec,
+    Rotations,
+    Temperature,
+    TopK,
+)
 
 MethodName = Literal[
     "hgs",
@@ -53,10 +60,8 @@ DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
 _Count = Annotated[int, Field(ge=1)]
 
 
-class BenchmarkSpec(BaseModel):
+class BenchmarkSpec(OrdersSpec):
     """A benchmark: methods, held-out instances, budgets."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     run: str = Field("benchmark", pattern=NAME_PATTERN, description="Name of the benchmark in the store")
     sizes: tuple[_Count, ...] = Field(min_length=1, description="Numbers of customers")
@@ -67,18 +72,16 @@ class BenchmarkSpec(BaseModel):
     methods: tuple[MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
     samples: tuple[_Count, ...] = Field((1, 16), min_length=1, description="Samples of a network")
     heuristic_samples: tuple[_Count, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
-    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
-    top_k: int | None = Field(None, ge=1, description="Likeliest nodes that sampling keeps, else all")
-    temperature: float = Field(1.0, gt=0, description="What sampling divides the network's scores by")
-    rotations: int = Field(
-        1000, ge=1, description="Ways that samples see the city turned; as many as samples: each its own"
-    )
+    p: KeptShare = 0.9
+    top_k: TopK = None
+    temperature: Temperature = 1.0
+    rotations: Rotations = 1000
     beam_width: int = Field(16, ge=1, description="Paths of beam search, all of which are answers")
     rounds: int = Field(20, ge=1, description="Rounds of re-construction after the samples")
     part_customers: int = Field(20, ge=1, description="Least customers of a part that is re-constructed")
     part_samples: int = Field(16, ge=1, description="Samples of each such part")
     equal_time: float = Field(5.0, gt=0, description="Seconds of the equal-time rows, decoding included")
-    am: str | None = Field(
+    attention: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the attention models in the store, else the city's"
     )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
@@ -90,12 +93,8 @@ class BenchmarkSpec(BaseModel):
     pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
     lkh_max_trials: int | None = Field(None, ge=1, description="Trials a run, else the number of customers")
     lkh_runs: int = Field(1, ge=1, description="Runs within LKH-3")
-    demand: Range | None = Field(
-        None, description="Smallest and largest demand of a customer, else the city's own, else 1 to 9"
-    )
-    capacity: Range | None = Field(
-        None, description="Smallest and largest capacity, else the city's own, else Table 1"
-    )
+    demand: DemandRange = None
+    capacity: CapacityRange = None
     workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")
 
     @model_validator(mode="after")
@@ -123,16 +122,6 @@ class BenchmarkSpec(BaseModel):
         """Instances of each size."""
         counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
         return dict(zip(self.sizes, counts, strict=True))
-
-    @property
-    def rules(self) -> Rules:
-        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
-        return Rules.of(None, self.demand, self.capacity)
-
-    def in_city(self, city: City) -> Self:
-        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
-        rules = Rules.of(city, self.demand, self.capacity)
-        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     @property
     def neural(self) -> tuple[MethodName, ...]:

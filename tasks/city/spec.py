@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from mcvrp.model.instances import Range
 from mcvrp.model.problem import CAPACITY_TABLE, PAPERS_DEMAND
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.spec import StrictSpec
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # a tenth of the addresses, and at least 50
 
 
-class AddressFile(BaseModel):
+class AddressFile(StrictSpec):
     """A file of addresses to import, or to add to a city that is there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: str = Field(
         min_length=1,
@@ -79,10 +78,8 @@ def misfit(demand: Range | None, capacity: Range | None) -> str | None:
     return f"a vehicle may hold {smallest}, an order may be {largest}: give demand and capacity that fit"
 
 
-class CitySpec(BaseModel):
+class CitySpec(StrictSpec):
     """A city: synthetic, uniform on the unit square with the depot at its centre (Sec. 5.1), or yours."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field("city", pattern=NAME_PATTERN, description="Name of the city in the store")
     source: Literal["synthetic", "imported"] = Field(

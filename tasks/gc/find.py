@@ -15,7 +15,7 @@ from itertools import groupby
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import part_keys, result_keys, results_path
+from mcvrp.storage.benchmarks import part_keys, result_keys
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
@@ -282,7 +282,7 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
     there = store.files(folder)
     if not view.old(there):  # it may be at work, on parts that were there before
         return
-    if not store.exists(results_path(run)):
+    if not store.exists(layout.benchmark_results(run)):
         if view.aged(there):
             yield _candidate("benchmark without results", folder, there, "nobody has gone on with it")
         return

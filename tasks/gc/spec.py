@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from mcvrp.tasks.support.spec import StrictSpec
 
 
-class RetentionSpec(BaseModel):
+class RetentionSpec(StrictSpec):
     """What is kept although nothing points to it, and for how long."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     keep_models: int = Field(
         3, ge=1, description="Newest versions of a model that are kept, besides those that an alias names"

@@ -7,6 +7,7 @@ out again, with care. What it holds does not grow with the number of shards.
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from collections import deque
@@ -30,6 +31,8 @@ from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.retry import StoreRetry
+
+logger = logging.getLogger(__name__)
 
 _WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
 _WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
@@ -209,9 +212,11 @@ class Driver:
             self.retried += 1
             if lost and task.unit:
                 task.unit = replace(task.unit, isolated=True)
+                logger.warning("%s: %s; tried again with care", task, reason)
             self._retry_queue.append(task)
             return
         self.lost.append(f"{task}: {reason}")
+        logger.warning("%s: %s; given up until the next run", task, reason)
         if task.unit and not task.unit.shard_rows:
             self._end_unit(task.jobs[0], None)
 

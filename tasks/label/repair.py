@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator
+import logging
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,6 +26,8 @@ from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 
+logger = logging.getLogger(__name__)
+
 _SAID = 10  # files that are named one by one
 
 
@@ -34,7 +37,7 @@ class _RepairContext:
     source: Source
 
 
-def repair_dataset(dataset: Dataset, source: Source, say: Callable[[str], None]) -> int:
+def repair_dataset(dataset: Dataset, source: Source) -> int:
     """Take out of ``dataset`` what is corrupt, or found so by `mcvrp verify`; return the files.
 
     To be called by whoever holds the dataset's lease. A label that proves right is kept, with the
@@ -61,9 +64,9 @@ def repair_dataset(dataset: Dataset, source: Source, say: Callable[[str], None])
                 repaired.append(f"{path} was corrupt: {rows:,} good rows kept, the others are labelled again")
     clear_faults(store, spec.dataset, paths)
     for sentence in repaired[:_SAID]:
-        say(sentence)
+        logger.warning(sentence)
     if len(repaired) > _SAID:
-        say(f"... and so were {len(repaired) - _SAID:,} more files")
+        logger.warning(f"... and so were {len(repaired) - _SAID:,} more files")
     return len(repaired)
 
 

@@ -6,24 +6,23 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from mcvrp.model.instances import Range, Rules, Split
+from mcvrp.model.instances import Split
 from mcvrp.model.problem import City
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe, SolverName
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+from mcvrp.tasks.support.spec import CapacityRange, DemandRange, OrdersSpec
 
 Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
 Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
 
 
-class LabelSpec(BaseModel):
+class LabelSpec(OrdersSpec):
     """A dataset of labels: ``count`` instances of each size from ``smallest`` to ``largest``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
     smallest: int = Field(ge=1, description="Fewest customers an instance")
@@ -41,16 +40,8 @@ class LabelSpec(BaseModel):
     iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
     population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
     granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
-    demand: Range | None = Field(
-        None,
-        description="Smallest and largest demand of a customer, in units of the capacity; "
-        "else the city's own, else 1 to 9",
-    )
-    capacity: Range | None = Field(
-        None,
-        description="Smallest and largest capacity of a vehicle, in units of demand; "
-        "else the city's own, else Table 1",
-    )
+    demand: DemandRange = None
+    capacity: CapacityRange = None
     shard_rows: int = Field(25_000, ge=1, description="Labels a file")
     workers: int | None = Field(None, ge=1, description="Cores to use, else all")
 
@@ -100,16 +91,6 @@ class LabelSpec(BaseModel):
     def partitions(self) -> int:
         """How many sizes there are, each a folder of its own."""
         return len(self.sizes)
-
-    @property
-    def rules(self) -> Rules:
-        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
-        return Rules.of(None, self.demand, self.capacity)
-
-    def in_city(self, city: City) -> Self:
-        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
-        rules = Rules.of(city, self.demand, self.capacity)
-        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})
 
     @property
     def hgs_budget(self) -> BudgetName | Budget:

@@ -16,6 +16,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
@@ -24,7 +25,6 @@ from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.source import Source
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.retry import StoreRetry
@@ -83,12 +83,12 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     began = time.monotonic()
     source = Source(spec, city)
     _check(store, source)
-    retry = StoreRetry(store, say)
+    retry = StoreRetry(store)
     path = layout.driver_lease(spec.dataset)
-    with holding(store, path, f"dataset {spec.dataset!r} is being labelled", say=say) as lease:
+    with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
         dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
-        repaired = retry.call(lambda: repair_dataset(dataset, source, say))
+        repaired = retry.call(lambda: repair_dataset(dataset, source))
         quarantine = retry.call(lambda: Quarantine.load(store, spec.dataset))
         missing = retry.call(lambda: count_missing(dataset, source, quarantine))
         quarantine.drop_solved(spec, missing.suspects)
@@ -137,9 +137,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     there = _rows(spec) - missing.rows
     try:
         with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
-            retry.say = lambda text: progress.update(progress.done, text)
             driver.run(missing, workers, progress)
-        retry.say = say
         retry.call(lambda: _finish(driver, changed=True))
     except IncompleteError:
         raise
@@ -193,6 +191,7 @@ def _check(store: Store, source: Source) -> None:
     if spec.solver == "lkh3" and city.matrix is not None:
         raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
     make_solver(recipe, spec.smallest)
+    refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)
 
 

@@ -21,6 +21,7 @@ from mcvrp.storage.labels.shards import Fingerprint, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.source import Source, stored_spec
 from mcvrp.tasks.label.verify_file import misplaced, verify_file
@@ -67,6 +68,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     files = store.list(layout.label_dir(dataset))
     if not files:
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
+    refuse_earlier(store, layout.label_dir(dataset))
     try:
         spec, city_id = stored_spec(store, dataset)
     except StoreError:

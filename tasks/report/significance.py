@@ -53,6 +53,17 @@ def paper_tests(
     )
 
 
+def benchmark_tests(
+    results: pd.DataFrame, trained_up_to: int, *, is_papers_setting: bool = False
+) -> tuple[PairedTest, ...]:
+    """Return the paper's tests of a benchmark, none where nothing was sampled from a model."""
+    samples = results.loc[results["method"] == SAMPLED, "samples"]
+    if samples.empty:
+        return ()
+    n = compared_size(results, trained_up_to)
+    return paper_tests(results, n=n, samples=int(samples.max()), is_papers_setting=is_papers_setting)
+
+
 def _test(results: pd.DataFrame, n: int, x: Method, y: Method, is_papers_setting: bool) -> PairedTest:
     paper = published_tests().get((x, y)) if is_papers_setting and n == PAPER_SIZE else None
     ours, theirs = paired(results, n, x, y)

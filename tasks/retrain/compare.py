@@ -1,4 +1,4 @@
-"""What champion and challenger make of the same instances: frozen ones, and days kept for comparing."""
+"""Costs of champion and challenger on the same instances: frozen ones, and days kept for comparing."""
 
 from __future__ import annotations
 

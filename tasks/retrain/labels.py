@@ -1,4 +1,4 @@
-"""The labels that a challenger is tuned on: drawn from old ones, at their best known, and others among them.
+"""Labels that a challenger is tuned on: drawn from old ones, at their best known, with fresh days among them.
 
 The dataset is a pure function of what goes in: written again, it is the same files.
 """
@@ -26,7 +26,7 @@ Key = tuple[bytes, bytes, int]  # of an instance: customers, demands, capacity
 
 @dataclass(frozen=True)
 class Mix:
-    """What a trial's dataset has: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
+    """Make-up of a trial's dataset: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
 
     dataset: str
     rows: dict[int, int]

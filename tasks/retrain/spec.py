@@ -1,18 +1,22 @@
-"""How a challenger is made of the champion, compared with it, and promoted: what nights and rounds share."""
+"""Specs of nights and rounds: how a challenger is made of the champion, compared with it, and promoted."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.spec import KeptShare, StrictSpec
 
 
-class TrialSpec(BaseModel):
-    """Tune the champion on labels, compare the challenger with it, promote it or not."""
+class TrialSpec(StrictSpec):
+    """Tune the champion on labels, compare the challenger with it, promote it or not.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Nights and loops are named by a hash of their spec's JSON: fields keep their names and their order.
+    """
+
+    stage: ClassVar[str]  # as commands and presets call it
 
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="The model whose champion is tuned")
     seed: int = Field(1, ge=0, description="Names the draw of labels, their order and the test instances")
@@ -33,7 +37,7 @@ class TrialSpec(BaseModel):
     )
     instances: int = Field(100, ge=2, description="Frozen test instances of each size")
     samples: int = Field(16, ge=1, description="Samples of each model on each instance")
-    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+    p: KeptShare = 0.9
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
     worst: float = Field(
         0.5, ge=0, description="Percent by which the mean cost of a size may grow at a promotion"
@@ -46,22 +50,20 @@ class TrialSpec(BaseModel):
         return self
 
 
-# What the improvement loop is asked for
-
-
 class ImproveSpec(TrialSpec):
     """Rounds of improving: the champion beats labels where it can, is tuned on them, compared, promoted."""
+
+    stage: ClassVar[str] = "improve"
 
     rounds: int = Field(3, ge=1, description="How often; more of them go on where the loop has ended")
     count: int = Field(2000, ge=1, description="Labels of each round, as many of each size")
     tries: int = Field(16, ge=1, description="Samples of the champion for each label, each one polished")
 
 
-# What happens every night
-
-
 class NightlySpec(TrialSpec):
     """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
+
+    stage: ClassVar[str] = "nightly"
 
     incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
     quiet_seconds: float = Field(

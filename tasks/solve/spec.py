@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcvrp.tasks.support.spec import KeptShare, Rotations, StrictSpec, Temperature, TopK
+
 Polish = Literal["none", "local-search", "hgs", "pyvrp"]
 
 
@@ -18,10 +20,8 @@ class Order(BaseModel):
     demand: int = Field(ge=1, description="What it wants, in the unit of the capacity")
 
 
-class SolveSpec(BaseModel):
+class SolveSpec(StrictSpec):
     """How a day's orders are solved."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Version of the model, else its champion, else the latest"
@@ -37,12 +37,10 @@ class SolveSpec(BaseModel):
     )
     polish: Polish = Field("local-search", description="What improves the samples")
     hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")
-    p: float = Field(0.9, gt=0, le=1, description="Share of the probability that sampling keeps")
-    top_k: int | None = Field(None, ge=1, description="Nodes that sampling keeps at most, else all")
-    temperature: float = Field(1.0, gt=0, allow_inf_nan=False, description="What scores are divided by")
-    rotations: int = Field(
-        1000, ge=1, description="Ways that samples see the city turned, where the model was trained so"
-    )
+    p: KeptShare = 0.9
+    top_k: TopK = None
+    temperature: Temperature = 1.0
+    rotations: Rotations = 1000
     threads: int = Field(
         1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
     )

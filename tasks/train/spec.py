@@ -6,22 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.spec import StrictSpec
 
 BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NetworkSpec(_Spec):
+class NetworkSpec(StrictSpec):
     """The shape of the network; the defaults are the paper's. The number of classes is the city's."""
 
     dim: int = Field(768, ge=1, description="Numbers that stand for a token")
@@ -38,7 +35,7 @@ class NetworkSpec(_Spec):
         return self
 
 
-class PhaseSpec(_Spec):
+class PhaseSpec(StrictSpec):
     """One phase of the curriculum (Table 2): the sets Cr_first, ..., Cr_last in turn.
 
     ``schedule``, ``lr``, ``warmup`` and ``tail`` are those of `model.schedules.Schedule`.
@@ -72,7 +69,7 @@ class PhaseSpec(_Spec):
         return Schedule(self.schedule, self.lr, self.warmup, self.tail)
 
 
-class TrainSpec(_Spec):
+class TrainSpec(StrictSpec):
     """A training run: the fields below `seed` change the result, those below `ranks` do not."""
 
     run: str = Field("train", pattern=NAME_PATTERN, description="Names checkpoints and metrics in the store")

@@ -191,7 +191,7 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
         "label-smoke",
         "label-smoke-held-out",
         "train-smoke",
-        "am-smoke",
+        "attention-smoke",
         "benchmark-smoke",
         "pipeline-smoke",
     }

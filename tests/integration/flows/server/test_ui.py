@@ -16,7 +16,7 @@ from tests.support.ui import Ui, mcvrp_ui, until
 
 pytestmark = pytest.mark.slow
 STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine
-NAMES = {"pipeline", "city", "label", "train", "am", "benchmark", "nightly", "improve", "solve"}
+NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "improve", "solve"}
 
 
 class Receiver(HTTPServer):

@@ -34,6 +34,7 @@ from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
+from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
 from tests.unit.tasks.label.test_isolated import poison
 
@@ -329,23 +330,6 @@ label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), spec)
 
 
 WANTED = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
-
-
-def descendants(root: int) -> list[int]:
-    """All processes below ``root``, from /proc."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    found, todo = [], [root]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
 
 
 def test_ctrl_c_stops_everything_and_loses_nothing(store: Store) -> None:

@@ -245,7 +245,7 @@ def some_verdict(**changes: object) -> VerificationReport:
 def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
     """The verdicts that verify gives, without proving anything."""
     verdicts: list[VerificationReport] = []
-    monkeypatch.setattr("mcvrp.flows.cli.verify.verify", lambda *_, **__: verdicts[0])
+    monkeypatch.setattr("mcvrp.flows.cli.verify.verify_dataset", lambda *_, **__: verdicts[0])
     monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
     return verdicts
 

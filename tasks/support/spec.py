@@ -1,0 +1,69 @@
+"""Shared parts of the stages' specs: refusal of unknown fields, ranges of orders, settings of decoding.
+
+Fields that several specs have are types here, and each spec declares them in its own place: specs are
+stored, and hashed, in the order of their fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcvrp.model.instances import Range, Rules
+from mcvrp.model.problem import City
+
+DemandRange = Annotated[
+    Range | None,
+    Field(
+        description="Smallest and largest demand of a customer, in units of the capacity; "
+        "else the city's own, else 1 to 9"
+    ),
+]
+CapacityRange = Annotated[
+    Range | None,
+    Field(
+        description="Smallest and largest capacity of a vehicle, in units of demand; "
+        "else the city's own, else Table 1"
+    ),
+]
+KeptShare = Annotated[
+    float, Field(gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
+]
+TopK = Annotated[int | None, Field(ge=1, description="Likeliest nodes that sampling keeps, else all")]
+Temperature = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False, description="What sampling divides the network's scores by"),
+]
+Rotations = Annotated[
+    int,
+    Field(
+        ge=1,
+        description="Ways that samples see the city turned, where the model was trained so; "
+        "as many as samples: each its own",
+    ),
+]
+
+
+class StrictSpec(BaseModel):
+    """Spec that cannot be changed, and refuses a field that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OrdersSpec(StrictSpec):
+    """Spec of a stage that draws orders: its fields ``demand`` and ``capacity`` as rules."""
+
+    if TYPE_CHECKING:  # each spec declares them where its order of fields has them
+        demand: Range | None
+        capacity: Range | None
+
+    @property
+    def rules(self) -> Rules:
+        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        return Rules.of(None, self.demand, self.capacity)
+
+    def in_city(self, city: City) -> Self:
+        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        rules = Rules.of(city, self.demand, self.capacity)
+        return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})

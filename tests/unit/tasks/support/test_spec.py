@@ -1,0 +1,68 @@
+"""Specs that are stored or hashed keep their JSON, and what specs share means the same in all of them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.model.instances import Rules
+from mcvrp.model.problem import City
+from mcvrp.tasks.attention.spec import AttentionSpec
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
+from mcvrp.tasks.train.spec import TrainSpec
+
+SPECS: dict[type[StrictSpec], dict[str, Any]] = {
+    LabelSpec: {"dataset": "d", "smallest": 20, "largest": 22, "count": 100},
+    TrainSpec: {"dataset": "d", "phases": [{"name": "I", "first": 20, "last": 22, "lr": 1e-3}]},
+    BenchmarkSpec: {"sizes": [20]},
+    AttentionSpec: {"sizes": [20]},
+    TrialSpec: {},
+    NightlySpec: {},
+    ImproveSpec: {},
+    SolveSpec: {},
+}
+# Of the JSON with the fields in their order: stores hold it, and names of nights and draws come from it.
+GOLDEN: dict[type[StrictSpec], str] = {
+    LabelSpec: "d838810437757d5d",
+    TrainSpec: "24a9b94dcabbb18f",
+    BenchmarkSpec: "444d5a8f0876b138",
+    AttentionSpec: "cfd49b882129e61b",
+    TrialSpec: "669695b8f8fd4ed7",
+    NightlySpec: "75fd34d946e785ce",
+    ImproveSpec: "15eccf49fc226c76",
+    SolveSpec: "db00fbe5b9cf36ef",
+}
+
+
+@pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
+def test_the_json_of_a_spec_stays(kind: type[StrictSpec]) -> None:
+    """Another name, order or default of a field would be another spec to whoever compares."""
+    text = kind.model_validate(SPECS[kind]).model_dump_json()
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == GOLDEN[kind]
+
+
+@pytest.mark.parametrize("kind", [LabelSpec, BenchmarkSpec, AttentionSpec])
+def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None:
+    """What a spec leaves open is the city's; said of the city or said in the spec is the same spec."""
+    city = City(City.uniform(30, seed=1).xy, demand=(2, 5), capacity=(20, 30))
+    spec = kind.model_validate(SPECS[kind])
+    assert spec.rules == Rules()
+    assert spec.in_city(city).rules == Rules((2, 5), (20, 30))
+    assert spec.in_city(city) == kind.model_validate({**SPECS[kind], "demand": (2, 5), "capacity": (20, 30)})
+    own = kind.model_validate({**SPECS[kind], "demand": (1, 3)})
+    assert own.in_city(city).rules == Rules((1, 3), (20, 30))
+
+
+@pytest.mark.parametrize("kind", [*SPECS, PipelineSpec], ids=lambda kind: kind.__name__)
+def test_no_spec_takes_a_field_that_it_does_not_know(kind: type[StrictSpec]) -> None:
+    """A misspelt field is refused, never ignored."""
+    with pytest.raises(ValidationError, match="smaples"):
+        kind.model_validate({**SPECS.get(kind, {}), "smaples": 1})
