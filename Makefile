@@ -23,23 +23,18 @@ help:
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Two processes at once, $(1) and $(2) being what each is given: much of the tests waits for servers.
-define pytest-twice
-	$(BIN)/python -m pytest $(1) > .venv/pytest.log 2>&1 & first=$$!; \
-	$(BIN)/python -m pytest $(2); code=$$?; \
-	wait $$first || code=$$?; cat .venv/pytest.log; exit $$code
-endef
+# Two processes at once: much of the tests waits for servers, and as much for a core.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 test: $(STAMP)
-	$(call pytest-twice,-m "not slow" tests/unit tests/e2e,-m "not slow" tests/integration)
+	$(PYTEST) -m "not slow"
 
 test-full: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # What `make test` has not run.
-HALF := $(wildcard $(patsubst %,tests/integration/test_%.py,canary no_pickle paper_step stack train* ui*))
 test-slow: $(STAMP)
-	$(call pytest-twice,-m slow $(HALF),-m slow $(HALF:%=--ignore=%))
+	$(PYTEST) -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -7,13 +7,14 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_benchmark
+from mcvrp.flows.config.preflight import check_benchmark, preflight
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, clock, deployed, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, clock, open_store, resuming_task_options, stage
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.summary import BenchmarkSummary
@@ -21,17 +22,16 @@ from mcvrp.tasks.report.write import write_report
 
 
 @task(name="compare", task_run_name="compare {spec.run}", **resuming_task_options())
-def compare(store: Store, city: str, spec: BenchmarkSpec, model: str | None) -> BenchmarkSummary:
-    """Solve what is missing of the benchmark and write its tables."""
-    spec = spec if spec.am else spec.model_copy(update={"am": city})  # as mcvrp am names them
+def compare(store: Store, city: City, spec: BenchmarkSpec, model: str | None) -> BenchmarkResults:
+    """Solve what is missing of the benchmark and write its results."""
     with showing_progress(f"benchmark {spec.run}"):
-        return run_benchmark(store, load_city(store, city), spec, model)
+        return run_benchmark(store, city, spec, model)
 
 
-@task(name="write report", task_run_name="write report {spec.run}", **resuming_task_options())
-def report(store: Store, city: str, spec: BenchmarkSpec) -> str:
-    """Write the page that ties the run together; return where it lies."""
-    return write_report(store, load_city(store, city), spec)
+@task(name="write report", task_run_name="write report {results.spec.run}", **resuming_task_options())
+def report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
+    """Write tables, pictures and the page that ties the run together; return the key figures."""
+    return write_report(store, city, results)
 
 
 @stage("benchmark", "benchmark {benchmark.run}", timeout=30 * DAY)
@@ -55,14 +55,14 @@ def benchmark(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_benchmark(there, load_city(there, city), benchmark, model)
+    read = preflight(check_benchmark, there, city, benchmark, model)
+    named = benchmark.model_copy(update={"attention": benchmark.attention or city})  # as mcvrp am does
     with clock() as measured:
-        summary = compare(there, city, benchmark, model)
-        page = report(there, city, benchmark)
-    result = BenchmarkResult(summary, page, measured.seconds)
+        summary = report(there, read.city, compare(there, read.city, named, model))
     folder = layout.benchmark_dir(benchmark.run)
-    places = {"everything": folder, "the report": f"{folder}/report.html", "tables": f"{folder}/tables"}
+    page = f"{folder}/report.html"
+    result = BenchmarkResult(summary, there.url(page), measured.seconds)
+    places = {"everything": folder, "the report": page, "tables": f"{folder}/tables"}
     parts = [summary.markdown, gallery(there, f"{folder}/figures"), links(there, places)]
     title = f"Benchmark {benchmark.run}"
     show_figures(

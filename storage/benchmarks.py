@@ -7,20 +7,19 @@ nothing.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import BENCHMARK, require_readable_table, stamped
+from mcvrp.storage.versions import BENCHMARK
 
 _ROWS = re.compile(r"([^/]+)/n=(\d{3,})/rows-(\d{5,})-(\d{5,})\.parquet$")
 _ROUTES = pa.list_(pa.list_(pa.uint32()))
@@ -63,7 +62,7 @@ RESULTS = pa.schema(
     ]
 )
 
-_LATER = ("other_cores",)  # columns that files of before do not have
+_LATER = {"other_cores": None}  # a column that files of before do not have
 
 Routes = tuple[tuple[int, ...], ...]
 
@@ -110,11 +109,6 @@ class PartRow:
     other_cores: float | None = None
 
 
-def part_path(run: str, block: str, n: int, start: int, stop: int) -> str:
-    """Where instances ``start`` to ``stop`` (excluded) of size ``n`` lie; ``block`` is method, settings."""
-    return f"{layout.benchmark_dir(run)}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
-
-
 @dataclass(frozen=True)
 class StoredPart:
     """A part that is there: instances ``start`` to ``stop`` (excluded) of size ``n`` in ``block``."""
@@ -138,7 +132,7 @@ def stored_parts(store: Store, run: str) -> list[StoredPart]:
 
 def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
     """Write ``rows`` at ``path``, whole or not at all."""
-    _write(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART))
+    write_parquet(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART), BENCHMARK)
 
 
 def read_part(store: Store, path: str) -> list[PartRow]:
@@ -149,7 +143,8 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     McvrpError
         If the file is not a part, or not the one that its name says.
     """
-    rows = [_part_row(row) for row in _read(store, path, _PART).to_pylist()]
+    table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
+    rows = [as_document(row, PartRow, store.url(path), named="part") for row in table.to_pylist()]
     match = _ROWS.search(path)
     expected = list(range(int(match[3]), int(match[4]))) if match else []
     if [row.index for row in rows] != expected:
@@ -157,26 +152,22 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     return rows
 
 
-def results_path(run: str) -> str:
-    """Where the results of a benchmark run lie, one row an instance, method and number of samples."""
-    return f"{layout.benchmark_dir(run)}/results.parquet"
-
-
-def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> None:
-    """Write the table derived from ``rows``: each number of samples is a prefix of the largest.
+def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
+    """Write and return the table derived from ``rows``: each number of samples is a prefix of the largest.
 
     Routes and the cost of each sample stand in the row of the largest number.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
-    _write(store, results_path(run), table)
+    write_parquet(store, layout.benchmark_results(run), table, BENCHMARK)
+    return table
 
 
 def read_results(store: Store, run: str) -> pa.Table:
     """Return the results of a benchmark run; McvrpError when there are none."""
-    path = results_path(run)
+    path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
-    return _read(store, path, RESULTS)
+    return read_parquet(store, path, BENCHMARK, columns=RESULTS, later=_LATER)
 
 
 Key = tuple[object, ...]
@@ -216,31 +207,3 @@ def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
             "routes": row.routes if largest else None,
             "failure": failure,
         }
-
-
-def _part_row(row: dict[str, Any]) -> PartRow:
-    routes = row.pop("routes")
-    lists: dict[str, Any] = {name: tuple(row.pop(name)) for name in ("samples", "seconds", "costs")}
-    return PartRow(**row, **lists, routes=None if routes is None else tuple(map(tuple, routes)))
-
-
-def _write(store: Store, path: str, table: pa.Table) -> None:
-    buffer = io.BytesIO()
-    pq.write_table(stamped(table, BENCHMARK), buffer, compression="zstd")
-    store.put(path, buffer.getvalue())
-
-
-def _read(store: Store, path: str, schema: pa.Schema) -> pa.Table:
-    try:
-        table = pq.read_table(io.BytesIO(store.get(path)))
-        table = require_readable_table(BENCHMARK, table, store.url(path))
-    except SPOILT as error:
-        raise McvrpError(
-            f"{store.url(path)} is no readable Parquet file ({reason(error)}): remove it"
-        ) from error
-    for place, name in enumerate(schema.names):
-        if name in _LATER and name not in table.column_names:
-            table = table.add_column(place, schema.field(name), pa.nulls(len(table), schema.field(name).type))
-    if not table.schema.equals(schema):
-        raise McvrpError(f"{store.url(path)} has other columns than benchmark results have: remove it")
-    return table

@@ -2,195 +2,28 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.documents import read_document
+from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import CITY, require_readable
+from mcvrp.storage.versions import CITY
 
-Origin = Literal["synthetic", "imported"]
+UNKNOWN = -1  # node of a name that no address has
+_AGAIN = "create it again"
 
-
-@dataclass(frozen=True)
-class StoredCity:
-    """A city with the names of its addresses, as the store has it under ``name``."""
-
-    name: str
-    city: City
-    addresses: Addresses
-    source: Origin
-
-
-def save_city(store: Store, name: str, city: City, addresses: Addresses | None = None) -> None:
-    """Write ``city`` under ``name``, over what was there.
-
-    Parameters
-    ----------
-    addresses
-        What people call its nodes; None of a synthetic city, whose nodes are called by their number.
-    """
-    columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
-    if addresses is not None:
-        columns["id"] = pa.array(addresses.ids, pa.string())
-        if addresses.lonlat is not None:
-            columns |= {"lon": addresses.lonlat[:, 0], "lat": addresses.lonlat[:, 1]}
-    store.put(layout.city_path(name), _parquet(pa.table(columns)))
-    if city.matrix is not None:
-        rows = pa.FixedSizeListArray.from_arrays(pa.array(city.matrix.ravel()), len(city.matrix))
-        store.put(layout.city_matrix(name), _parquet(pa.table({"costs": rows})))
-    source: Origin = "synthetic" if addresses is None else "imported"
-    store.put_json(
-        layout.city_card(name),
-        {
-            "schema_version": CITY.version,
-            "city_id": city.city_id,
-            "source": source,
-            "customers": city.customers,
-            "classes": city.classes,
-            "demand": city.demand,
-            "capacity": city.capacity,
-            "origin": list(city.origin),
-            "scale": city.scale,
-            "unit": city.unit,
-            "matrix": city.matrix is not None,
-            "projection": addresses.projection if addresses else None,
-            "parent": city.ancestors[-1] if city.extends else None,
-            "extends": list(city.extends),
-        },
-    )
-
-
-def has_city(store: Store, name: str) -> bool:
-    """Return whether there is a city ``name``."""
-    return store.exists(layout.city_card(name))
-
-
-def load_city(store: Store, name: str) -> City:
-    """Return the city ``name``.
-
-    Raises
-    ------
-    McvrpError
-        If there is none, a newer program wrote it, or its bytes are not the ones that were written.
-    """
-    return stored_city(store, name).city
-
-
-def load_addresses(store: Store, name: str) -> Addresses:
-    """Return what people call the nodes of the city ``name``; errors as in `load_city`."""
-    return stored_city(store, name).addresses
-
-
-def stored_city(store: Store, name: str) -> StoredCity:
-    """Return the city ``name`` with its addresses; errors as in `load_city`."""
-    if not has_city(store, name):
-        raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create, or mcvrp city import")
-    card = store.get_json(layout.city_card(name))
-    path = layout.city_card(name)
-    try:
-        require_readable(CITY, card, store.url(path))
-        path = layout.city_path(name)
-        table = pq.read_table(io.BytesIO(store.get(path)))
-        xy = np.column_stack([table["x"].to_numpy(), table["y"].to_numpy()])
-        addresses = _addresses(table, card)
-        matrix = None
-        if card["matrix"]:
-            path = layout.city_matrix(name)
-            costs = pq.read_table(io.BytesIO(store.get(path)))["costs"].combine_chunks()
-            matrix = costs.flatten().to_numpy().reshape(len(xy), len(xy))
-        city = City(
-            xy,
-            matrix,
-            (float(card["origin"][0]), float(card["origin"][1])),
-            card["scale"],
-            card["unit"],
-            extends=tuple(card.get("extends", ())),
-            spare=card.get("classes", len(xy)) - len(xy),
-            demand=_range(card.get("demand")),
-            capacity=_range(card.get("capacity")),
-        )
-        expected = card["city_id"]
-    except (*SPOILT, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} does not hold a city ({error}): create it again") from error
-    if city.city_id != expected:
-        raise McvrpError(
-            f"{store.url(path)} holds city {city.city_id}, its card names {expected}: create it again"
-        )
-    return StoredCity(name, city, addresses, card.get("source", "synthetic"))
-
-
-def find_city(store: Store, city_id: str) -> City:
-    """Return the city with the content hash ``city_id``, whatever its name.
-
-    Where it is gone, but a city is there that extends it, it comes from there.
-
-    Raises
-    ------
-    McvrpError
-        If there is none.
-    """
-    cards = _cards(store)
-    for name, card in cards:
-        if card.get("city_id") == city_id:
-            return load_city(store, name)
-    for name, card in cards:
-        if card.get("extends"):
-            city = load_city(store, name)
-            if city_id in city.ancestors:
-                return city.ancestor(city.ancestors.index(city_id))
-    raise McvrpError(
-        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create or "
-        "import), or copy it"
-    )
-
-
-def _cards(store: Store) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names and cards of all cities; a card that cannot be read is somebody else's matter."""
-    found = []
-    for name in store.folders("cities"):
-        try:
-            card = store.get_json(layout.city_card(name))
-        except McvrpError:
-            continue
-        if isinstance(card, dict):
-            found.append((name, card))
-    return found
-
-
-def _addresses(table: pa.Table, card: dict[str, Any]) -> Addresses:
-    if "id" not in table.column_names:
-        return Addresses.numbered(table.num_rows - 1)
-    lonlat = None
-    if "lon" in table.column_names:
-        lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
-    return Addresses(tuple(table["id"].to_pylist()), lonlat, card.get("projection"))
-
-
-def _range(values: Any) -> tuple[int, int] | None:
-    return None if values is None else (int(values[0]), int(values[1]))
-
-
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-# What people call the nodes of a city
-
-UNKNOWN = -1
+Source = Literal["synthetic", "imported"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,3 +80,167 @@ def joined(first: Addresses, ids: Sequence[str], lonlat: NDArray[np.float64] | N
     """Return ``first`` with more addresses behind them."""
     both = None if first.lonlat is None or lonlat is None else np.vstack([first.lonlat, lonlat])
     return Addresses((*first.ids, *ids), both, first.projection)
+
+
+@dataclass(frozen=True)
+class StoredCity:
+    """A city with the names of its addresses, as the store has it under ``name``."""
+
+    name: str
+    city: City
+    addresses: Addresses
+    source: Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class CityCard:
+    """What makes a city besides its Parquet files: frame, unit, ranges, hash.
+
+    ``parent`` is the hash of the city that it extends, ``extends`` the numbers of customers of all of
+    these; fields with a default are not in cards of version 1.
+    """
+
+    city_id: str
+    customers: int
+    origin: tuple[float, float]
+    scale: float
+    unit: str
+    matrix: bool
+    source: Source = "synthetic"
+    classes: int | None = None
+    demand: tuple[int, int] | None = None
+    capacity: tuple[int, int] | None = None
+    projection: str | None = None
+    parent: str | None = None
+    extends: tuple[int, ...] = ()
+    schema_version: int = CITY.version
+
+
+def save_city(store: Store, name: str, city: City, addresses: Addresses | None = None) -> None:
+    """Write ``city`` under ``name``, over what was there.
+
+    Parameters
+    ----------
+    addresses
+        What people call its nodes; None of a synthetic city, whose nodes are called by their number.
+    """
+    columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
+    if addresses is not None:
+        columns["id"] = pa.array(addresses.ids, pa.string())
+        if addresses.lonlat is not None:
+            columns |= {"lon": addresses.lonlat[:, 0], "lat": addresses.lonlat[:, 1]}
+    write_parquet(store, layout.city_path(name), pa.table(columns))
+    if city.matrix is not None:
+        rows = pa.FixedSizeListArray.from_arrays(pa.array(city.matrix.ravel()), len(city.matrix))
+        write_parquet(store, layout.city_matrix(name), pa.table({"costs": rows}))
+    card = CityCard(
+        city_id=city.city_id,
+        customers=city.customers,
+        origin=city.origin,
+        scale=city.scale,
+        unit=city.unit,
+        matrix=city.matrix is not None,
+        source="synthetic" if addresses is None else "imported",
+        classes=city.classes,
+        demand=city.demand,
+        capacity=city.capacity,
+        projection=addresses.projection if addresses else None,
+        parent=city.ancestors[-1] if city.extends else None,
+        extends=city.extends,
+    )
+    store.put_json(layout.city_card(name), asdict(card))
+
+
+def has_city(store: Store, name: str) -> bool:
+    """Return whether there is a city ``name``."""
+    return store.exists(layout.city_card(name))
+
+
+def load_city(store: Store, name: str) -> City:
+    """Return the city ``name``.
+
+    Raises
+    ------
+    McvrpError
+        If there is none, a newer program wrote it, or its bytes are not the ones that were written.
+    """
+    return stored_city(store, name).city
+
+
+def load_addresses(store: Store, name: str) -> Addresses:
+    """Return what people call the nodes of the city ``name``; errors as in `load_city`."""
+    return stored_city(store, name).addresses
+
+
+def stored_city(store: Store, name: str) -> StoredCity:
+    """Return the city ``name`` with its addresses; errors as in `load_city`."""
+    if not has_city(store, name):
+        raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create, or mcvrp city import")
+    card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
+    path = layout.city_path(name)
+    table = read_parquet(store, path, named="city", hint=_AGAIN)
+    try:
+        xy, matrix = _columns(table, "x", "y"), None
+        lonlat = _columns(table, "lon", "lat") if "lon" in table.column_names else None
+        ids = tuple(table["id"].to_pylist()) if "id" in table.column_names else None
+        if card.matrix:
+            path = layout.city_matrix(name)
+            costs = read_parquet(store, path, named="matrix of costs", hint=_AGAIN)["costs"].combine_chunks()
+            matrix = costs.flatten().to_numpy().reshape(len(xy), len(xy))
+        city = City(
+            xy,
+            matrix,
+            card.origin,
+            card.scale,
+            card.unit,
+            extends=card.extends,
+            spare=0 if card.classes is None else card.classes - len(xy),
+            demand=card.demand,
+            capacity=card.capacity,
+        )
+    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
+    if city.city_id != card.city_id:
+        raise McvrpError(
+            f"{store.url(path)} holds city {city.city_id}, its card names {card.city_id}: {_AGAIN}"
+        )
+    addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
+    return StoredCity(name, city, addresses, card.source)
+
+
+def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:
+    return np.column_stack([table[name].to_numpy() for name in names])
+
+
+def find_city(store: Store, city_id: str) -> City:
+    """Return the city with the content hash ``city_id``, whatever its name.
+
+    Where it is gone, but a city is there that extends it, it comes from there.
+
+    Raises
+    ------
+    McvrpError
+        If there is none.
+    """
+    cards = _cards(store)
+    for name, card in cards:
+        if card.get("city_id") == city_id:
+            return load_city(store, name)
+    for name, card in cards:
+        if card.get("extends"):
+            city = load_city(store, name)
+            if city_id in city.ancestors:
+                return city.ancestor(city.ancestors.index(city_id))
+    raise McvrpError(
+        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create or "
+        "import), or copy it"
+    )
+
+
+def _cards(store: Store) -> list[tuple[str, dict[str, Any]]]:
+    """Return the names and cards of all cities; a card that cannot be read is somebody else's matter."""
+    found = []
+    for name in store.folders("cities"):
+        with contextlib.suppress(McvrpError):
+            found.append((name, store.get_json(layout.city_card(name))))
+    return [(name, card) for name, card in found if isinstance(card, dict)]

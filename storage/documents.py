@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -24,7 +25,7 @@ def read_document(store: Store, path: str, kind: type[T], schema: Schema | None 
 def as_document(
     document: Any, kind: type[T], where: str, schema: Schema | None = None, *, named: str, hint: str = ""
 ) -> T:
-    """Return ``document``, JSON that was read from ``where``, as the dataclass ``kind``.
+    """Return ``document``, JSON (parsed or as bytes) read from ``where``, as the dataclass ``kind``.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def as_document(
         If it is no such document: a field is missing, of another type, or unknown.
     """
     try:
+        if isinstance(document, bytes):
+            document = json.loads(document)
         if not isinstance(document, Mapping):
             raise ValueError("not an object")
         if schema is not None:

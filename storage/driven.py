@@ -15,19 +15,22 @@ from dataclasses import asdict, dataclass
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.labels.files import (
     HINT,
     CorruptFile,
     label_file,
     parse_footer,
     parse_table,
-    read_files,
     read_footer,
+    read_footers,
 )
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
+from mcvrp.storage.markdown import render
 from mcvrp.storage.store.store import Store
 
 _NAMES = 16  # digits of a checksum that name a file
+_SHOWN = 50  # files in the card, the last ones; more are counted
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,12 @@ def checksum(data: bytes) -> str:
 
 def receipts(store: Store, city: str) -> list[IntakeReceipt]:
     """Return the receipts of all files taken so far, in order of their names."""
-    folder = layout.driven_dir(city)
-    paths = [path for path in store.list(f"{folder}/files") if path.endswith(".json")]
-    return sorted((_receipt(store, path) for path in paths), key=lambda receipt: receipt.name)
+    found = [
+        read_document(store, path, IntakeReceipt, named="receipt of a file of routes", hint="remove it")
+        for path in store.list(layout.driven_receipts_dir(city))
+        if path.endswith(".json")
+    ]
+    return sorted(found, key=lambda receipt: receipt.name)
 
 
 def has_receipt(store: Store, city: str, sha256: str) -> bool:
@@ -96,16 +102,6 @@ def has_receipt(store: Store, city: str, sha256: str) -> bool:
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
     """Write down that a file was taken, which ends its taking."""
     store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
-
-
-def _receipt(store: Store, path: str) -> IntakeReceipt:
-    document = store.get_json(path)
-    try:
-        return IntakeReceipt(**{**document, "days": tuple(document["days"])})
-    except (TypeError, KeyError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is no receipt of a file of routes ({error}): remove it"
-        ) from error
 
 
 def write_day(
@@ -130,13 +126,16 @@ def write_day(
 def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
     """Yield the days of the city ``name``, by date; of each file only the footer is read."""
     with _damage_mended(store, name):
-        for file in read_files(store, store.list(layout.driven_days_dir(name))):
-            date = file.path.rsplit("/", 1)[-1].removesuffix(".parquet")
+        paths = store.list(layout.driven_days_dir(name))
+        for path, footer in zip(paths, read_footers(store, paths), strict=True):
+            if isinstance(footer, CorruptFile):
+                raise footer
+            date = path.rsplit("/", 1)[-1].removesuffix(".parquet")
             try:
                 day = datetime.date.fromisoformat(date)
             except ValueError:
-                raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
-            yield StoredDay(day, file.footer.spec_hash, file.footer.city_id)
+                raise McvrpError(f"{store.url(path)} has no day for a name: move it away") from None
+            yield StoredDay(day, footer.spec_hash, footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
@@ -153,7 +152,7 @@ def _damage_mended(store: Store, name: str) -> Iterator[None]:
     try:
         yield
     except CorruptFile as error:
-        receipts_of = store.url(f"{layout.driven_dir(name)}/files")
+        receipts_of = store.url(layout.driven_receipts_dir(name))
         raise CorruptFile(
             f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
             "and its file of routes is taken again"
@@ -165,11 +164,6 @@ def sources(store: Store, name: str) -> Mapping[str, str]:
     return {receipt.sha256: receipt.name for receipt in receipts(store, name)}
 
 
-# The card of what was driven in a city
-
-_SHOWN = 50  # files, the last ones; more are counted
-
-
 def write_driven_card(store: Store, city: str) -> None:
     """Write README.md of what was driven in the city ``city``."""
     store.put(layout.driven_card(city), driven_readme(store, city).encode())
@@ -179,41 +173,4 @@ def driven_readme(store: Store, city: str) -> str:
     """Return the card as Markdown, from the receipts of all files taken so far."""
     files = sorted(receipts(store, city), key=lambda receipt: (receipt.days[:1], receipt.name))
     days = sorted(day for receipt in files for day in receipt.days)
-    rows = [
-        ("files of routes taken", f"{len(files):,}"),
-        ("days", f"{len(days):,}" + (f", {days[0]} to {days[-1]}" if days else "")),
-        ("rows", f"{sum(receipt.rows for receipt in files):,}"),
-        ("rows in quarantine", f"{sum(receipt.rejected for receipt in files):,}"),
-        ("files refused", f"{sum(receipt.refused is not None for receipt in files):,}"),
-    ]
-    lines = [
-        f"| {receipt.name} | {receipt.rows:,} | {receipt.rejected:,} | {len(receipt.days):,} "
-        f"| {_span(receipt.days)} | {receipt.key} | {receipt.refused or ''} |"
-        for receipt in files[-_SHOWN:]
-    ]
-    more = f"\nThe last {_SHOWN} of {len(files):,}.\n" if len(files) > _SHOWN else ""
-    head = ["| File | Rows | Quarantined | Days | Which | Key | Refused |", "|---|--:|--:|--:|---|---|---|"]
-    return f"""# Driven in city `{city}`
-
-What people drove, taken from files of routes: a day that keeps all rules is a label to learn from.
-
-{chr(10).join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])}
-
-## Files of routes
-
-{chr(10).join([*head, *lines])}
-{more}
-## Files here
-
-| File | Holds |
-|---|---|
-| `days/DATE.parquet` | a day's orders and routes, as a file of one label |
-| `files/KEY.json` | what became of a file of routes: rows, days, or why it was refused |
-| `quarantine/KEY.csv` | its rows that no day took, each with its `reason`; mended, they can be sent again |
-"""
-
-
-def _span(days: tuple[str, ...]) -> str:
-    if not days:
-        return ""
-    return days[0] if len(days) == 1 else f"{min(days)} to {max(days)}"
+    return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from humanize import intcomma
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 
 def render(package: str, template: str, **values: object) -> str:
     """Return the text of ``template``, a file in the folder `templates` of ``package``, with ``values``.
 
-    A value that the template names and nobody gives is an error. What is read from `.html.j2` is escaped.
+    A value that the template names and nobody gives is an error; the filter ``intcomma`` writes 12,000. What
+    is read from `.html.j2` is escaped.
     """
     return _environment(package).get_template(template).render(**values)
 
 
 @lru_cache(maxsize=16)
 def _environment(package: str) -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html.j2"], default=False),
         undefined=StrictUndefined,
@@ -26,9 +28,23 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["intcomma"] = intcomma
+    return environment
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Return a Markdown table, its columns but the first aligned to the right if asked."""
-    rule = ["---"] + ["--:" if right else "---"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], align: str = "", *, right: bool = False
+) -> str:
+    """Return a Markdown table; a bar within a cell makes no column.
+
+    Parameters
+    ----------
+    align
+        A letter a column: "l" for left, "r" for right.
+    right
+        Without ``align``: whether all columns but the first are aligned to the right.
+    """
+    align = align or "l" + ("r" if right else "l") * (len(header) - 1)
+    rule = ["--:" if side == "r" else "---" for side in align]
+    escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in (header, rule, *rows))
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in escaped)

@@ -6,6 +6,7 @@ Shards of labels, which are many and large, have a module of their own: `storage
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,10 +40,23 @@ def read_parquet(
     path: str,
     schema: Schema | None = None,
     *,
+    columns: pa.Schema | None = None,
+    later: Mapping[str, object] | None = None,
     named: str = "Parquet file",
     hint: str = "remove it",
 ) -> pa.Table:
     """Return the table at ``path``.
+
+    Parameters
+    ----------
+    schema
+        The kind of document, whose version stands in the footer.
+    columns
+        Those that the table has to have.
+    later
+        Those of them that files of before do not have, and the value that fills them.
+    named, hint
+        What the file should be and what to do if it is none, for the message.
 
     Raises
     ------
@@ -54,6 +68,16 @@ def read_parquet(
     data = store.get(path)
     try:
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-        return table if schema is None else require_readable_table(schema, table, store.url(path))
+        table = table if schema is None else require_readable_table(schema, table, store.url(path))
+        return table if columns is None else _with(columns, table, later or {})
     except SPOILT as error:
         raise McvrpError(f"{store.url(path)} is no readable {named} ({reason(error)}): {hint}") from error
+
+
+def _with(columns: pa.Schema, table: pa.Table, later: Mapping[str, object]) -> pa.Table:
+    for place, column in enumerate(columns):
+        if column.name in later and column.name not in table.column_names:
+            table = table.add_column(place, column, pa.array([later[column.name]] * len(table), column.type))
+    if not table.schema.equals(columns):
+        raise ValueError(f"it has other columns than {', '.join(columns.names)}")
+    return table

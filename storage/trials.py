@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.documents import read_document
+from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
 
 
@@ -61,7 +59,11 @@ def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
     paths = [layout.trial_record(model, name) for name in names]
-    records = [_record(store, path) for path in paths if store.exists(path)]
+    records = [
+        read_document(store, path, TrialRecord, named="record of a night or round", hint="remove it")
+        for path in paths
+        if store.exists(path)
+    ]
     return sorted(records, key=lambda record: (record.number, record.name))
 
 
@@ -71,24 +73,9 @@ def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:
     return record
 
 
-def _record(store: Store, path: str) -> TrialRecord:
-    document = store.get_json(path)
-    try:
-        named = {"night": "name"}  # what a field was called before
-        fields = {named.get(key, key): value for key, value in document.items()}
-        lists = {name: tuple(fields[name]) for name in ("days", "reasons")}
-        return TrialRecord(**{**fields, **lists})
-    except (AttributeError, KeyError, TypeError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is no record of a night or round ({error}): remove it"
-        ) from error
-
-
 def write_pairs(store: Store, model: str, name: str, pairs: pd.DataFrame) -> None:
     """Write the costs of champion and challenger, a row an instance."""
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(pairs, preserve_index=False), buffer, compression="zstd")
-    store.put(layout.trial_pairs(model, name), buffer.getvalue())
+    write_parquet(store, layout.trial_pairs(model, name), pa.Table.from_pandas(pairs, preserve_index=False))
 
 
 def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
@@ -96,8 +83,5 @@ def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
     path = layout.trial_pairs(model, name)
     if not store.exists(path):
         return None
-    try:
-        frame: pd.DataFrame = pq.read_table(io.BytesIO(store.get(path))).to_pandas()
-    except SPOILT as error:
-        raise McvrpError(f"{store.url(path)} cannot be read ({reason(error)}): remove it") from error
+    frame: pd.DataFrame = read_parquet(store, path).to_pandas()
     return frame

@@ -12,7 +12,8 @@
 | alias of a model | models/NAME/champion.json | 2 | 1 had no history: read, the next move writes 2 |
 | benchmark's parts and results | benchmarks/NAME/**.parquet | 1 | columns that came later are filled in |
 
-A document without a version is of version 1. A newer one is never guessed at: the sentence says so.
+A document without a version is of version 1. A newer one is never guessed at: the sentence says so. Nor is
+a dataset or training run gone on with in which an earlier version gave a name: see `refuse_earlier`.
 The flat files of the labels' cache look after their own: they are made anew.
 """
 
@@ -25,7 +26,12 @@ from typing import Any
 import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
 
+_RENAMED = {  # by top folder: the name of before, the name of today
+    "labels": {"verdict.json": "verification.json", "_condemned": "_corrupt"},
+    "training": {"outlived.json": "models_removed.json"},
+}
 _KEY = b"mcvrp_schema_version"
 
 
@@ -60,6 +66,16 @@ def refuse_newer(schema: Schema, found: int, where: str) -> None:
             f"{where} is {schema.document} of schema version {found}, written by a newer version of mcvrp, "
             f"this one reads {schema.version}: update mcvrp"
         )
+
+
+def refuse_earlier(store: Store, folder: str) -> None:
+    """Raise McvrpError if a name in ``folder``, a dataset's or a training run's, is of an earlier version."""
+    for before, today in _RENAMED[folder.split("/")[0]].items():
+        if store.exists(path := f"{folder}/{before}"):
+            raise McvrpError(
+                f"{store.url(path)} was written by an earlier version of mcvrp, this one calls it {today}: "
+                "rename it, or remove it"
+            )
 
 
 def require_readable(schema: Schema, document: Mapping[str, Any], where: str) -> int:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 # Several test processes share the cores: threads that spin while they wait take them from each other.
 # Before anything imports torch or NumPy, which read it once.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Ray's workers import the functions that tests hand them; the folder that the tests were started in is not
+# on their path (`tasks.support.ray_session`).
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
+import pytest
 from hypothesis import settings
 
 from tests.support.browser import browser
@@ -24,3 +32,16 @@ settings.load_profile("mcvrp")
 # Whoever starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SERVERS = ("s3", "postgres", "browser")  # fixtures that take seconds to start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a server's tests, else a file's, in one of the processes; what takes longest begins first."""
+    folders = ("e2e", "integration", "properties", "unit")
+    items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        servers = (name for name in SERVERS if any(used.startswith(name) for used in fixtures))
+        item.add_marker(pytest.mark.xdist_group(next(servers, item.nodeid.partition("::")[0])))

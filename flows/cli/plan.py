@@ -326,7 +326,7 @@ def plan_attention(
     """
     if not spec.compares_attention:
         return None
-    am = spec.attention
+    am = spec.attention_models
     sizes = am.sizes or ()
     flops = 0.0
     for n in sizes:

@@ -10,9 +10,6 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcvrp.flows.config import settings
-from mcvrp.model.errors import sentence, without_logins
-
 Path = tuple[str | int, ...]
 
 # What a value must be, by the type of pydantic's error; {names} come from the error's context.
@@ -57,6 +54,11 @@ def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[s
     for detail in error.errors(include_url=False):
         found.setdefault(_path(detail["loc"], model), []).append(detail)
     return [FieldError(path, _sentence(path, details, model)) for path, details in found.items()]
+
+
+def first_of(errors: Sequence[FieldError]) -> str:
+    """Return the first of ``errors`` in one sentence, and how many more there are."""
+    return errors[0].text + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
 
 
 def dotted(path: Path) -> str:
@@ -131,18 +133,3 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for inner in get_args(annotation) if (found := _model_of(inner))), None)
-
-
-# What reaches a person of an error
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
-    return redact(sentence(error))
-
-
-def redact(text: str) -> str:
-    """Return ``text`` without passwords in addresses, and without any secret of the environment."""
-    for secret in settings.secrets():
-        text = text.replace(secret, "…")
-    return without_logins(text)

@@ -11,15 +11,18 @@ from pathlib import Path
 
 DEFAULT_STORE = "./store"
 
-# Nobody phones home from here, and nothing is pickled, whatever the libraries' defaults are.
-_PRIVATE = {
+# Nobody phones home from here, nothing is pickled, whatever the defaults of the libraries are.
+_ALWAYS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # Results are in our store; Prefect would keep them as pickles.
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # What we log outside a run has no page there.
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
+_LOGGERS = "PREFECT_LOGGING_EXTRA_LOGGERS"  # whose lines the page of a run shows besides Prefect's own
 # Library chatter stays out of the terminal; Prefect's logs still go to its server.
 _QUIET = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
@@ -48,8 +51,10 @@ def prepare(*, verbose: bool) -> None:
 
     What the user has set stays.
     """
-    for name, value in (_PRIVATE if verbose else _PRIVATE | _QUIET).items():
+    for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
+    listened_to = [name for name in os.environ.get(_LOGGERS, "").split(",") if name.strip()]
+    os.environ[_LOGGERS] = ",".join(dict.fromkeys([*listened_to, "mcvrp"]))
 
 
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECTION_URL|CREDENTIALS")

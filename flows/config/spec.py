@@ -33,7 +33,7 @@ class PipelineSpec(StrictSpec):
     benchmark: BenchmarkSpec = Field(
         title="Benchmark", description="What the model is compared with, and on what"
     )
-    am: AttentionSpec = Field(
+    attention: AttentionSpec = Field(
         AttentionSpec(),
         title="Attention models",
         description="Training of the attention models that it is compared with",
@@ -50,11 +50,11 @@ class PipelineSpec(StrictSpec):
     )
 
     @property
-    def attention(self) -> AttentionSpec:
+    def attention_models(self) -> AttentionSpec:
         """The training of the attention models: what it leaves open is the city's and the benchmark's."""
         benchmark = self.benchmark
-        return self.am.filled(
-            benchmark.am or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
+        return self.attention.filled(
+            benchmark.attention or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
         )
 
     @property
@@ -99,7 +99,7 @@ def contradictions(spec: PipelineSpec) -> list[FieldError]:
 
 def require_sizes(spec: PipelineSpec, city: City) -> None:
     """Raise McvrpError unless ``city`` has the customers, and ranges for them, that all stages ask for."""
-    stages = {stage: getattr(spec, stage).in_city(city) for stage in ("label", "benchmark", "am")}
+    stages = {stage: getattr(spec, stage).in_city(city) for stage in ("label", "benchmark", "attention")}
     there = spec.model_copy(update=stages)
     for error in _sizes(there, city.customers):
         raise McvrpError(error.text)
@@ -109,7 +109,8 @@ def _sizes(spec: PipelineSpec, customers: int) -> Iterator[FieldError]:
     label, benchmark = spec.label, spec.benchmark
     asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
     asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
-    asked += [(f"am.sizes.{k}", n, spec.attention.rules) for k, n in enumerate(spec.am.sizes or ())]
+    rules, sizes = spec.attention_models.rules, spec.attention.sizes or ()
+    asked += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
     for field, n, rules in asked:
         if n > customers:
             yield _error(field, f"= {n} is more than the city has customers ({customers})")
@@ -130,11 +131,12 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
             "label.split", f"= {spec.label.split!r}: a model must not learn from what it is measured on"
         )
     yield from _held_out(spec.label, spec.train.held_out)
-    wanted = spec.benchmark.am or spec.city.name
-    if spec.am.model not in (None, wanted):
+    wanted = spec.benchmark.attention or spec.city.name
+    if spec.attention.model not in (None, wanted):
         yield _error(
-            "am.model",
-            f"= {spec.am.model!r}, the benchmark takes {wanted!r}: give benchmark.am the same name",
+            "attention.model",
+            f"= {spec.attention.model!r}, the benchmark takes {wanted!r}: "
+            "give benchmark.attention the same name",
         )
 
 

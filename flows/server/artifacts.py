@@ -1,4 +1,4 @@
-"""What a person sees in Prefect beside the states: a bar while a stage runs, its figures afterwards.
+"""Artifacts in Prefect beside the states: a bar while a stage runs, its figures and pictures afterwards.
 
 Prefect keeps artifacts of one key as versions of one thing, so a key names stage and thing, as
 "label-laptop". Showing is never worth failing for: where an artifact does not get through, the run goes on.
@@ -25,6 +25,8 @@ from mcvrp.tasks.support.progress import Report, listening
 from mcvrp.tasks.train.card import begun_phases, loss_grid
 
 FLUSH_SECONDS = 2.0
+_PICTURE_BYTES = 500_000  # of a picture that is shown within the page; a larger one is linked
+_PAGE_BYTES = 1_000_000  # of all pictures that one artifact shows
 
 
 def show_figures(thing: str, title: str, figures: Mapping[str, object], body: str = "") -> None:
@@ -42,27 +44,38 @@ def show_figures(thing: str, title: str, figures: Mapping[str, object], body: st
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
 
 
+class _Bar:
+    """A bar in Prefect, made when it first has something to show."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._id: UUID | None = None
+        self.shown = float("-inf")  # when, by `time.monotonic`
+
+    def show(self, share: float, description: str) -> None:
+        percent, self.shown = min(100.0, 100 * share), time.monotonic()
+        with contextlib.suppress(Exception):
+            if self._id is None:
+                created = create_progress_artifact(percent, key=self._key, description=description)
+                assert isinstance(created, UUID)
+                self._id = created
+            else:
+                update_progress_artifact(self._id, progress=percent, description=description)
+
+
 @contextmanager
 def showing_progress(thing: str) -> Iterator[None]:
     """Show each piece of work that reports its progress in this context as a bar in Prefect.
 
     ``thing`` is that of `show_figures`.
     """
-    bars: dict[str, UUID] = {}
-    shown: dict[str, float] = {}
+    bars: dict[str, _Bar] = {}
 
     def listener(report: Report) -> None:
-        now = time.monotonic()
-        finished = report.done >= report.total
-        if report.label in bars and not finished and now - shown[report.label] < FLUSH_SECONDS:
-            return
-        percent = min(100.0, 100 * report.done / report.total) if report.total else 100.0
-        with contextlib.suppress(Exception):
-            shown[report.label] = now
-            if report.label in bars:
-                update_progress_artifact(bars[report.label], progress=percent, description=str(report))
-            else:
-                bars[report.label] = _new_bar(progress_key(thing, report.label), percent, str(report))
+        bar = bars.setdefault(report.label, _Bar(progress_key(thing, report.label)))
+        share = report.done / report.total if report.total else 1.0
+        if share >= 1 or time.monotonic() - bar.shown >= FLUSH_SECONDS:
+            bar.show(share, str(report))
 
     with listening(listener):
         yield
@@ -74,23 +87,14 @@ def showing_steps(thing: str, total: int) -> Iterator[Callable[[str], None]]:
 
     For stages that are a few calls, none of which counts what it does. The terminal says nothing of them.
     """
-    begun: list[str] = []
-    bars: list[UUID] = []
-
-    def show(description: str, done: int) -> None:
-        percent = 100.0 * done / total
-        with contextlib.suppress(Exception):
-            if bars:
-                update_progress_artifact(bars[0], progress=percent, description=description)
-            else:
-                bars.append(_new_bar(progress_key(thing), percent, description))
+    bar, begun = _Bar(progress_key(thing)), list[str]()
 
     def begin(step: str) -> None:
         begun.append(step)
-        show(f"{thing}: {step} ({len(begun)} of {total})", len(begun) - 1)
+        bar.show((len(begun) - 1) / total, f"{thing}: {step} ({len(begun)} of {total})")
 
     yield begin
-    show(f"{thing}: done", total)  # not where a step failed: its bar stays where it was
+    bar.show(1.0, f"{thing}: done")  # not where a step failed: its bar stays where it was
 
 
 def artifact_key(text: str) -> str:
@@ -105,76 +109,15 @@ def progress_key(thing: str, label: str = "") -> str:
     return "-".join([key, *words, "progress"])
 
 
-def _new_bar(key: str, percent: float, description: str) -> UUID:
-    created = create_progress_artifact(percent, key=key, description=description)
-    assert isinstance(created, UUID)
-    return created
-
-
-# The cards of datasets and cities as Prefect shows them
-
-
-def card_markdown(store: Store, dataset: str) -> str:
-    """Return the card of ``dataset`` without its title, "" where it has none.
-
-    Its pictures are as `flows.server.artifacts` puts them.
-    """
-    path = layout.card(dataset)
-    if not store.exists(path):
-        return ""
-    _, _, text = store.get(path).decode(errors="replace").partition("\n")
-    folder = layout.label_dir(dataset)
-
-    def inlined(match: re.Match[str]) -> str:
-        name, where = match[1], f"{folder}/{match[2]}"
-        try:
-            png = store.get(where)
-        except McvrpError:
-            return name
-        return picture(name, png, store.url(where))
-
-    text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text)
-    return text.strip()
-
-
-def city_markdown(store: Store, name: str) -> str:
-    """Return the map of the city ``name``, "" where it has none; its figures are shown beside."""
-    path = layout.city_map(name)
-    if not store.exists(path):
-        return ""
-    return picture("Map of the addresses", store.get(path), store.url(path))
-
-
-# The losses of training as Prefect shows them
-
-
-def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
-    """Return the losses of ``phases`` of ``run`` as Markdown with the picture inside, "" if none began."""
-    begun = begun_phases(store, run, phases)
-    if not begun:
-        return ""
-    name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, loss_grid(begun), store.url(layout.run_losses(run)))
-
-
-# Where in the store a stage has left what it made, as Markdown for the end of its artifact
-
-
 def links(store: Store, places: Mapping[str, str]) -> str:
     """Return a list of ``places``, paths in ``store`` by what they are: a file's path or s3:// address."""
     lines = [f"- {what}: `{store.url(path)}`" for what, path in places.items()]
     return "\n".join(["**In the store**", "", *lines, "", "`mcvrp inspect PATH` shows any of them."])
 
 
-# Pictures within Markdown, as Prefect shows it
-
-_LARGEST = 500_000  # bytes of a picture that is shown inline
-_PAGE = 1_000_000  # bytes of all pictures that one artifact shows
-
-
 def picture(name: str, png: bytes, url: str) -> str:
     """Return the Markdown of a picture whose bytes are ``png`` and whose address in the store is ``url``."""
-    if len(png) > _LARGEST:
+    if len(png) > _PICTURE_BYTES:
         return f"[{name}]({url})"
     return f"![{name}](data:image/png;base64,{base64.b64encode(png).decode()})"
 
@@ -188,17 +131,47 @@ def gallery(store: Store, folder: str) -> str:
 
 def album(store: Store, paths: Mapping[str, str]) -> str:
     """Return the Markdown of the pictures at ``paths`` by their names, of those that are there and fit."""
-    shown, left = [], _PAGE
+    shown, left = [], _PAGE_BYTES
     for name, path in paths.items():
-        if not store.exists(path) or store.size(path) > left:
-            continue
-        png = store.get(path)
-        left -= len(png)
-        shown.append(picture(name, png, store.url(path)))
+        if store.exists(path) and store.size(path) <= left:
+            png = store.get(path)
+            left -= len(png)
+            shown.append(picture(name, png, store.url(path)))
     return "\n\n".join(shown)
 
 
-# What the artifact of a night or round shows below its figures
+def card_markdown(store: Store, dataset: str) -> str:
+    """Return the card of ``dataset`` without its title, its pictures within; "" where it has none."""
+    path = layout.card(dataset)
+    if not store.exists(path):
+        return ""
+    _, _, text = store.get(path).decode(errors="replace").partition("\n")
+
+    def inlined(match: re.Match[str]) -> str:
+        name, where = match[1], f"{layout.label_dir(dataset)}/{match[2]}"
+        try:
+            return picture(name, store.get(where), store.url(where))
+        except McvrpError:
+            return name
+
+    return re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text).strip()
+
+
+def city_markdown(store: Store, name: str) -> str:
+    """Return the map of the city ``name``, "" where it has none; its figures are shown beside."""
+    path = layout.city_map(name)
+    if not store.exists(path):
+        return ""
+    return picture("Map of the addresses", store.get(path), store.url(path))
+
+
+def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
+    """Return the losses of ``phases`` of ``run`` as Markdown with the picture inside, "" if none began."""
+    begun = begun_phases(store, run, phases)
+    if not begun:
+        return ""
+    name = f"Losses of {', '.join(phase for phase, _ in begun)}"
+    return picture(name, loss_grid(begun), store.url(layout.run_losses(run)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:

@@ -10,8 +10,8 @@ import os
 import runpy
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.interrupt import stopping_in_time
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.processes import die_with_parent
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     die_with_parent()
     os.chdir(settings.folder())  # the worker gives each run an empty folder that goes with it
     settings.prepare(verbose=False)
-    with stopping_in_time(say):
+    with terminal(), stopping_in_time():
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 

@@ -1,4 +1,4 @@
-"""What this process told Prefect about its flows and tasks, and the proof that the server has it."""
+"""Runs that this process told Prefect about, and the proof that the server has every one of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import FlowRun, TaskRun
+
 from mcvrp.model.errors import IncompleteError
 
 DRAIN_SECONDS = 30.0
 POLL_SECONDS = 0.25
+_PAGE = 200  # runs of one answer: the server leaves out what is beyond its own limit, and says nothing
 
 
 @dataclass(frozen=True)
@@ -40,33 +45,27 @@ class Records:
         """Forget all runs."""
         self._records.clear()
 
-    def flow_ended(self, flow: Any, run: Any, state: Any) -> None:
+    # Prefect's engine calls the hooks by position, its worker, which cancels runs, by these names.
+    def flow_ended(self, flow: Any, flow_run: Any, state: Any) -> None:
         """Take note of a flow run; a state hook of Prefect."""
-        self._records[run.id] = Record("flow", run.id, run.name, state.type.value)
+        self._records[flow_run.id] = Record("flow", flow_run.id, flow_run.name, state.type.value)
 
-    def task_ended(self, task: Any, run: Any, state: Any) -> None:
+    def task_ended(self, task: Any, task_run: Any, state: Any) -> None:
         """Take note of a task run; a state hook of Prefect."""
-        self._records[run.id] = Record("task", run.id, run.name, state.type.value)
+        self._records[task_run.id] = Record("task", task_run.id, task_run.name, state.type.value)
 
     def missing(self) -> list[Record]:
         """Return the runs that the server does not have in their final state."""
-        from prefect.client.orchestration import get_client
-        from prefect.client.schemas.filters import (
-            FlowRunFilter,
-            FlowRunFilterId,
-            TaskRunFilter,
-            TaskRunFilterId,
-        )
-
-        def ids(kind: str) -> list[UUID]:
-            return [record.id for record in self._records.values() if record.kind == kind]
-
+        ids, stored = list(self._records), dict[UUID, str]()
         with get_client(sync_client=True) as client:
-            flows = client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=ids("flow"))))
-            tasks = client.read_task_runs(task_run_filter=TaskRunFilter(id=TaskRunFilterId(any_=ids("task"))))
-        stored = {run.id: run.state.type.value for run in flows if run.state}
-        stored |= {run.id: run.state.type.value for run in tasks if run.state}
-        return [record for record in self._records.values() if stored.get(record.id) != record.state]
+            for start in range(0, len(ids), _PAGE):
+                of_page = {"id": {"any_": ids[start : start + _PAGE]}}
+                runs: list[FlowRun | TaskRun] = [
+                    *client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(of_page)),
+                    *client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(of_page)),
+                ]
+                stored |= {run.id: run.state.type.value for run in runs if run.state}
+        return [record for record in self if stored.get(record.id) != record.state]
 
     def verify(self, seconds: float = DRAIN_SECONDS) -> None:
         """Wait until the server has every run in its final state.

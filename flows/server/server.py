@@ -8,13 +8,14 @@ would, so the history stays.
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -23,6 +24,8 @@ from urllib.parse import urlsplit
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+
+logger = logging.getLogger(__name__)
 
 START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
 ANSWER_SECONDS = 10.0
@@ -54,13 +57,8 @@ class Server:
 
 
 @contextmanager
-def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
+def prefect_server() -> Iterator[Server]:
     """Give Prefect a server for as long as the context lasts.
-
-    Parameters
-    ----------
-    say
-        Is told, in a sentence, what takes a while.
 
     Raises
     ------
@@ -74,7 +72,7 @@ def prefect_server(say: Callable[[str], None]) -> Iterator[Server]:
         return
     with tempfile.TemporaryFile("w+") as log:
         server = server_at(free_port())
-        say("starting a Prefect server (4 s, the first time 15 s)")
+        logger.info("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         process = start_server(server, log, off)
         try:

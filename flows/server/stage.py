@@ -1,4 +1,4 @@
-"""What all flows share: how they are declared and recorded, when a task is tried again."""
+"""Declaration of flows and tasks: checked parameters, records, one-sentence errors, retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import one_line, redact
+from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import parameters_of, parsed
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -61,22 +61,23 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
                 return f"{name}, refused"
 
         @functools.wraps(body)
-        def spoken(*args: P.args, **kwargs: P.kwargs) -> R:
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            log_to_prefect()
             try:
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
                 return cast(Callable[..., R], body)(**parsed(model, given))
-            except McvrpError as error:
+            except McvrpError as error:  # returned, not raised: Prefect would log a traceback
                 return cast(R, Failed(message=one_line(error), data=error))
             except Exception as error:
                 return cast(R, Failed(message=_unexpected(error), data=error))
 
         hooks: dict[str, Any] = flow_hooks()
         return Flow(
-            spoken,
+            checked,
             name=name,
             flow_run_name=named,
             timeout_seconds=timeout,
-            validate_parameters=False,
+            validate_parameters=False,  # we do, in `checked`: the sentence is that of the command
             persist_result=False,  # it is in the store; Prefect would pickle it
             **hooks,
         )
@@ -110,10 +111,8 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     """Whether a task ended early through no fault of its input: a lost worker, a network that failed."""
     try:
         state.result()
-    except (IncompleteError, StoreUnavailable, OSError):
-        return True
-    except Exception:
-        return False
+    except Exception as error:
+        return isinstance(error, IncompleteError | StoreUnavailable | OSError)
     return False
 
 

@@ -7,6 +7,7 @@ process below the worker. None of them outlives this process, however it ends.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -21,7 +22,6 @@ from typing import IO, NoReturn
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
 from mcvrp.flows.server.deployments import POOL, notify_of_failures
-from mcvrp.flows.server.interrupt import descendants
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
     STOP_SECONDS,
@@ -34,8 +34,9 @@ from mcvrp.flows.server.server import (
     wait_for_server,
 )
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.log import say
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.processes import descendants, start_group, stop_group
+
+logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _LONG_SECONDS = 60.0  # what lived as long as this is started again at once
@@ -89,7 +90,7 @@ def serve(options: Options) -> NoReturn:
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[_Keeper] = []
         if ours is not None:
-            say("starting a Prefect server (4 s, the first time 15 s)")
+            logger.info("starting a Prefect server (4 s, the first time 15 s)")
             keepers.append(_ServerKeeper(server, log, ours | {"PREFECT_UI_URL": server.page}))
             stack.enter_context(keepers[0].running())
         stack.enter_context(temporary_settings({PREFECT_API_URL: server.url}))
@@ -99,7 +100,7 @@ def serve(options: Options) -> NoReturn:
             notify_of_failures(options.notify)
         keepers.append(_Worker(environment, log))
         stack.enter_context(keepers[-1].running())
-        say(f"Prefect: {server.page} (Ctrl-C stops it, what is said meanwhile: {path})")
+        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.page, path)
         while True:
             time.sleep(_LOOK_SECONDS)
             for keeper in keepers:
@@ -119,7 +120,7 @@ def _found(options: Options) -> Server | None:
             f"a Prefect server runs at {there.page} already, on a database of its own: "
             "stop it, give another --port, or leave --database out"
         )
-    say(f"there is a Prefect server at {there.page}")
+    logger.info("there is a Prefect server at %s", there.page)
     return there
 
 
@@ -141,7 +142,7 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no reason given"]
         raise McvrpError(f"the deployments cannot be registered: {said[-1].removeprefix('mcvrp: ')}")
-    say(f"deployments: {', '.join(done.stdout.split())}")
+    logger.info("deployments: %s", ", ".join(done.stdout.split()))
 
 
 class _Keeper:
@@ -182,7 +183,8 @@ class _Keeper:
         self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
         if self._tries > _TRIES:
             raise McvrpError(f"the {self.what} ends again and again: its last words are in {self._log.name}")
-        say(f"the {self.what} ended (exit code {self._process.returncode}), starting it again")
+        code = self._process.returncode
+        logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
         self.stop()
         self._began, self._process = time.monotonic(), self.start()
 
@@ -215,7 +217,9 @@ class _Worker(_Keeper):
         self._number += 1
         name = worker_name(self._number)
         if ended := end_dead_runs(working=name):
-            say(f"{ended} runs that were cut off are on record as crashed: start them again in the UI")
+            logger.warning(
+                "%d runs that were cut off are on record as crashed: start them again in the UI", ended
+            )
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
         return start_group(
             [*command, "--type", "process"], env=self._environment, stdout=self._log, stderr=self._log

@@ -7,28 +7,33 @@ people) and `model.json` (where it comes from; written last: without it there is
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from safetensors.numpy import load
-
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
+from mcvrp.storage.markdown import render
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
+from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
-from mcvrp.storage.versions import MODEL, require_readable
+from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
-_WEIGHTS, _README = "model.safetensors", "README.md"
 _FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
+_FIGURES = {  # of the last row of training metrics: what it is, how it is written
+    "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
+    "problem_accuracy": ("accuracy on problem tokens", "{:.1%}"),
+    "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
+    "solution_accuracy": ("accuracy on solution tokens", "{:.1%}"),
+    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", "{:.2f}"),
+}
 _MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 
 
@@ -133,12 +138,12 @@ def export_model(
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
     )
-    store.put(f"{card.folder}/{_WEIGHTS}", data)
+    store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
     losses = layout.run_losses(checkpoint.run)
     if pictured := store.exists(losses):
         store.put(layout.model_losses(name, card.version), store.get(losses))
     text = model_readme(card, checkpoint.steps, pictured=pictured)
-    store.put(f"{card.folder}/{_README}", text.encode())
+    store.put(f"{card.folder}/README.md", text.encode())
     store.put_json(layout.model_card(name, card.version), asdict(card))
     enrol(store, name, card.version)
     return card
@@ -193,12 +198,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     if version is not None and version not in known:
         raise McvrpError(f"model {name!r} has no version {version}, it has {', '.join(map(str, known))}")
     path = layout.model_card(name, known[-1] if version is None else int(version))
-    try:
-        document = store.get_json(path)
-        require_readable(MODEL, document, store.url(path))
-        return ModelCard(**document)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is no model's card ({error})") from error
+    return read_document(store, path, ModelCard, MODEL, named="model's card")
 
 
 def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:
@@ -228,28 +228,8 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
     McvrpError
         If they are not the ones that were written.
     """
-    path = f"{card.folder}/{_WEIGHTS}"
-    data = store.get(path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != card.weights_sha256:
-        raise McvrpError(
-            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names "
-            f"{card.weights_sha256[:12]}; delete the version and export it again with mcvrp train"
-        )
-    return {key: np.array(array) for key, array in load(data).items()}
-
-
-# The card of a published model for people
-
-_PICTURE = "\n![Losses and held-out gap of the training](losses.png)\n"
-# Of the last row of training metrics: name, factor, format.
-_FIGURES = {
-    "problem_loss": ("loss on problem tokens (nats)", 1, ".3f"),
-    "problem_accuracy": ("accuracy on problem tokens (%)", 100, ".1f"),
-    "solution_loss": ("loss on solution tokens (nats)", 1, ".3f"),
-    "solution_accuracy": ("accuracy on solution tokens (%)", 100, ".1f"),
-    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", 1, ".2f"),
-}
+    hint = "delete the version and export it again with mcvrp train"
+    return read_weights(store, card.folder, card.weights_sha256, hint)
 
 
 def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
@@ -257,65 +237,11 @@ def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
 
     ``pictured`` says whether `losses.png` lies beside it.
     """
-    network: dict[str, Any] = dict(card.network)
-    rows = [
-        ("city", f"`{card.city_id}`, {network['classes']:,} output classes: nodes, and spare ones"),
-        (
-            "network",
-            f"{network['encoder_layers']} + {network['decoder_layers']} layers of {network['dim']}, "
-            f"{network['heads']} heads, ff {network['ff']}",
-        ),
-        ("labels", f"dataset `{card.dataset}`, fingerprint `{card.fingerprint[:16]}`"),
-        ("run", f"`{card.run}`, the last phase of {steps:,} steps"),
-        ("trained with rotation", "yes" if card.rotation_trained else "no: decode without"),
-        ("weights", f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"),
-    ]
-    if card.smallest is not None:
-        rows.append(("sizes", f"{card.smallest} to {card.largest} customers an instance"))
     measured = [
-        (text, f"{factor * card.metrics[name]:{form}}")
-        for name, (text, factor, form) in _FIGURES.items()
+        (text, form.format(card.metrics[name]))
+        for name, (text, form) in _FIGURES.items()
         if card.metrics.get(name) is not None
     ]
-    return f"""# Model {card.name}, version {card.version}
-
-A transformer that routes orders of one city: given customers with demands and the capacity of the
-vehicles, it writes down routes, customer after customer. It was trained on solutions of a heuristic.
-
-{_table(rows)}
-
-At the end of training:
-
-{_table(measured or [("measured", "nothing")])}
-{_PICTURE if pictured else ""}
-## Use
-
-```python
-import numpy as np
-
-from mcvrp.model.decoding import Nucleus, decode
-from mcvrp.model.problem import Instance
-from mcvrp.storage.cities import find_city
-from mcvrp.storage.models.models import load_model
-from mcvrp.storage.store.store import Store
-
-store = Store.open("STORE")
-network, card = load_model(store, "{card.name}", {card.version})
-city = find_city(store, card.city_id)
-orders = Instance(card.city_id, ids=np.arange(1, 21), demands=np.full(20, 5), capacity=35)
-decoded = decode(network, city, [orders], strategy=Nucleus(), samples=100)[0]
-print(decoded.best.routes, decoded.costs.min())
-```
-
-`config.json` has what another program needs to load `model.safetensors`, `model.json` where it comes from.
-
-## Limits
-
-It knows the addresses of its own city and no others: another city is refused, but for one that
-extends its own (`mcvrp city extend`), whose new addresses it has yet to learn. Orders of sizes that it
-was not trained on, or demands and capacities drawn by other rules, are routed feasibly, and worse.
-"""
-
-
-def _table(rows: list[tuple[str, str]]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+    return render(
+        "mcvrp.storage.models", "model.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
+    )

@@ -14,12 +14,13 @@ import pwd
 import socket
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.documents import as_document
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import ALIAS, require_readable
+from mcvrp.storage.versions import ALIAS
 
 Alias = Literal["champion", "challenger"]
 ALIASES: tuple[Alias, ...] = get_args(Alias)
@@ -40,6 +41,15 @@ class Move:
         return f"{_words(self.version)} since {self.when} by {self.by}" + (
             f": {self.why}" if self.why else ""
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AliasDocument:
+    """What the store keeps of an alias."""
+
+    schema_version: int = ALIAS.version
+    version: int | None
+    history: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,18 +79,13 @@ def pointer(store: Store, name: str, alias: str) -> Pointer:
     if not store.exists(path):
         return Pointer(None)
     data, tag = store.get_tagged(path)
-    try:
-        document = json.loads(data)
-        require_readable(ALIAS, document, store.url(path))
-        version = document["version"]
-        if version is not None and not isinstance(version, int):
-            raise TypeError(f"version {version!r}")
-        history = tuple(Move(**move) for move in document.get("history", ()))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is no alias of a model ({error}): remove it") from error
-    if not history and version is not None:  # written before moves were remembered
-        history = (Move(version, "an unknown time", "an earlier version of mcvrp", ""),)
-    return Pointer(version, tag, history)
+    said = as_document(
+        data, _AliasDocument, store.url(path), ALIAS, named="alias of a model", hint="remove it"
+    )
+    if said.version is not None and not said.history:  # written before moves were remembered
+        before = Move(said.version, "an unknown time", "an earlier version of mcvrp", "")
+        return Pointer(said.version, tag, (before,))
+    return Pointer(said.version, tag, said.history)
 
 
 def point(
@@ -193,12 +198,8 @@ def _swap(
     path = layout.model_alias(name, alias)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     history = [*seen.history, Move(version, when, _somebody(), why, back)][-_REMEMBERED:]
-    document: dict[str, Any] = {
-        "schema_version": ALIAS.version,
-        "version": version,
-        "history": [asdict(move) for move in history],
-    }
-    data = (json.dumps(document, indent=2) + "\n").encode()
+    document = _AliasDocument(version=version, history=tuple(history))
+    data = (json.dumps(asdict(document), indent=2) + "\n").encode()
     return store.put_new(path, data) if seen.tag is None else store.swap(path, data, seen.tag)
 
 

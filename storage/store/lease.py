@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 TTL_SECONDS = 60.0  # silence after which a holder elsewhere is taken for dead
 BEATS = 4  # signs of life in that time
@@ -148,7 +151,6 @@ def holding(
     path: str,
     what: str,
     *,
-    say: Callable[[str], None] = lambda _: None,
     ttl: float = TTL_SECONDS,
 ) -> Iterator[Lease]:
     """Hold the lease at ``path`` while the block runs.
@@ -160,8 +162,6 @@ def holding(
     ----------
     what
         What the holder does, for people: "dataset 'paper' is being labelled".
-    say
-        Hears that we wait to see whether a holder is alive.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def holding(
         If another process holds it and is alive.
     """
     holder = Holder.here()
-    tag = _acquire(store, path, holder, what, say, ttl)
+    tag = _acquire(store, path, holder, what, ttl)
     lease = Lease(store, path, what, holder, tag)
     keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
     keeper.start()
@@ -179,7 +179,7 @@ def holding(
         lease.release(keeper)
 
 
-def _acquire(store: Store, path: str, mine: Holder, what: str, say: Callable[[str], None], ttl: float) -> str:
+def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> str:
     watched, since = "", 0.0
     while True:
         if not watched:
@@ -201,7 +201,7 @@ def _acquire(store: Store, path: str, mine: Holder, what: str, say: Callable[[st
             store.swap(path, mine.encode(), tag)
             continue
         if not watched:
-            say(f"{what} by {other}, or was: waiting {ttl:.0f} s for a sign of life")
+            logger.warning("%s by %s, or was: waiting %.0f s for a sign of life", what, other, ttl)
             watched, since = tag, time.monotonic()
         time.sleep(ttl / BEATS / 2)
 

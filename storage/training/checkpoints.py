@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import CHECKPOINT, TooNew, require_readable
+from mcvrp.storage.versions import CHECKPOINT, TooNew, refuse_earlier
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-_PIECE = 2**24  # bytes read at once to verify a file
+_PIECE = 2**24  # bytes of one request to verify a file; as a whole it may not fit beside the arrays
 _STEP = re.compile(r"step-(\d+)")
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -47,19 +49,37 @@ class Origin:
     recipe: Mapping[str, Any]
     parent: str
 
-    def differences(self, other: Origin) -> list[tuple[str, Any, Any]]:
-        """Return the name of each field that differs, its value here and in ``other``."""
-        mine, theirs = _flat(self), _flat(other)
-        return [
-            (name, mine.get(name), theirs.get(name))
-            for name in [*mine, *(name for name in theirs if name not in mine)]
-            if mine.get(name) != theirs.get(name)
-        ]
+    def require(self, wanted: Origin, city: City, what: str, hint: str) -> None:
+        """Raise McvrpError if this, of ``what``, is not ``wanted``; names the first difference.
+
+        What was trained for a city that ``city`` extends goes on for ``city``.
+        """
+        mine, theirs = _flat(self), _flat(wanted)
+        if city.accepts(self.city_id):
+            mine["city"] = wanted.city_id
+        names = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
+        if names:
+            name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            raise McvrpError(
+                f"{what} was trained with {name} = {mine.get(name)}, now it is {theirs.get(name)}{more}: "
+                f"{hint}"
+            )
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Size and checksum of a file of a checkpoint."""
+
+    bytes: int
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes with checksum {self.sha256[:12]}"
 
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """Where a phase stands after ``step`` of its ``steps``; ``files`` maps each file to size and checksum."""
+    """Where a phase stands after ``step`` of its ``steps``; ``files`` has the facts of each file."""
 
     run: str
     phase: str
@@ -68,7 +88,7 @@ class CheckpointState:
     adam_step: int
     origin: Origin
     metrics: Mapping[str, Any]
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    files: Mapping[str, FileFacts] = field(default_factory=dict)
     format: int = CHECKPOINT.version
 
     @property
@@ -84,7 +104,7 @@ class CheckpointState:
     @property
     def weights_sha256(self) -> str:
         """The checksum of the weights, which names them."""
-        return str(self.files[WEIGHTS]["sha256"])
+        return self.files[WEIGHTS].sha256
 
 
 @dataclass(frozen=True)
@@ -109,10 +129,10 @@ def save_checkpoint(
         If the store gives back other bytes than it took.
     """
     names = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
-    written: dict[str, Mapping[str, Any]] = {}
+    written: dict[str, FileFacts] = {}
     for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, names)):
         data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-        written[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        written[name] = _facts(data)
         store.put(f"{state.folder}/{name}", data)
         del data  # gigabytes
         _verify_stored(store, f"{state.folder}/{name}", written[name])
@@ -129,7 +149,10 @@ def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
     ------
     TooNew
         If one was written by a newer version of this program.
+    McvrpError
+        If a name in the run's folder was given by an earlier one.
     """
+    refuse_earlier(store, layout.run_dir(run))
     folder = layout.phase_dir(run, phase)
     found = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
     states = [state for state in (_read_state(store, path) for path in found) if state is not None]
@@ -166,45 +189,43 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     """Return the bytes of one file of a checkpoint, verified against its state."""
     path = f"{state.folder}/{name}"
     data = store.get(path)
-    expected = state.files[name]
-    found = hashlib.sha256(data).hexdigest()
-    if len(data) != expected["bytes"] or found != expected["sha256"]:
+    if (found := _facts(data)) != state.files[name]:
         raise McvrpError(
-            f"{store.url(path)} is corrupt: {len(data)} bytes with checksum {found[:12]}, expected "
-            f"{expected['bytes']} with {str(expected['sha256'])[:12]}; delete {store.url(state.folder)} "
-            "and run again to go on from the checkpoint before it"
+            f"{store.url(path)} is corrupt: {found}, expected {state.files[name]}; delete "
+            f"{store.url(state.folder)} and run again to go on from the checkpoint before it"
         )
     return data
 
 
-def _verify_stored(store: Store, path: str, expected: Mapping[str, Any]) -> None:
-    count, digest = 0, hashlib.sha256()
+def _facts(data: bytes) -> FileFacts:
+    return FileFacts(len(data), hashlib.sha256(data).hexdigest())
+
+
+def _verify_stored(store: Store, path: str, expected: FileFacts) -> None:
+    digest = hashlib.sha256()
     with store.open_input(path) as stream:
         while piece := stream.read(_PIECE):
-            count += len(piece)
             digest.update(piece)
-    if {"bytes": count, "sha256": digest.hexdigest()} != expected:
+        found = FileFacts(stream.tell(), digest.hexdigest())
+    if found != expected:
         raise McvrpError(
-            f"{store.url(path)} does not hold what was written: {count} bytes with checksum "
-            f"{digest.hexdigest()[:12]}, expected {expected['bytes']} with {str(expected['sha256'])[:12]}; "
+            f"{store.url(path)} does not hold what was written: {found}, expected {expected}; "
             "check the disk or the server, then run again to go on from the checkpoint before it"
         )
 
 
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
-        values = store.get_json(path)
-        require_readable(CHECKPOINT, values, store.url(path))
-        values["origin"] = Origin(**values["origin"])
-        state = CheckpointState(**values)
-        sizes = [store.size(f"{state.folder}/{name}") for name in (WEIGHTS, OPTIMIZER)]
-        named = [state.files[name]["bytes"] for name in (WEIGHTS, OPTIMIZER)]
+        state = read_document(store, path, CheckpointState, CHECKPOINT, named="checkpoint")
+        whole = all(
+            store.size(f"{state.folder}/{name}") == state.files[name].bytes for name in (WEIGHTS, OPTIMIZER)
+        )
     except (StoreError, TooNew):  # no answer is not the answer that there is none
         raise
-    except (McvrpError, KeyError, TypeError, ValueError, AttributeError):
+    except (McvrpError, KeyError):
         return None
     mine = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
-    return state if mine and sizes == named else None
+    return state if mine and whole else None
 
 
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:

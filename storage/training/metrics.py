@@ -1,4 +1,4 @@
-"""The losses of a training phase: a row a logged step, one Parquet file a phase."""
+"""Metrics of a training phase, a row a logged step: a Parquet file a phase, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import METRICS, require_readable_table, stamped
+from mcvrp.storage.versions import METRICS
 
 _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
@@ -61,10 +59,8 @@ SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f 
 
 def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
     """Write the metrics of a phase, over what was there."""
-    buffer = io.BytesIO()
-    table = stamped(pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA), METRICS)
-    pq.write_table(table, buffer, compression="zstd")
-    store.put(layout.phase_metrics(run, phase), buffer.getvalue())
+    table = pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA)
+    write_parquet(store, layout.phase_metrics(run, phase), table, METRICS)
 
 
 def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
@@ -78,18 +74,10 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    try:
-        table = pq.read_table(io.BytesIO(store.get(path)))
-        table = require_readable_table(METRICS, table, store.url(path))
-        if "greedy_gap" not in table.column_names:  # written before there was one
-            table = table.append_column("greedy_gap", pa.array([math.nan] * len(table)))
-        table = table.cast(SCHEMA)
-    except SPOILT as error:
-        raise McvrpError(f"{store.url(path)} is no file of training metrics ({error}): remove it") from error
+    later = {"greedy_gap": math.nan}  # files of before have none
+    table = read_parquet(store, path, METRICS, columns=SCHEMA, later=later, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 
-
-# TensorBoard event files made from a phase's metrics
 
 _VERSION = "brain.Event:2"  # what a file of events has to begin with
 _TAGS = {f.name: f.name for f in fields(StepMetrics) if f.name not in ("step", "samples")} | {

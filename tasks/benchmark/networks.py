@@ -64,7 +64,7 @@ def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver
 
     from mcvrp.tasks.solvers.attention import AttentionSolver
 
-    name = spec.am or ""
+    name = spec.attention or ""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
     return AttentionSolver(models, name)

@@ -15,7 +15,8 @@ import numpy as np
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, infeasibility
-from mcvrp.storage.benchmarks import PartRow, part_path, write_part
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
 from mcvrp.tasks.support.machine import busy_seconds, hardware
@@ -48,7 +49,7 @@ class Part:
     @property
     def path(self) -> str:
         """Where the part lies in the store."""
-        return part_path(self.run, self.block, self.n, self.start, self.stop)
+        return layout.benchmark_part(self.run, self.block, self.n, self.start, self.stop)
 
     @property
     def rows(self) -> int:

@@ -90,9 +90,9 @@ def rotations(spec: BenchmarkSpec, card: ModelCard | None) -> int:
 
 def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
     """Return the cards of the attention models of the sizes of ``spec``, where there are any."""
-    if spec.am is None:
+    if spec.attention is None:
         return {}
-    cards = {n: attention_card(store, spec.am, n) for n in spec.sizes}
+    cards = {n: attention_card(store, spec.attention, n) for n in spec.sizes}
     return {n: card for n, card in cards.items() if card}
 
 

@@ -31,8 +31,8 @@ from mcvrp.tasks.benchmark.networks import (
 from mcvrp.tasks.benchmark.on_ray import solve_heuristics
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import attention_cards, make_block
+from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
 from mcvrp.tasks.support.ray_session import ray_session
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 def run_benchmark(
     store: Store, city: City, spec: BenchmarkSpec, model_name: str | None = None, version: int | None = None
-) -> BenchmarkSummary:
-    """Solve what is missing, then write results, tables and summary; return the summary.
+) -> BenchmarkResults:
+    """Solve what is missing, write the results and return them.
 
     A method whose solver is not installed, or cannot take the city, keeps its rows, with the
     reason.
@@ -75,11 +75,9 @@ def run_benchmark(
                 decode_missing(here, block, attention(store, spec, sizes))
         elif model and card and methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
-    write_results(store, spec.run, [row for block in blocks for row in block.rows()])
+    table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
-    return summarise(
-        store, spec.run, city, spec.rules, card=card, accuracy=accuracy, p=spec.p, samples=spec.samples[-1]
-    )
+    return BenchmarkResults(spec, card, accuracy, table)
 
 
 def _solve_on_ray(

@@ -51,7 +51,7 @@ class BenchmarkSpec(OrdersSpec):
     part_customers: int = Field(20, ge=1, description="Least customers of a part that is re-constructed")
     part_samples: int = Field(16, ge=1, description="Samples of each such part")
     equal_time: float = Field(5.0, gt=0, description="Seconds of the equal-time rows, decoding included")
-    am: str | None = Field(
+    attention: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the attention models in the store, else the city's"
     )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")

@@ -8,22 +8,16 @@ from matplotlib.figure import Figure
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
+from mcvrp.storage.markdown import render
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, show_lengths, style
+from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, unit_text
 
-_FILES = {
-    "city.parquet": "x and y of each node, the depot first; of your addresses also id, lon and lat",
-    "matrix.parquet": "the travel costs from each node (row) to each, where the city has them",
-    "city.json": "frame, unit, ranges, parent, and the hash of it all: written last",
-    "map.png": "the picture above",
-}
+_INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # square points of all addresses together, and of one
 
 
 def write_city_card(store: Store, name: str, city: City, addresses: Addresses | None) -> None:
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
-    from mcvrp.tasks.support.pictures import png
-
     on_earth = addresses is not None and addresses.projection is not None
     picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
     store.put(layout.city_map(name), png(picture))
@@ -39,29 +33,9 @@ def coordinate_unit(city: City, addresses: Addresses | None) -> str:
 
 def city_text(name: str, city: City, addresses: Addresses | None) -> str:
     """Return the card as Markdown; pictures are links relative to it."""
-    rows = "\n".join(f"| {what} | {text} |" for what, text in city_facts(city, addresses).items())
-    files = "\n".join(
-        f"| `{file}` | {text} |"
-        for file, text in _FILES.items()
-        if file != "matrix.parquet" or city.matrix is not None
-    )
     kind = "A synthetic city" if addresses is None else "A city of your addresses"
-    return f"""# City `{name}`
-
-{kind}: {city.customers:,} customers and a depot, which is node 0.
-
-![Map of the addresses](map.png)
-
-| | |
-|---|---|
-{rows}
-
-## Files
-
-| File | Holds |
-|---|---|
-{files}
-"""
+    facts = city_facts(city, addresses)
+    return render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
 
 
 def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
@@ -100,11 +74,6 @@ def _costs(city: City) -> str:
         return f"straight lines, in {unit_text(city.unit)}"
     kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
     return f"from a matrix, in {city.unit}, {kind}"
-
-
-# The picture of a city
-
-_INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # square points of all addresses together, and of one
 
 
 def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:

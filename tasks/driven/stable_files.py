@@ -7,11 +7,14 @@ end, its Parquet no footer) is left for longer, as an upload may have stalled.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mcvrp.storage.store.store import Store, StoredFile
+
+logger = logging.getLogger(__name__)
 
 CUT_SECONDS = 600.0  # left alone for so long, what looks cut off is as it was meant, or corrupt
 _LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last of UTF-16
@@ -35,7 +38,6 @@ def stable_files(
     endings: tuple[str, ...],
     seconds: float,
     *,
-    say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[list[str], list[Incomplete]]:
     """Return the files below ``folder`` that are whole, and those that may not be.
@@ -47,8 +49,6 @@ def stable_files(
     seconds
         For which a file has to be left alone. Where one has not been, this waits so long and looks
         again; 0 takes every file as it is.
-    say
-        Hears that there is something to wait for.
     """
     before = _files(store, folder, endings)
     if seconds <= 0 or "://" in store.uri:
@@ -56,7 +56,7 @@ def stable_files(
     now = store.now()
     if young := [file.path for file in before if abs(now - file.modified) < seconds]:
         more = f" and {len(young) - 1} more" if young[1:] else ""
-        say(f"{young[0]}{more} changed a moment ago: looking again in {seconds:g} s")
+        logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
     whole, others = list[str](), list[Incomplete]()
     for file in _files(store, folder, endings):

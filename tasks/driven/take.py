@@ -31,7 +31,6 @@ from mcvrp.storage.driven import (
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.tabular import listed, read_tabular
 
@@ -84,7 +83,7 @@ def take_routes(
     McvrpError
         If days are there that were driven in another city.
     """
-    files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds, say=say)
+    files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
     names, made, known = dict(sources(store, name)), list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
     _require_city(store, name, city, days.values())

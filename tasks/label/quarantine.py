@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Unit
+
+logger = logging.getLogger(__name__)
 
 Place = tuple[int, int]  # (n, i)
 _SAVE_SECONDS = 10.0  # between two writes of a list that grows
@@ -67,6 +70,10 @@ class Quarantine:
             if place not in failed:
                 del self.entries[place]
                 self._changed = True
+        if new := [place for place in failed if place not in self.entries]:
+            n, i = new[0]
+            why = f"(n={n}, i={i}): {failed[n, i].reason}"
+            logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), n, why)
         for place, failure in failed.items():
             before = self.entries[place].attempts if place in self.entries else 0
             fields = {**asdict(failure), "attempts": before + failure.attempts}

@@ -6,10 +6,7 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.tasks.report.summary import BenchmarkSummary as BenchmarkSummary
-    from mcvrp.tasks.report.summary import summarise as summarise
     from mcvrp.tasks.report.tables import Table as Table
     from mcvrp.tasks.report.write import write_report as write_report
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, tables="Table", summary="BenchmarkSummary summarise", write="write_report"
-    )
+    __getattr__, __dir__ = lazy(__name__, tables="Table", summary="BenchmarkSummary", write="write_report")

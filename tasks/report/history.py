@@ -12,12 +12,11 @@ import pandas as pd
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.models.models import ModelCard, model_card
+from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.page import Link, StageLine
-from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.train.card import Phase, begun_phases
 
 _TO_STORE = "../.."  # from the folder of a benchmark
@@ -59,11 +58,10 @@ class History:
         return json.dumps(settings, indent=2)
 
 
-def read_history(store: Store, summary: BenchmarkSummary) -> History:
-    """Return what the store knows of the model of ``summary``."""
-    if summary.model is None:
+def read_history(store: Store, card: ModelCard | None) -> History:
+    """Return what the store knows of the model of ``card``."""
+    if card is None:
         return History(None, None, {}, (), ())
-    card = model_card(store, summary.model, summary.model_version)
     path = layout.manifest(card.dataset)
     manifest = store.get_json(path) if store.exists(path) else None
     phases = {

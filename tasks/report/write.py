@@ -1,67 +1,51 @@
-"""The report of a run: pictures and one page, made from what the store holds and what was asked."""
+"""The report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_results
-from mcvrp.storage.markdown import table
+from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
-from mcvrp.tasks.report.pictures import Pictured, pictures
-from mcvrp.tasks.report.significance_formats import FORMATS as TEST_FORMATS
-from mcvrp.tasks.report.summary import (
-    FORMATS,
-    SIGNIFICANCE,
-    BenchmarkSummary,
-    benchmark_table,
-    comparisons,
-    read_summary,
-    results_frame,
-    significance,
-    table_path,
-    trained_up_to,
-)
+from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
+from mcvrp.tasks.report.paper_values import is_papers_setting
+from mcvrp.tasks.report.pictures import pictures
+from mcvrp.tasks.report.significance import PairedTest, benchmark_tests
+from mcvrp.tasks.report.summary import BenchmarkSummary, benchmark_table, summarise
+from mcvrp.tasks.report.tables import Table
+
+OVERVIEW = "table"  # the name of the table of every method, which lies on top; the others have a folder
 
 
-def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
-    """Write pictures, card and report of the finished benchmark ``spec``, and return the report's address.
+def write_report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
+    """Write tables, tests, pictures, card and page of a finished benchmark, and return its key figures.
 
-    Everything comes from the store: results and summary, and of the model, where there is one,
-    its labels and the metrics of its training.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such benchmark.
+    Of the model, where there is one, its labels and its training, the page tells what the store still has.
     """
-    spec, folder = spec.in_city(city), layout.benchmark_dir(spec.run)
-    summary, results = read_summary(store, spec.run), results_frame(store, spec.run)
-    history = read_history(store, summary)
-    card = history.card
-    source = Pictured(
-        city, spec.rules, read_results(store, spec.run), results, trained_up_to(card), history.losses
-    )
-    drawn = list(pictures(source))
+    spec, card, frame = results.spec, results.card, results.frame
+    limit = (card.largest if card else None) or PAPER_TRAINED_UP_TO
+    papers = is_papers_setting(city, spec.rules)
+    overview = benchmark_table(frame, results.accuracy, city.unit)
+    of_the_paper = paper_tables(frame, trained_up_to=limit, is_papers_setting=papers, unit=city.unit)
+    tables, tests = (overview, *of_the_paper), benchmark_tests(frame, limit, is_papers_setting=papers)
+    summary, history = summarise(results, city, overview), read_history(store, card)
+    drawn = list(pictures(city, results, limit, history.losses))
     configuration = history.configuration(spec)
-    store.put(f"{folder}/configuration.json", configuration.encode())
-    files = ["results.parquet", "summary.json", "configuration.json"]
-    for picture in drawn:
-        for ending, data in (("png", picture.png), ("svg", picture.svg)):
-            files.append(f"figures/{picture.name}.{ending}")
-            store.put(f"{folder}/{files[-1]}", data)
-    overview = benchmark_table(results, summary.encoder_accuracy, city.unit)
-    tables = (overview, *comparisons(results, city, spec.rules, card))
-    files += [table_path(table.name, ending) for table in tables for ending in FORMATS]
-    tests = significance(results, city, spec.rules, card)
-    files += [table_path(SIGNIFICANCE, ending) for ending in TEST_FORMATS] if tests else []
+
+    folder = layout.benchmark_dir(spec.run)
+    store.put_json(f"{folder}/summary.json", asdict(summary))
+    files = {"configuration.json": configuration.encode(), **dict(_files(drawn, tables, tests))}
+    for name, data in files.items():
+        store.put(f"{folder}/{name}", data)
     page = Page(
         title=f"MCVRP: {spec.run}",
         lead=_lead(summary),
@@ -71,14 +55,30 @@ def write_report(store: Store, city: City, spec: BenchmarkSpec) -> str:
         tests=tests,
         figures=drawn,
         configuration=configuration,
-        links=[*(Link(quote(name), name) for name in files), *history.links],
+        links=[
+            *(Link(quote(name), name) for name in ("results.parquet", "summary.json", *files)),
+            *history.links,
+        ],
         address=store.url(folder),
     )
     text = benchmark_text(summary, page.lead, page.key_figures, drawn)
     store.put(layout.benchmark_card(spec.run), text.encode())
-    path = f"{folder}/report.html"
-    store.put(path, render(page).encode())
-    return store.url(path)
+    store.put(f"{folder}/report.html", render(page).encode())
+    return summary
+
+
+def _files(
+    drawn: Sequence[ReportFigure], tables: Sequence[Table], tests: Sequence[PairedTest]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each picture and table."""
+    for picture in drawn:
+        yield f"figures/{picture.name}.png", picture.png
+        yield f"figures/{picture.name}.svg", picture.svg
+    for each in tables:
+        for ending, text in FORMATS.items():
+            yield f"{'' if each.name == OVERVIEW else 'tables/'}{each.name}.{ending}", text(each).encode()
+    for ending, tests_text in SIGNIFICANCE_FORMATS.items() if tests else ():
+        yield f"tables/significance.{ending}", tests_text(tests).encode()
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
@@ -110,20 +110,6 @@ def _key_figures(summary: BenchmarkSummary) -> Iterator[KeyFigure]:
     yield KeyFigure(f"{total:,}", "Held-out instances", f"of {span} customers, never trained on")
 
 
-# The card of a benchmark
-
-_FILES = {
-    "report.html": "all of it on one page, with settings and the history of the model",
-    "table.md, .csv, .tex": "the table below; CSV has full precision",
-    "tables/": "the paper's four tables and its tests of significance, in the same formats",
-    "figures/": "the pictures below, and those of the paper, as PNG and SVG",
-    "summary.json": "the key figures for programs",
-    "configuration.json": "what was asked for: labels, training, benchmark",
-    "results.parquet": "a row an instance, method and number of samples: cost, seconds, routes, who and how",
-    "parts/": "the answers as they came, in parts named by what decides them",
-}
-
-
 def benchmark_text(
     summary: BenchmarkSummary, lead: str, key_figures: Sequence[KeyFigure], figures: Sequence[ReportFigure]
 ) -> str:
@@ -137,14 +123,5 @@ def benchmark_text(
         Those of the report.
     """
     rows = [[key.label, key.value, key.note] for key in key_figures]
-    files = [[f"`{file}`", text] for file, text in _FILES.items()]
-    parts = [f"# Benchmark `{summary.run}`", lead]
-    parts += [table(["", "", ""], rows), "## Files", table(["File", "Holds"], files)]
-    parts += ["## Table", summary.markdown.strip(), "## Pictures", *_pictures(figures)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _pictures(figures: Sequence[ReportFigure]) -> Iterator[str]:
-    for figure in figures:
-        yield f"![{figure.name}](figures/{figure.name}.png)"
-        yield figure.caption
+    texts = {"lead": lead, "key_figures": markdown.table(["", "", ""], rows)}
+    return markdown.render("mcvrp.tasks.report", "README.md.j2", summary=summary, figures=figures, **texts)

@@ -1,11 +1,10 @@
-"""Champion against challenger, pair by pair: who is better, where somebody is worse, and what follows.
+"""Decision on a challenger from pairs of costs: better beyond chance somewhere, worse nowhere.
 
 Knows costs, not models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs; infinite whe
 
 @dataclass(frozen=True)
 class Bucket:
-    """What became of one part and size: mean costs, and the mean change to the challenger's in percent."""
+    """Mean costs of one part and size, and the mean change to the challenger's in percent."""
 
     part: str
     sizes: str
@@ -32,7 +31,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether the challenger is promoted, why or why not in sentences, and the figures behind that.
+    """Promotion of the challenger or not, why in sentences, and the figures behind that.
 
     ``p_values`` has, for each part that can be tested, the probability of such a gain by chance:
     one-sided paired t-test of the relative changes (Appendix "Test Statistics").
@@ -53,32 +52,35 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
+    columns = ("champion", "challenger", "change")
     buckets = tuple(
-        Bucket(
-            str(part),
-            str(sizes),
-            len(rows),
-            float(rows["champion"].mean()),
-            float(rows["challenger"].mean()),
-            float(rows["change"].mean()),
-        )
+        Bucket(str(part), str(sizes), len(rows), *(float(rows[column].mean()) for column in columns))
         for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
     )
     p_values = {
         str(part): paired_t_test(rows["change"].to_numpy(), np.zeros(len(rows))).p
         for part, rows in both.groupby("part", sort=False)
-        if len(rows) >= 2
+        if len(rows) >= 2  # a single pair has no spread to test against
     }
-    against = [*_lost(lost), *_worse(buckets, worst)]
+    against = []
+    if len(lost):
+        first = f"the first is {lost['name'].iloc[0]}"
+        against.append(f"the challenger has no answer to {len(lost)} instances, {first}")
+    against += [
+        f"worse by {bucket.change:.2f} % on {bucket.part} instances of {bucket.sizes} customers "
+        f"(at most {worst:g} % is let through)"
+        for bucket in buckets
+        if bucket.change > worst
+    ]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
         shown = ", ".join(f"{part}: p = {p:.3f}" for part, p in p_values.items()) or "too few instances"
         against.append(f"nothing shows that the challenger is better ({shown}; below {alpha:g} would)")
     if against:
         return Decision(False, tuple(against), buckets, p_values)
+    gain = {part: -float(both.loc[both["part"] == part, "change"].mean()) for part in better}
     gains = tuple(
-        f"better on the {part} instances by {-_mean(both, part):.2f} % (p = {p_values[part]:.3g})"
-        for part in better
+        f"better on the {part} instances by {gain[part]:.2f} % (p = {p_values[part]:.3g})" for part in better
     )
     return Decision(True, gains, buckets, p_values)
 
@@ -97,22 +99,3 @@ def size_range(n: int) -> str:
         if first <= n <= last:
             return f"{first}–{last}"
     return f"1–{CAPACITY_TABLE[0][0] - 1}" if n < CAPACITY_TABLE[0][0] else f"{CAPACITY_TABLE[-1][1] + 1}–"
-
-
-def _mean(both: pd.DataFrame, part: str) -> float:
-    return float(both.loc[both["part"] == part, "change"].mean())
-
-
-def _lost(lost: pd.DataFrame) -> list[str]:
-    if lost.empty:
-        return []
-    return [f"the challenger has no answer to {len(lost)} instances, the first is {lost['name'].iloc[0]}"]
-
-
-def _worse(buckets: Sequence[Bucket], worst: float) -> list[str]:
-    return [
-        f"worse by {bucket.change:.2f} % on {bucket.part} instances of {bucket.sizes} customers "
-        f"(at most {worst:g} % is let through)"
-        for bucket in buckets
-        if bucket.change > worst
-    ]

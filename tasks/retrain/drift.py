@@ -1,12 +1,12 @@
-"""How far fresh days have moved from what a model has learned from: demand, size, vehicles, geography."""
+"""Drift of fresh days from what a model has learned from: demand, size, vehicles, geography."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
@@ -30,7 +30,7 @@ class Drift:
 
     @property
     def alarm(self) -> bool:
-        """Whether it is worth a look."""
+        """True where the distance is worth a look."""
         return self.distance > ALARM
 
 
@@ -43,27 +43,32 @@ def drift(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> tupl
     """
     if not then or not now:
         return ()
+    before, after = _zones(city, then), _zones(city, now)
+    moved = float(jensenshannon(before, after, base=2))
     return (
-        _numbers("demand of a customer", _demands(then), _demands(now)),
-        _numbers("customers a day", _sizes(then), _sizes(now)),
-        _numbers("capacity of a vehicle", _capacities(then), _capacities(now)),
-        _geography(city, then, now),
+        _numbers("demand of a customer", then, now, lambda day: day.demands),
+        _numbers("customers a day", then, now, lambda day: day.n),
+        _numbers("capacity of a vehicle", then, now, lambda day: day.capacity),
+        Drift("where the orders are", _busiest(before), _busiest(after), moved),
     )
 
 
-def _numbers(name: str, then: NDArray[np.float64], now: NDArray[np.float64]) -> Drift:
-    return Drift(name, _described(then), _described(now), float(stats.ks_2samp(then, now).statistic))
+def _numbers(
+    name: str, then: Sequence[Instance], now: Sequence[Instance], of: Callable[[Instance], ArrayLike]
+) -> Drift:
+    old, new = (np.hstack([np.asarray(of(day), np.float64) for day in days]) for days in (then, now))
+    return Drift(name, _described(old), _described(new), float(stats.ks_2samp(old, new).statistic))
 
 
-def _geography(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> Drift:
-    before, after = _zones(city, then), _zones(city, now)
-    distance = float(jensenshannon(before, after, base=2))
-    return Drift("where the orders are", _busiest(before), _busiest(after), distance)
+def _described(values: NDArray[np.float64]) -> str:
+    low, high = np.percentile(values, [10, 90])
+    return f"{values.mean():.4g} ({low:.4g} – {high:.4g})"
 
 
 def _zones(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
     """Return the share of orders in each zone, row by row from the south-west, ``(16,)``."""
     nodes = np.concatenate([instance.ids for instance in instances]).astype(np.int64)
+    # the square's upper and right edges belong to its last zones
     cells = np.clip((city.unit_xy[nodes] * _ZONES).astype(np.int64), 0, _ZONES - 1)
     counts = np.bincount(cells[:, 1] * _ZONES + cells[:, 0], minlength=_ZONES**2)
     return np.asarray(counts / counts.sum(), dtype=np.float64)
@@ -75,20 +80,3 @@ def _busiest(shares: NDArray[np.float64]) -> str:
         f"{100 * shares.max():.0f} % in the busiest zone (column {column + 1} from the west, "
         f"row {row + 1} from the south)"
     )
-
-
-def _demands(instances: Sequence[Instance]) -> NDArray[np.float64]:
-    return np.concatenate([instance.demands for instance in instances]).astype(np.float64)
-
-
-def _sizes(instances: Sequence[Instance]) -> NDArray[np.float64]:
-    return np.array([instance.n for instance in instances], dtype=np.float64)
-
-
-def _capacities(instances: Sequence[Instance]) -> NDArray[np.float64]:
-    return np.array([instance.capacity for instance in instances], dtype=np.float64)
-
-
-def _described(values: NDArray[np.float64]) -> str:
-    low, high = np.percentile(values, [10, 90])
-    return f"{values.mean():.4g} ({low:.4g} – {high:.4g})"

@@ -19,8 +19,8 @@ import numpy as np
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import read_table, write_table
-from mcvrp.storage.labels.manifest import fingerprint
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.store.store import Store
@@ -29,16 +29,18 @@ from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
 from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.retrain.spec import ImproveSpec
-from mcvrp.tasks.retrain.trial import Trial, TrialContext, check_trial, retraining, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, TrialContext, retraining, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.phases import Launcher
 
+CHUNK = 128  # labels that are decoded, and lost by a kill, together
+
 
 @dataclass(frozen=True)
 class Round:
-    """What a round has decided and measured, and whether it is ``new``: done by this call."""
+    """Outcome of a round: decision, figures, and whether it is ``new``: done by this call."""
 
     record: TrialRecord
     measured: Measured
@@ -98,19 +100,10 @@ def run_round(
         return Round(*run_trial(store, city, spec, context, trial, cache, launch))
 
 
-def check_improve(store: Store, city: City, spec: ImproveSpec) -> None:
-    """Check what can be checked before any work; errors as of `tasks.retrain.trial.check_trial`."""
-    check_trial(store, city, spec, "improve")
-
-
 def _loop(store: Store, spec: ImproveSpec, context: TrialContext) -> str:
     asked = spec.model_dump_json(exclude={"rounds", "ranks"})
-    return hashlib.sha256(f"{fingerprint(store, context.old)}\n{asked}".encode()).hexdigest()[:12]
-
-
-# Labels that the model beats
-
-CHUNK = 128  # labels that are decoded, and lost by a kill, together
+    old = Dataset.open(store, context.old).fingerprint()
+    return hashlib.sha256(f"{old}\n{asked}".encode()).hexdigest()[:12]
 
 
 def improved(
@@ -168,7 +161,7 @@ def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[Label]]]:
 
 def _better(city: City, chunk: Sequence[Label], solver: Solver, tries: int, seed: int) -> Iterator[Label]:
     """Yield a label for each of ``chunk`` that ``solver`` beats."""
-    words, cpu = f"{tries} samples", processor()
+    budget, cpu = f"{tries} samples", processor()
     answers = solver.solve(city, [label.instance for label in chunk], samples=tries, seed=seed)
     for known, answer in zip(chunk, answers, strict=True):
         if answer.solution is None:
@@ -183,7 +176,7 @@ def _better(city: City, chunk: Sequence[Label], solver: Solver, tries: int, seed
                 solver=solver.label,
                 version=solver.version,
                 seed=seed,
-                budget=words,
+                budget=budget,
                 runtime=answer.seconds,
                 cpu=cpu,
             )

@@ -1,4 +1,4 @@
-"""The labels that a challenger is tuned on: drawn from old ones, at their best known, and others among them.
+"""Labels that a challenger is tuned on: drawn from old ones, at their best known, with fresh days among them.
 
 The dataset is a pure function of what goes in: written again, it is the same files.
 """
@@ -13,7 +13,8 @@ import pyarrow as pa
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_order
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import read_footer, read_table, shards, sizes, write_labels
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_footer, read_table, write_labels
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -25,7 +26,7 @@ Key = tuple[bytes, bytes, int]  # of an instance: customers, demands, capacity
 
 @dataclass(frozen=True)
 class Mix:
-    """What a trial's dataset has: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
+    """Make-up of a trial's dataset: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
 
     dataset: str
     rows: dict[int, int]
@@ -89,16 +90,17 @@ def drawn(
     McvrpError
         If a shard is corrupt.
     """
-    there = sizes(store, dataset)
+    old = Dataset.open(store, dataset)
+    there = old.sizes()
     key = philox_key("replay", *stream)
     for place, n in enumerate(there):
         wanted = count * (place + 1) // len(there) - count * place // len(there)
-        files = list(shards(store, dataset, n))
+        files = list(old.shards(n))
         tables: list[pa.Table] = []
         for k in philox_order(key, (n, 0), len(files)):
             if sum(len(table) for table in tables) >= wanted:
                 break
-            tables.append(read_table(store, files[k].path))
+            tables.append(read_table(store, files[k].path, files[k].footer))
         if tables and wanted:
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]

@@ -1,14 +1,13 @@
-"""The figures of a night or round, and where they lie: what was asked for, what was measured, a picture."""
+"""Figures of a night or round, and their files: spec, metrics, picture."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.decide import Bucket
 from mcvrp.tasks.retrain.drift import Drift
@@ -18,7 +17,7 @@ from mcvrp.tasks.retrain.spec import TrialSpec
 
 @dataclass(frozen=True)
 class Gains:
-    """What became of the labels of a round: how many were ``looked`` at and ``improved``, and their costs.
+    """Labels of a round: how many were ``looked`` at and ``improved``, and their costs.
 
     ``before`` and ``after`` are the mean costs of all that were looked at, in the city's unit.
     """
@@ -41,7 +40,7 @@ class Gains:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a trial: what was learned from, how it compares, and what took ``seconds``.
+    """Figures of a trial that took ``seconds``: what was learned from, and how the challenger compares.
 
     Parameters
     ----------
@@ -72,10 +71,5 @@ def write_measured(store: Store, spec: TrialSpec, name: str, measured: Measured,
 
 def read_measured(store: Store, model: str, name: str) -> Measured:
     """Return the figures of the trial ``name``; McvrpError if there are none."""
-    path = layout.trial_metrics(model, name)
-    try:
-        return TypeAdapter(Measured).validate_json(store.get(path))
-    except ValidationError as error:
-        raise McvrpError(
-            f"{store.url(path)} has no figures of a night or round: remove its folder"
-        ) from error
+    path, named = layout.trial_metrics(model, name), "document of a trial's figures"
+    return read_document(store, path, Measured, named=named, hint="remove its folder")

@@ -22,13 +22,13 @@ from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
 from mcvrp.tasks.retrain.measured import Measured
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import Trial, check_trial, retraining, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, retraining, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
 
 @dataclass(frozen=True)
 class NightSummary:
-    """What a night has done.
+    """Outcome of a night.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class NightSummary:
 
     @property
     def new(self) -> bool:
-        """Whether there were new days to learn from."""
+        """True where there were new days to learn from."""
         return self.measured is not None
 
 
@@ -115,11 +115,6 @@ def run_night(
             drift=drift(city, [label.instance for label in old], driven),
         )
         return NightSummary(taken, *run_trial(store, city, spec, context, trial, cache, launch))
-
-
-def check_night(store: Store, city: City, spec: NightlySpec) -> None:
-    """Check what can be checked before any work; errors as of `tasks.retrain.trial.check_trial`."""
-    check_trial(store, city, spec, "nightly")
 
 
 def _apart(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:

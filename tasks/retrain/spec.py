@@ -1,8 +1,8 @@
-"""How a challenger is made of the champion, compared with it, and promoted: what nights and rounds share."""
+"""Specs of nights and rounds: how a challenger is made of the champion, compared with it, and promoted."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -11,7 +11,12 @@ from mcvrp.tasks.support.spec import KeptShare, StrictSpec
 
 
 class TrialSpec(StrictSpec):
-    """Tune the champion on labels, compare the challenger with it, promote it or not."""
+    """Tune the champion on labels, compare the challenger with it, promote it or not.
+
+    Nights and loops are named by a hash of their spec's JSON: fields keep their names and their order.
+    """
+
+    stage: ClassVar[str]  # as commands and presets call it
 
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="The model whose champion is tuned")
     seed: int = Field(1, ge=0, description="Names the draw of labels, their order and the test instances")
@@ -48,6 +53,8 @@ class TrialSpec(StrictSpec):
 class ImproveSpec(TrialSpec):
     """Rounds of improving: the champion beats labels where it can, is tuned on them, compared, promoted."""
 
+    stage: ClassVar[str] = "improve"
+
     rounds: int = Field(3, ge=1, description="How often; more of them go on where the loop has ended")
     count: int = Field(2000, ge=1, description="Labels of each round, as many of each size")
     tries: int = Field(16, ge=1, description="Samples of the champion for each label, each one polished")
@@ -55,6 +62,8 @@ class ImproveSpec(TrialSpec):
 
 class NightlySpec(TrialSpec):
     """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
+
+    stage: ClassVar[str] = "nightly"
 
     incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
     quiet_seconds: float = Field(

@@ -16,7 +16,7 @@ from pathlib import Path
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import pointer, promote
@@ -30,14 +30,13 @@ from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
 from mcvrp.tasks.retrain.measured import Gains, Measured, write_measured
 from mcvrp.tasks.retrain.spec import TrialSpec
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
 
 @dataclass(frozen=True)
 class TrialContext:
-    """What every trial of a model begins with.
+    """Context in which every trial of a model begins.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ class TrialContext:
     old
         The dataset that labels are drawn from.
     nights, rounds
-        What was decided before; no promotion of theirs is left half-way.
+        Records of earlier trials; no promotion of theirs is pending.
     """
 
     champion: ModelCard
@@ -61,7 +60,7 @@ class TrialContext:
     def name(self, store: Store, kind: str, parts: Sequence[str]) -> str:
         """Return the name of the trial into which this and ``parts`` go."""
         beaten = [each.name for each in self._beaten]
-        lines = [self.champion.weights_sha256, fingerprint(store, self.old), *parts, *beaten]
+        lines = [self.champion.weights_sha256, Dataset.open(store, self.old).fingerprint(), *parts, *beaten]
         return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
 
     @property
@@ -90,31 +89,27 @@ class Trial:
 
 def retraining(store: Store, model: str) -> AbstractContextManager[Lease]:
     """Hold the lease of who retrains ``model``; McvrpError if somebody else does."""
-    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained", say=say)
+    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained")
 
 
 def trial_context(store: Store, city: City, spec: TrialSpec) -> TrialContext:
-    """Return what a trial of ``spec`` begins with, promotions that were cut off carried out.
+    """Return the context of a trial of ``spec``, promotions that were cut off carried out.
 
     Raises
     ------
     McvrpError
         If there is no champion, or it is another city's.
     """
-    nights, rounds = (finish_pending(store, spec.model, kind) for kind in (layout.NIGHT, layout.ROUND))
-    champion = champion_of(store, city, spec.model)
+    nights, rounds = (
+        tuple(_finish(store, spec.model, record) for record in trial_records(store, spec.model, kind))
+        for kind in (layout.NIGHT, layout.ROUND)
+    )
+    champion = _champion(store, city, spec.model)
     made = {record.name: record.old for record in (*nights, *rounds)}  # it has seen few old labels itself
     return TrialContext(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
 
 
-def champion_of(store: Store, city: City, model: str) -> ModelCard:
-    """Return the card of the champion of ``model``; McvrpError if there is none, or it is another city's."""
-    card = model_card(store, model, "champion")
-    card.require_city(city)
-    return card
-
-
-def check_trial(store: Store, city: City, spec: TrialSpec, stage: str) -> None:
+def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
     """Check what can be checked before any work: the champion, and the sizes that it is measured on.
 
     Raises
@@ -122,16 +117,18 @@ def check_trial(store: Store, city: City, spec: TrialSpec, stage: str) -> None:
     McvrpError
         If there is no champion, it is another city's, or a size is beyond the city.
     """
-    champion_of(store, city, spec.model)
+    _champion(store, city, spec.model)
     if spec.sizes and spec.sizes[-1] > city.customers:
         raise McvrpError(
-            f"{stage}.sizes has {spec.sizes[-1]}, the city has {city.customers} customers: ask for no more"
+            f"{spec.stage}.sizes has {spec.sizes[-1]}, the city has {city.customers} customers: "
+            "ask for no more"
         )
 
 
-def finish_pending(store: Store, model: str, kind: str) -> tuple[TrialRecord, ...]:
-    """Return the records of all trials of ``model`` of this kind, what they decided carried out."""
-    return tuple(_carried_out(store, model, record) for record in trial_records(store, model, kind))
+def _champion(store: Store, city: City, model: str) -> ModelCard:
+    card = model_card(store, model, "champion")
+    card.require_city(city)
+    return card
 
 
 def run_trial(
@@ -186,17 +183,17 @@ def run_trial(
         days=trial.days,
         loop=trial.loop,
     )
-    return _carried_out(store, spec.model, write_record(store, spec.model, record)), measured
+    return _finish(store, spec.model, write_record(store, spec.model, record)), measured
 
 
-def _carried_out(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Move the alias as ``record`` says, once; where somebody else has moved one since, leave them alone."""
+def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
+    """Move the alias as ``record`` says, once, and write the README; return the record as it is now."""
     if record.promote and not record.applied:
         champion, challenger = pointer(store, model, "champion"), pointer(store, model, "challenger")
         if champion.version == record.challenger:  # it was moved, and only the mark is missing
             record = replace(record, applied=True)
         elif (champion.version, challenger.version) != (record.champion, record.challenger):
-            moved = "somebody else has moved an alias since: it is left where it is"
+            moved = "somebody else has moved an alias since: it is left where it is"  # a person wins
             record = replace(record, promote=False, reasons=(*record.reasons, moved))
         else:
             promote(store, model, champion, challenger, f"{record.name}: {'; '.join(record.reasons)}")
@@ -207,6 +204,7 @@ def _carried_out(store: Store, model: str, record: TrialRecord) -> TrialRecord:
 
 
 def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
+    # the number of classes follows from the city
     network = {name: value for name, value in champion.network.items() if name != "classes"}
     rows = trial.mix.rows
     phase = PhaseSpec(

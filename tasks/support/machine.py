@@ -1,4 +1,4 @@
-"""This machine: how many cores there are for us, and what to call it in the footnotes of tables."""
+"""Facts of this machine: cores that are ours, its load, its name in the footnotes of tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import platform
 from functools import cache
+
+import psutil
 
 
 def local_cores() -> int:
@@ -19,11 +21,12 @@ def busy_seconds() -> float | None:
     None where the system does not tell. A container sees the whole machine.
     """
     try:
-        with open("/proc/stat") as stream:  # Linux
-            user, nice, system, _idle, _waiting, *interrupts = map(int, stream.readline().split()[1:9])
+        times = psutil.cpu_times()._asdict()
     except (OSError, ValueError):
         return None
-    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+    for name in ("idle", "iowait", "guest", "guest_nice"):  # the guests' is within user and nice
+        times.pop(name, None)
+    return float(sum(times.values()))
 
 
 @cache

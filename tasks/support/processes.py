@@ -1,4 +1,4 @@
-"""Child processes that never outlive us: a group of their own, stopped as a whole, killed when we die."""
+"""Child processes that never outlive us: stopped as a group, killed with us or with all descendants."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1
+import psutil
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_RANDOM = random.SystemRandom()  # a seeded one would draw the same in two processes
 
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends."""
     with contextlib.suppress(AttributeError):  # Linux only; elsewhere stop_group has to do
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, so that `kill_descendants` finds it."""
+    with contextlib.suppress(AttributeError):  # Linux only
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def start_group(
@@ -60,9 +69,29 @@ def stop_group(process: subprocess.Popen[str], *, grace: float = 3.0) -> None:
     process.wait()
 
 
-# Ports of this machine for servers that we start
+def descendants(root: int) -> list[int]:
+    """Return the running processes below ``root``, nearest first; none where it has ended."""
+    found: list[int] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(root).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.pid)
+    return found
 
-_RANDOM = random.SystemRandom()  # a seeded one would draw the same in two processes
+
+def kill_descendants() -> None:
+    """Kill every process that this one started, directly or not."""
+    for _ in range(3):  # one that forks while we look is found the next time
+        pids = descendants(os.getpid())
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if not pids:
+            return
 
 
 def free_port() -> int:

@@ -5,6 +5,7 @@ Whoever runs a stage may listen in (`listening`), which is how the Prefect UI ge
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from mcvrp.tasks.support.log import say
+logger = logging.getLogger(__name__)
+
 
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 _CONSOLE_SECONDS = 0.2
@@ -149,7 +151,7 @@ class Progress:
 
     def _line(self) -> None:
         self._lined = self.done
-        say(str(self.report()))
+        logger.info(str(self.report()))
 
     def _tell(self) -> None:
         report = self.report()

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import ray
+from ray.job_config import JobConfig
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.machine import local_cores
@@ -64,6 +65,7 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
                 count = _enough(workers, local_cores(), "this machine")
                 ray.init(
                     address="local",
+                    job_config=_job_config(),
                     num_cpus=count,
                     num_gpus=0,
                     include_dashboard=False,
@@ -112,6 +114,7 @@ def _connect(address: str, verbose: bool) -> None:
     try:
         ray.init(
             address=address,
+            job_config=_job_config(),
             log_to_driver=verbose,
             logging_level=logging.INFO if verbose else logging.ERROR,
         )
@@ -119,9 +122,15 @@ def _connect(address: str, verbose: bool) -> None:
         raise _silent(address) from error
 
 
+def _job_config() -> JobConfig:
+    # Ray puts a driver's working directory first on its workers' path, but not that of a client, who is
+    # elsewhere: a model.py or json.py in the folder of the user is not ours to import.
+    return JobConfig(_client_job=True)
+
+
 def _speaks_ray(address: str) -> bool:
     """Return whether Ray's control service answers at ``address``; `ray.init` alone asks for minutes."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
         asked = subprocess.run([*command, "--address", address], capture_output=True, timeout=_ANSWER_SECONDS)
     except subprocess.TimeoutExpired:

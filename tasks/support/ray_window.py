@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 import ray
@@ -38,21 +39,15 @@ def windowed(
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
     context = ray.put(shared)
     waiting = iter(items)
-    flying: dict[ray.ObjectRef, T] = {}
-    exhausted = False
-    while flying or not exhausted:
-        while not exhausted and len(flying) < _WINDOW * workers:
-            try:
-                item = next(waiting)
-            except StopIteration:
-                exhausted = True
-            else:
-                flying[remote.remote(item, context)] = item
-        if not flying:
+    in_flight: dict[ray.ObjectRef, T] = {}
+    while True:
+        for item in islice(waiting, _WINDOW * workers - len(in_flight)):
+            in_flight[remote.remote(item, context)] = item
+        if not in_flight:
             return
-        done, _ = ray.wait(list(flying), num_returns=1, timeout=_WAIT_SECONDS)
+        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=_WAIT_SECONDS)
         for reference in done:
-            item = flying.pop(reference)
+            item = in_flight.pop(reference)
             try:
                 yield item, ray.get(reference)
             except ray.exceptions.RayTaskError as error:

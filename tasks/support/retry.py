@@ -1,7 +1,8 @@
-"""What to do when the store does not answer: wait, say so, try again, and give up after a while."""
+"""Retry of store calls with exponential backoff, until the store has been silent for too long."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import TypeVar
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.store.store import Store, StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SILENCE = 600.0  # seconds without any success until we give up
@@ -23,12 +26,12 @@ class StoreRetry:
     ----------
     store
         The store that is waited for.
-    say
-        Hears what we wait for.
+    warn
+        Hears what we wait for: the log, or whoever started this process.
     """
 
     store: Store
-    say: Callable[[str], None]
+    warn: Callable[[str], None] = logger.warning
     _since: float | None = None
     _wait: float = _FIRST_WAIT
 
@@ -57,7 +60,7 @@ class StoreRetry:
         """
         began = self._since = time.monotonic() if self._since is None else self._since
         while True:
-            self.say(f"waiting for the store: {error}")
+            self.warn(f"waiting for the store: {error}")
             if time.monotonic() - began > SILENCE:
                 raise IncompleteError(
                     f"the store has not answered for {SILENCE / 60:.0f} minutes ({error}): "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import re
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.processes import start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
+
+logger = logging.getLogger(__name__)
 
 _ERROR_LINE = re.compile(
     r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
@@ -44,7 +46,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
         descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
         with os.fdopen(descriptor, "w") as stderr:
             process = start_group(
-                _command(job.ranks, job_file),
+                _command(job.ranks, job_file, folder),
                 env=_environment(job),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -84,7 +86,7 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
             shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
             progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
         case "waiting":
-            say(event["message"])
+            logger.warning(event["message"])
     return refusal(event)
 
 
@@ -96,9 +98,10 @@ def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | 
     return error
 
 
-def _command(ranks: int, job_file: Path) -> list[str]:
+def _command(ranks: int, job_file: Path, folder: str) -> list[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    return [*launcher, "-m", "mcvrp.tasks.train.rank", str(job_file)]
+    # It logs to a folder of its own even where it has nothing to log, and leaves it there.
+    return [*launcher, f"--log-dir={folder}", "-m", "mcvrp.tasks.train.rank", str(job_file)]
 
 
 def _environment(job: RankJob) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,12 +11,12 @@ from typing import Any
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import trainer_lease
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
-from mcvrp.tasks.support.log import say
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress, listening
 from mcvrp.tasks.train.card import write_run_card
@@ -24,6 +25,8 @@ from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.launch import require_cores, run_local
 from mcvrp.tasks.train.resume import beginning, check_origin, check_shares, finished, label_counts, origin_of
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "NetworkSpec",
@@ -136,9 +139,10 @@ def train_phase(
     phase, cores = spec.phase(name), local_cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
     check_shares(spec, ranks)
-    counts = label_counts(store, city, spec, name)
+    labels = Dataset.open(store, spec.dataset)
+    counts = label_counts(labels, city, spec, name)
     curriculum = spec.curriculum(name, counts)
-    start, origin = beginning(store, city, spec, name)
+    start, origin = beginning(labels, city, spec, name)
     checkpoint = latest_checkpoint(store, spec.run, name)
     if checkpoint:
         check_origin(store, city, checkpoint, origin)
@@ -151,7 +155,7 @@ def train_phase(
         what = f"run {spec.run!r} is being trained"
         # A machine that slept or was cut off stops when it learns that another has taken over.
         with (
-            holding(store, trainer_lease(spec.run), what, say=say) as lease,
+            holding(store, trainer_lease(spec.run), what) as lease,
             listening(lambda _: lease.check()),
         ):
             write_run_card(store, city, spec)
@@ -197,7 +201,7 @@ def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
             deaths = 1 if reached > done else deaths + 1
             if deaths > restarts:
                 raise
-            say(
+            logger.warning(
                 f"training of phase {phase}: {error.reason}; "
                 f"started again from step {reached:,} (try {deaths} of {restarts} to get further)"
             )

@@ -20,7 +20,7 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (
@@ -141,7 +141,7 @@ def test_a_field_takes_names_only(field: str) -> None:
         *("inspect ../x", "verify ../x", "models ../x", "promote ../x 1", "rollback ../x"),
         *("city extend ../x a.csv", "city import a.csv --name ../x", "solve a.csv --city ../x"),
         *("nightly --set nightly.model=../x", "nightly --set nightly.old=../x"),
-        *("am --set am.model=../x", "run --set label.dataset=../x"),
+        *("am --set attention.model=../x", "run --set label.dataset=../x"),
     ],
 )
 def test_no_option_leads_out_of_the_store(

@@ -77,6 +77,11 @@ class Workplace:
         with sqlite3.connect(self.prefect / "prefect.db") as database:
             return Counter(database.execute(f"SELECT name, state_type FROM {table}").fetchall())
 
+    def logged(self) -> list[tuple[str, int, str]]:
+        """Return logger, level and text of the lines on the pages of all runs, read past Prefect."""
+        with sqlite3.connect(self.prefect / "prefect.db") as database:
+            return database.execute("SELECT name, level, message FROM log ORDER BY timestamp").fetchall()
+
     def processes(self) -> list[int]:
         """Return the processes that commands of this workplace have left running."""
         mark = f"PREFECT_HOME={self.prefect}".encode()

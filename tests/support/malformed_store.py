@@ -15,12 +15,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.driven import driven_days, read_day, receipts
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.models.registry import pointer, roll_back
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.report.summary import read_summary
 from tests.support.malformed import Case, case
 
 DAY, BEFORE = "2026-02-27", "2026-02-26"  # of the cases, and one that the city has already
@@ -130,7 +129,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     Damage("a cut shard", _cut(_SHARD), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
     Damage("an empty shard", _put(_SHARD, b""), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
     Damage("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
-    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("does not hold a city",)),
+    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is no readable city",)),
     Damage("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
     Damage("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
     Damage("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
@@ -182,7 +181,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         lambda s: receipts(s, "town"),
         ("0123.json is no receipt of a file of routes",),
     ),
-    Damage("no benchmark", _nothing, lambda s: read_summary(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")),
+    Damage("no benchmark", _nothing, lambda s: read_results(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")),
     Damage(
         "a cut benchmark",
         _put("benchmarks/b/results.parquet", b"PAR1"),

@@ -123,7 +123,7 @@ def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
     program = (
         "from mcvrp.flows.city import city\nfrom mcvrp.flows.server.server import prefect_server\n"
         "from mcvrp.tasks.city.make import CitySpec\n"
-        f"with prefect_server(print):\n    city(CitySpec(name='pipeline', customers=30), '{address}')\n"
+        f"with prefect_server():\n    city(CitySpec(name='pipeline', customers=30), '{address}')\n"
     )
     failed = place.python("-c", program, RAY_TMPDIR=str(scratch), **wrong)
     assert failed.returncode != 0

@@ -15,14 +15,16 @@ from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
-from mcvrp.storage.labels.files import load_labels, read_table, shards
+from mcvrp.storage.benchmarks import read_results
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
-from mcvrp.tasks.report.summary import results_frame
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import check_training, train
@@ -94,8 +96,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         require_sizes(spec, planned_city(store, spec.city))
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
-        run_benchmark(store, city, spec.benchmark, "own")
-        write_report(store, city, spec.benchmark)
+        write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
         yield Place(store, spec, city, done.model)
 
 
@@ -111,12 +112,12 @@ def test_orders_are_drawn_as_the_city_has_them(place: Place) -> None:
 
 def test_labels_and_answers_cost_metres(place: Place) -> None:
     """A label's cost is its routes' length in metres; the report's table is in the same unit."""
-    for shard in shards(place.store, "own", 12):
+    for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
             assert label.cost == pytest.approx(cost(place.city, label.solution))
             assert 10_000 < label.cost < 200_000
-    frame = results_frame(place.store, "own")
+    frame = results_frame(read_results(place.store, "own"))
     assert frame["feasible"].all()
     assert set(frame["method"]) == {"HGS", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
     assert frame["cost"].between(10_000, 300_000).all()
@@ -153,9 +154,9 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: Place, tmp_path:
     assert again.model.version == place.card.version
     model_card(place.store, "own").require_city(child)
     spec = place.spec.benchmark.model_copy(update={"run": "own-2"})
-    summary = run_benchmark(place.store, child, spec, "own")
+    summary = write_report(place.store, child, run_benchmark(place.store, child, spec, "own"))
     assert summary.city_id == child.city_id
-    assert results_frame(place.store, "own-2")["feasible"].all()
+    assert results_frame(read_results(place.store, "own-2"))["feasible"].all()
     with pytest.raises(McvrpError, match=r"dataset 'own' has orders of city .* extends.*another name"):
         labels_missing(place.store, child, place.spec.label)
     other = place.spec.label.model_copy(update={"dataset": "own-2"})
@@ -213,9 +214,8 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
     with ray_session(1):
         label_missing(store, city, spec.label)
         train(store, city, spec.train, tmp_path / "cache")
-        summary = run_benchmark(store, city, spec.benchmark, "own")
-        write_report(store, city, spec.benchmark)
-    for shard in shards(store, "own", 12):
+        summary = write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
+    for shard in Dataset.open(store, "own").shards(12):
         for label in table_labels(read_table(store, shard.path), city.city_id):
             assert label.solver == "PyVRP"
             assert label.cost == pytest.approx(cost(city, label.solution))
@@ -223,7 +223,7 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
     assert summary.gs_mean_gap is not None
     assert "gaps to a single run of PyVRP" in summary.markdown
     assert "not symmetric" in summary.failures["HGS"][1]
-    results = results_frame(store, "own")
+    results = results_frame(read_results(store, "own"))
     assert set(results.loc[results["cost"].notna(), "method"]) == {"PyVRP", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
     report = store.get("benchmarks/own/report.html").decode()
     assert "Greedy: gap to PyVRP" in report

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import part_path, results_path
 from tests.support.store_page import lines, unknown
 
-_SHARD = layout.label_shard("d", 20, 0)
-_ARGUMENTS = {
-    "n": 20,
-    "k": 3,
-    "step": 5,
-    "start": 0,
-    "stop": 9,
-    "version": 1,
-    "alias": "champion",
-    "path": _SHARD,
-}
-_THINGS = {"trial": (f"{layout.NIGHT}x", f"{layout.ROUND}x"), "improved": (f"{layout.ROUND}x",)}
-_NO_PATHS = ("checked_name", "size_of", "shard_number", "staged_rows")
+_VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion"}
+_TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
 
 
 def paths() -> Iterator[tuple[str, str]]:
-    """Yield the name of each function of the layout, and a path that it makes."""
-    for name, function in inspect.getmembers(layout, inspect.isfunction):
-        if function.__module__ == layout.__name__ and not name.startswith("_") and name not in _NO_PATHS:
-            words = inspect.signature(function).parameters
-            for thing in _THINGS.get(name.split("_")[0], ("x",)):
-                arguments = {"name": thing, **_ARGUMENTS}
-                yield name, function(**{word: arguments.get(word, "x") for word in words})
+    """Yield the name of each path of the layout, and one that it makes."""
+    for name, path in vars(layout).items():
+        if isinstance(path, layout.Path):
+            for trial in _TRIALS if "trial" in path.places else ("x",):
+                values = {"trial": trial, **_VALUES}
+                yield name, path(*(values.get(place, "x") for place in path.places))
+    yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
+    yield "corrupt", layout.corrupt("d", layout.label_shard("d", 20, 0))
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:
@@ -51,11 +39,6 @@ def _below(line: str, folder: str) -> bool:
     return len(parts) >= len(names) and not unknown(
         ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]
     )
-
-
-def test_results_of_benchmarks_have_lines() -> None:
-    """Their paths are made where they are written."""
-    assert unknown([part_path("b", "hgs-1", 20, 0, 9), results_path("b")]) == []
 
 
 def test_what_is_not_there_has_no_line() -> None:

@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import (
     PartRow,
-    part_path,
     read_part,
     read_results,
-    results_path,
     write_part,
     write_results,
 )
@@ -38,7 +37,7 @@ ROW = PartRow(
     configuration="as it comes",
     other_cores=2.5,
 )
-PATH = part_path("b", "hgs-abc", 20, 0, 2)
+PATH = layout.benchmark_part("b", "hgs-abc", 20, 0, 2)
 
 
 @pytest.fixture
@@ -68,7 +67,7 @@ def test_parts_and_results_of_before_are_read(store: Store) -> None:
     assert read_part(store, PATH) == [replace(row, other_cores=None) for row in rows]
     write_results(store, "b", rows)
     expected = read_results(store, "b").schema
-    without(store, results_path("b"), "other_cores")
+    without(store, layout.benchmark_results("b"), "other_cores")
     table = read_results(store, "b")
     assert table.schema == expected
     assert table["other_cores"].null_count == len(table) == 4

@@ -39,6 +39,7 @@ def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
     ("document", "found"),
     [
         ([], "not an object"),
+        (b"{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         ({"rings": []}, "leaves: Field required"),
         ({"leaves": [{"name": 3}]}, "leaves.0.name: Input should be a valid string"),
         ({"leaves": [], "roots": 2}, "unknown field 'roots'"),

@@ -32,3 +32,15 @@ def test_a_flipped_byte_is_refused_in_a_sentence(tmp_path: Path) -> None:
     store.put("t.parquet", bytes(data))
     with pytest.raises(McvrpError, match=r"t.parquet is no readable list \(.*\): make it again"):
         read_parquet(store, "t.parquet", named="list", hint="make it again")
+
+
+def test_columns_that_came_later_are_filled_in_others_are_refused(tmp_path: Path) -> None:
+    """The table has the columns that are asked for, in their order."""
+    store = Store(str(tmp_path))
+    write_parquet(store, "t.parquet", TABLE)
+    columns = TABLE.schema.insert(1, pa.field("seed", pa.uint64()))
+    read = read_parquet(store, "t.parquet", columns=columns, later={"seed": None})
+    assert read.schema == columns
+    assert read["seed"].to_pylist() == [None, None]
+    with pytest.raises(McvrpError, match=r"other columns than n, seed, cost\): remove it"):
+        read_parquet(store, "t.parquet", columns=columns)

@@ -18,15 +18,14 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage import versions as schema_versions
 from mcvrp.storage.benchmarks import (
-    part_path,
     read_part,
     read_results,
-    results_path,
     write_part,
     write_results,
 )
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels, read_footer
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
@@ -42,12 +41,15 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
 from mcvrp.storage.versions import Schema, TooNew
-from tests.support.datasets import label_spec, make_dataset
+from mcvrp.tasks.label.stage import label_missing
+from mcvrp.tasks.label.verify import verify_dataset
+from tests.support.datasets import CITY, label_spec, make_dataset
 from tests.unit.storage.test_benchmarks import ROW
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 ARRAYS = {"w": np.ones(3, np.float32)}
-SHARD, PART = layout.label_shard("d", 20, 0), part_path("b", "hgs-abc", 20, 0, 1)
+SHARD, PART = layout.label_shard("d", 20, 0), layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
+RESULTS = layout.benchmark_results("b")
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +165,7 @@ DOCUMENTS = (
         ),
     ),
     Document(schema_versions.BENCHMARK, PART, in_table, (lambda s: read_part(s, PART),)),
-    Document(schema_versions.BENCHMARK, results_path("b"), in_table, (lambda s: read_results(s, "b"),)),
+    Document(schema_versions.BENCHMARK, RESULTS, in_table, (lambda s: read_results(s, "b"),)),
 )
 BY_PATH = {document.path: document for document in DOCUMENTS}
 
@@ -240,3 +242,32 @@ def test_the_table_of_versions_is_the_code_s() -> None:
     rows = [line.split("|") for line in (schema_versions.__doc__ or "").splitlines() if line.startswith("|")]
     assert sorted(int(row[3]) for row in rows[2:]) == sorted(schema.version for schema in schemas)
     assert {document.schema for document in DOCUMENTS} == set(schemas)
+
+
+@pytest.mark.parametrize(
+    ("before", "today", "read"),
+    [
+        ("labels/d/verdict.json", "verification.json", lambda s: Dataset.open(s, "d").sizes()),
+        (
+            "labels/d/_condemned/n=020/part-00000.parquet.12",
+            "_corrupt",
+            lambda s: Dataset.open(s, "d").fingerprint(),
+        ),
+        ("labels/d/verdict.json", "verification.json", lambda s: verify_dataset(s, "d")),
+        ("labels/d/_condemned/x", "_corrupt", lambda s: label_missing(s, CITY, label_spec(largest=20))),
+        ("training/run/outlived.json", "models_removed.json", lambda s: latest_checkpoint(s, "run", "I")),
+    ],
+)
+def test_a_name_that_an_earlier_version_gave_is_refused(
+    full: Store, before: str, today: str, read: Callable[[Store], object]
+) -> None:
+    """In one sentence that names it, says who wrote it, and what to do; nothing is changed."""
+    full.put(before, b"{}")
+    files = full.list("")
+    path = "/".join(before.split("/")[:3])
+    told = rf"/{path} was written by an earlier version .* calls it {today}: rename it"
+    with pytest.raises(McvrpError, match=told):
+        read(full)
+    assert full.list("") == files
+    full.delete(before)
+    full.delete("labels/d/_condemned")

@@ -19,7 +19,6 @@ MANY = """
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
-from mcvrp.tasks.support.log import say
 from mcvrp.flows.server.server import prefect_server
 from mcvrp.flows.server.records import RECORDS, flow_hooks, task_hooks
 
@@ -34,7 +33,7 @@ def steps():
         step(k, return_state=True)
     return 1
 
-with prefect_server(say) as server:
+with prefect_server() as server:
     assert server.ours
     steps()
     assert len(RECORDS) == 61

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 import shutil
@@ -26,12 +27,12 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_part, read_results, results_path
+from mcvrp.storage.benchmarks import read_part, read_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.summary import read_summary, results_frame
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
@@ -78,7 +79,7 @@ def files(store: Store) -> dict[str, int]:
 
 def test_results_have_a_row_an_instance_method_and_number_of_samples(finished: Store) -> None:
     """8 instances; HGS at 1 and 2 runs, greedy once, nucleus at 1 and 4: 40 rows, all feasible."""
-    frame = results_frame(finished, "b")
+    frame = results_frame(read_results(finished, "b"))
     assert len(frame) == 8 * 5
     assert frame["feasible"].all()
     assert not frame.duplicated(["method", "n", "index", "samples"]).any()
@@ -102,22 +103,22 @@ def test_stored_costs_are_those_of_the_stored_routes(finished: Store) -> None:
 
 def test_running_again_solves_nothing_and_writes_the_same_results(finished: Store) -> None:
     """Presence means done: no part is touched, results are byte for byte the same."""
-    before, results = files(finished), finished.get(results_path("b"))
+    before, results = files(finished), finished.get(layout.benchmark_results("b"))
     run_benchmark(finished, CITY, SPEC, "m")
     assert files(finished) == before
-    assert finished.get(results_path("b")) == results
+    assert finished.get(layout.benchmark_results("b")) == results
 
 
 def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
     """Without one part, that part is solved, and heuristics by iterations cost the same again."""
-    before = results_frame(finished, "b")
+    before = results_frame(read_results(finished, "b"))
     kept = files(finished)
     lost = next(path for path in kept if "/hgs-" in path)
     finished.delete(lost)
     run_benchmark(finished, CITY, SPEC, "m")
     again = files(finished)
     assert {path for path in again if again[path] != kept[path]} == {lost}
-    np.testing.assert_array_equal(results_frame(finished, "b")["cost"], before["cost"])
+    np.testing.assert_array_equal(results_frame(read_results(finished, "b"))["cost"], before["cost"])
 
 
 def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:
@@ -154,7 +155,9 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
     assert len(rows) == 10 * (2 + 2 + 1 + 3)
     run_benchmark(store, CITY, SPEC, "m")  # and back: fewer samples are a prefix
     assert files(store) == after
-    np.testing.assert_allclose(results_frame(store, "b")["cost"], results_frame(finished, "b")["cost"])
+    np.testing.assert_allclose(
+        results_frame(read_results(store, "b"))["cost"], results_frame(read_results(finished, "b"))["cost"]
+    )
 
 
 KILLED = """
@@ -181,7 +184,7 @@ def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> 
         process.kill()
         process.wait()
     kept = files(store)
-    assert not store.exists(results_path("b"))
+    assert not store.exists(layout.benchmark_results("b"))
     run_benchmark(store, CITY, SPEC, "m")
     assert kept.items() <= files(store).items()
     one, other = (read_results(each, "b").drop_columns(TIMED).to_pandas() for each in (store, finished))
@@ -199,7 +202,7 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
     store = Store.open(tmp_path / "store")
     before = files(store)
     run_benchmark(store, CITY, spec, "m")
-    frame = results_frame(store, "b")
+    frame = results_frame(read_results(store, "b"))
     cost_of = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
     assert frame["feasible"].all()
     for index in range(2):
@@ -219,8 +222,10 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
 
 def test_summary_says_what_the_results_say(finished: Store) -> None:
     """Mean gaps are recomputed here the slow way, over all instances of all sizes."""
+    returned = write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
     summary = finished.get_json("benchmarks/b/summary.json")
-    frame = results_frame(finished, "b")
+    assert summary == json.loads(json.dumps(asdict(returned)))
+    frame = results_frame(read_results(finished, "b"))
     cost_of = {(r.method, r.samples, r.n, r.index): r.cost for r in frame.itertuples()}
     keys = [(20, i) for i in range(5)] + [(22, i) for i in range(3)]
     for name, method, samples in (("gs", "FM-MCVRP (GS)", 1), ("ns", "FM-MCVRP (NS)", 4)):
@@ -237,7 +242,6 @@ def test_summary_says_what_the_results_say(finished: Store) -> None:
     ):
         for ending in ("csv", "md", "tex"):
             assert finished.exists(f"benchmarks/b/{table}.{ending}")
-    assert asdict(read_summary(finished, "b")) == asdict(run_benchmark(finished, CITY, SPEC, "m"))
 
 
 def test_another_model_redoes_the_networks_rows_only(finished: Store) -> None:
@@ -262,7 +266,8 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
 
     monkeypatch.setattr(benchmark_methods, "heuristic", absent)
     store = Store.open(str(tmp_path))
-    summary = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
+    results = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
+    summary = write_report(store, CITY, results)
     assert summary.failures == {"LKH-3": (8, "LKH-3 is not installed: pip install elkai")}
     assert "| LKH-3 (s = 2) | – |" in summary.markdown
     assert "LKH-3 has no figures: LKH-3 is not installed" in summary.markdown
@@ -290,10 +295,9 @@ def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Sto
 
 
 def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> None:
-    """Written from the store alone; what it links to beside it exists."""
-    address = write_report(finished, CITY, SPEC)
-    page = Path(address).read_text()
-    assert address == finished.url("benchmarks/b/report.html")
+    """What it links to beside it exists."""
+    write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
+    page = finished.get("benchmarks/b/report.html").decode()
     pictures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")
     for picture in pictures:
         assert f'id="{picture}"' in page
@@ -307,6 +311,6 @@ def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> Non
 
 def test_results_are_parquet_that_anything_reads(finished: Store) -> None:
     """The columns that the contract names are there under these names."""
-    table = pq.read_table(io.BytesIO(finished.get(results_path("b"))))
+    table = pq.read_table(io.BytesIO(finished.get(layout.benchmark_results("b"))))
     contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
     assert contract <= set(table.column_names)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mcvrp.model.problem import City
-from mcvrp.storage.benchmarks import write_results
+from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, StageLine, render
 from mcvrp.tasks.report.paper import paper_tables
-from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.report.summary import benchmark_table
 from tests.support.browser import Browser
 from tests.support.paper_shaped import METHODS, paper_shaped
 
@@ -24,7 +25,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
     store = Store.open(folder / "store")
     write_results(store, "b", paper_shaped(City.uniform(500, seed=1), instances=2, sizes=SIZES))
-    results = results_frame(store, "b")
+    results = results_frame(read_results(store, "b"))
     text = "a text of some length, as settings and reasons are, " * 3
     document = Page(
         "MCVRP: shape",

@@ -50,7 +50,7 @@ def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Wor
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from mcvrp.flows.server.server import prefect_server
-with prefect_server(print):
+with prefect_server():
     from mcvrp.flows.solve import solve
     found = solve(
         city="small", model="small", capacity=30, solve={"samples": 4, "hgs": False},

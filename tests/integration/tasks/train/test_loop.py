@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.flows.server.interrupt import descendants
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.loss import losses
@@ -21,7 +20,7 @@ from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.processes import descendants, free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
@@ -275,7 +274,7 @@ def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, mon
 
 
 @pytest.mark.slow
-def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
+def test_two_ray_workers_train_what_one_rank_trains(store, city, here, caplog):
     """Ray Train starts the same ranks, again after one was killed: the losses are those of a single rank."""
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
     spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
@@ -296,7 +295,7 @@ def test_two_ray_workers_train_what_one_rank_trains(store, city, here, capsys):
     on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
     train_phase(store, city, spec.model_copy(update=on_ray), "only", launch)
     assert not left
-    assert "started again from step" in capsys.readouterr().err
+    assert "started again from step" in caplog.text
     np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
 
 

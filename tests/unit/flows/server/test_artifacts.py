@@ -55,7 +55,7 @@ def test_two_datasets_of_one_run_have_keys_of_their_own(monkeypatch: pytest.Monk
         ("label smoke", "labels smoke", "label-smoke-labels-progress"),
         ("label smoke", "card smoke", "label-smoke-card-progress"),
         ("train smoke II-A", "train II-A", "train-smoke-ii-a-progress"),
-        ("am smoke 20", "attention model, n=20", "am-smoke-20-attention-model-n-progress"),
+        ("attention smoke 20", "attention model, n=20", "attention-smoke-20-model-n-progress"),
         ("pipeline smoke", "", "pipeline-smoke-progress"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.server.interrupt import descendants
+from mcvrp.tasks.support.processes import descendants
 
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
-from mcvrp.tasks.support.log import say
+from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.interrupt import stopping_in_time
 
 sleeper = "import time; time.sleep(600)"
@@ -25,9 +24,10 @@ child += "for number in (2, 15): signal.signal(number, signal.SIG_IGN)\\n"
 child += f"subprocess.Popen([sys.executable, '-c', {{sleeper!r}}], start_new_session=True)\\n"
 child += "time.sleep(600)"
 try:
-    with stopping_in_time(say):
+    with terminal(), stopping_in_time():
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
-        say("ready")
+        sys.stderr.write("ready\\n")
+        sys.stderr.flush()
         {work}
 except KeyboardInterrupt:
     sys.exit(130)
@@ -69,20 +69,3 @@ def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signal
     while any(alive(pid) for pid in family):  # killed, but not yet gone
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_descendants_are_found_at_any_depth() -> None:
-    """A grandchild is a descendant, this process itself is not."""
-    shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
-    try:
-        deadline = time.monotonic() + 30
-        while len(found := descendants(shell.pid)) < 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert shell.pid in descendants(os.getpid())
-        assert set(found) <= set(descendants(os.getpid()))
-        assert os.getpid() not in descendants(os.getpid())
-    finally:
-        for pid in [*descendants(shell.pid), shell.pid]:
-            os.kill(pid, signal.SIGKILL)
-        shell.wait()

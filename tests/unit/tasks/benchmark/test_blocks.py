@@ -14,7 +14,7 @@ import pytest
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
+from mcvrp.storage.benchmarks import PartRow, read_results, stored_parts, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -22,9 +22,10 @@ from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.report.summary import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 
@@ -251,7 +252,7 @@ def test_a_name_has_what_decides_the_answers_and_nothing_else(
         blocks = {method: make_block(store, CITY, spec, method, card) for method in METHODS}
         return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
 
-    spec = BenchmarkSpec(sizes=(20,), am="smoke")
+    spec = BenchmarkSpec(sizes=(20,), attention="smoke")
     before, after = names(spec), names(spec.model_copy(update=change))
     assert {method for method in before if before[method] != after[method]} == methods & before.keys()
     other = names(spec, replace(card, weights_sha256="other"))
@@ -268,14 +269,14 @@ def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> 
     """One is missing, one diverged, one is there: dashes, and a note each that says what to do."""
     put_attention_model(store, 20)
     put_attention_model(store, 21, diverged="step 7: the loss is no number")
-    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), am="smoke")
+    spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), attention="smoke")
     block = block_of(store, spec, "am")
     assert {part.n for part in block.missing()} == {20}
     for part in block.missing():
         solve_part(Task(part, Sweeper()), WorkerContext(store, CITY, 1))
         block.take(part)
     write_results(store, "b", list(block.rows()))
-    text = to_markdown(benchmark_table(results_frame(store, "b"), None))
+    text = to_markdown(benchmark_table(results_frame(read_results(store, "b")), None))
     assert "there is no attention model for n=22: run mcvrp am" in text
     assert "diverged in training at step 7" in text
     assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4

@@ -19,16 +19,17 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import write_results
+from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
+from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table, results_frame
+from mcvrp.tasks.report.summary import benchmark_table
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
@@ -169,7 +170,7 @@ def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store
         solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
         block.take(part)
     write_results(store, "b", list(block.rows()))
-    results = results_frame(store, "b")
+    results = results_frame(read_results(store, "b"))
     reasons = results.set_index("index")["failure"]
     assert reasons.dropna().to_dict() == {
         1: "SolverFailed: it gave up",

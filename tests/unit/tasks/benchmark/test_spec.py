@@ -80,7 +80,7 @@ def test_every_method_has_a_name_and_samples() -> None:
         {"sizes": (20,), "part_customers": 0},
         {"sizes": (20,), "part_samples": 0},
         {"sizes": (20,), "equal_time": 0.0},
-        {"sizes": (20,), "am": "a/b"},
+        {"sizes": (20,), "attention": "a/b"},
         {"sizes": (20,), "run": "a/b"},
         {"sizes": (20,), "unknown": 1},
     ],

@@ -42,7 +42,7 @@ def look(
         waited.append(pause)
         meanwhile()
 
-    whole, others = stable_files(store, "incoming", ENDINGS, seconds, say=lambda _: None, sleep=sleep)
+    whole, others = stable_files(store, "incoming", ENDINGS, seconds, sleep=sleep)
     names = {file.path.removeprefix("incoming/"): file.why for file in others}
     return [path.removeprefix("incoming/") for path in whole], names, sum(waited)
 

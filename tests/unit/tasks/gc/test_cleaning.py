@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import part_path, results_path, write_part, write_results
+from mcvrp.storage.benchmarks import write_part, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard, versions
 from mcvrp.storage.models.registry import enrol, point, pointer, roll_back
@@ -286,15 +286,18 @@ def test_of_attention_models_leftovers_go(store: Store) -> None:
 def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
     """Blocks of other settings go, and runs that never came to results, when nobody is at work there."""
     rows = [ROW, replace(ROW, index=1)]
-    used, other = part_path("b", "hgs-abc", 20, 0, 2), part_path("b", "hgs-old", 20, 0, 2)
+    used, other = (
+        layout.benchmark_part("b", "hgs-abc", 20, 0, 2),
+        layout.benchmark_part("b", "hgs-old", 20, 0, 2),
+    )
     write_part(store, used, rows)
     write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])
     write_results(store, "b", rows)
-    write_part(store, part_path("dropped", "hgs-abc", 20, 0, 2), rows)
+    write_part(store, layout.benchmark_part("dropped", "hgs-abc", 20, 0, 2), rows)
     age(store, "benchmarks", 100)
     paths = [candidate.path for candidate in cleaned(store).candidates]
     assert paths == ["benchmarks/b/parts/hgs-old", "benchmarks/dropped"]
-    assert store.list("benchmarks") == [used, results_path("b")]
+    assert store.list("benchmarks") == [used, layout.benchmark_results("b")]
     write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])  # somebody is at it
     assert cleaned(store).candidates == ()
 
@@ -310,7 +313,7 @@ def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
 def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> None:
     """Of this store's only, and only where nobody has them open."""
     from mcvrp.storage.labels.cache import LabelCache, abandoned_caches
-    from mcvrp.storage.labels.manifest import fingerprint
+    from mcvrp.storage.labels.dataset import Dataset
     from tests.support.datasets import label_spec, make_dataset
 
     make_dataset(store, label_spec(largest=20))
@@ -321,7 +324,7 @@ def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> No
     def run() -> CleaningSummary:
         return clean(store, POLICY, delete=True, cache=cache, now=time.time() + 10 * DAY)
 
-    with LabelCache.open(cache, store, "d", fingerprint(store, "d"), {20: 10}):
+    with LabelCache.open(cache, store, "d", Dataset.open(store, "d").fingerprint(), {20: 10}):
         assert run().candidates == ()
         store.delete("labels/d")
         assert len(list(abandoned_caches(cache, store))) == 1

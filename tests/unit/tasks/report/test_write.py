@@ -14,12 +14,12 @@ import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import PartRow, write_results
+from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
+from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.summary import summarise
 from mcvrp.tasks.report.write import write_report
 
 CITY = City.uniform(40, seed=1)
@@ -38,7 +38,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     write_metrics(
         store, "r", "I", [StepMetrics(k, k, 1.0, 0.5, 1.0, 0.5, 0.1, 1.0, 1.0, 0.0) for k in (1, 2)]
     )
-    monkeypatch.setattr(report_history, "model_card", lambda *_: CARD)
     monkeypatch.setattr(
         report_history, "latest_checkpoint", lambda *_: SimpleNamespace(origin=SimpleNamespace(recipe={}))
     )
@@ -65,15 +64,18 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         for index in range(3)
     ]
     write_results(store, "b", rows)
-    summarise(store, "b", CITY, SPEC.rules, card=CARD, accuracy=None, p=0.9, samples=1)
     return store
+
+
+def report(store: Store) -> str:
+    """Write the report, and return its page."""
+    write_report(store, CITY, BenchmarkResults(SPEC, CARD, None, read_results(store, "b")))
+    return store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
 
 
 def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     """Relative to the page, so that it works from a folder and from a bucket alike."""
-    write_report(store, CITY, SPEC)
-    folder = layout.benchmark_dir("b")
-    page = store.get(f"{folder}/report.html").decode()
+    page, folder = report(store), layout.benchmark_dir("b")
     links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("#")]
     paths = [posixpath.normpath(posixpath.join(folder, unquote(link))) for link in links]
     assert [path for path in paths if not store.exists(path)] == []
@@ -89,8 +91,7 @@ def test_what_the_store_has_no_more_is_not_linked(store: Store) -> None:
     """A training run that was removed takes its picture and its links along, not the report."""
     for path in store.list(layout.run_dir("r")):
         store.delete(path)
-    write_report(store, CITY, SPEC)
-    page = store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
+    page = report(store)
     assert 'id="losses"' not in page
     assert layout.run_losses("r") not in page
     assert "results.parquet" in page

@@ -54,21 +54,22 @@ class Door:
         return "done"
 
 
-def test_a_silent_store_is_waited_for(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_store_is_waited_for(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each wait is twice the last, up to a minute; the work is done again when the store takes bytes."""
-    said: list[str] = []
     door = Door(monkeypatch, refusals=8)
-    assert StoreRetry(Store(str(tmp_path)), said.append).call(door.labour) == "done"
+    assert StoreRetry(Store(str(tmp_path))).call(door.labour) == "done"
     assert clock.waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert said[0] == "waiting for the store: no answer"
-    assert said[-1] == "waiting for the store: no answer, 0 left"
+    assert caplog.messages[0] == "waiting for the store: no answer"
+    assert caplog.messages[-1] == "waiting for the store: no answer, 0 left"
 
 
 def test_it_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """After ten minutes without success: one sentence, with what to do."""
     door = Door(monkeypatch, refusals=10**9)
     with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): once it does, the same"):
-        StoreRetry(Store(str(tmp_path)), lambda _: None).call(door.labour)
+        StoreRetry(Store(str(tmp_path))).call(door.labour)
     assert 600 < clock.now < 700
 
 
@@ -77,7 +78,7 @@ def test_a_store_that_opens_but_does_no_work_is_given_up_too(
 ) -> None:
     """What counts is work done, not an answer to a knock; and success starts the count anew."""
     door = Door(monkeypatch, refusals=0, work=10**9)
-    waiting = StoreRetry(Store(str(tmp_path)), lambda _: None)
+    waiting = StoreRetry(Store(str(tmp_path)))
     with pytest.raises(IncompleteError):
         waiting.call(door.labour)
     waiting.answered()
@@ -93,5 +94,5 @@ def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: Clock) -> None:
         raise StoreError("no permission")
 
     with pytest.raises(StoreError, match="no permission"):
-        StoreRetry(Store(str(tmp_path)), lambda _: None).call(refused)
+        StoreRetry(Store(str(tmp_path))).call(refused)
     assert clock.waits == []

@@ -33,7 +33,7 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
 GOLDEN: dict[type[StrictSpec], str] = {
     LabelSpec: "d838810437757d5d",
     TrainSpec: "24a9b94dcabbb18f",
-    BenchmarkSpec: "40378070d89d788a",
+    BenchmarkSpec: "444d5a8f0876b138",
     AttentionSpec: "cfd49b882129e61b",
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "75fd34d946e785ce",

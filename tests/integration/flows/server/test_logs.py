@@ -1,0 +1,100 @@
+"""The page of a run in Prefect shows our lines with their levels, each once, and no secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from tests.support.command import Workplace
+
+SECRET = "c4n4ryc4n4ry"  # noqa: S105
+
+# Lines from a flow, from a task, and from a thread that knows of no run; read back by Prefect's own client.
+SPEAKS = f"""
+import json, logging, threading
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import terminal
+settings.prepare(verbose=False)
+from prefect import task
+from prefect.client.orchestration import get_client
+from mcvrp.flows.server.server import prefect_server
+from mcvrp.flows.server.stage import stage, task_options
+from mcvrp.model.errors import McvrpError
+
+logger = logging.getLogger("mcvrp.tasks.some.module")
+
+@task(name="step", **task_options())
+def step():
+    logger.warning("a worker was lost: %s", ValueError("{SECRET}"))
+
+@stage("speaks", "speaks", timeout=60)
+def speaks():
+    logger.info("in the flow, s3://me:{SECRET}@host")
+    logger.debug("a detail")
+    thread = threading.Thread(target=logger.info, args=("of no run",))
+    thread.start()
+    thread.join()
+    step()
+    raise RuntimeError("unexpected {SECRET}")
+
+with terminal(), prefect_server():
+    speaks(return_state=True)
+    from prefect.logging.handlers import APILogWorker
+    APILogWorker.drain_all(timeout=10)
+    with get_client(sync_client=True) as client:
+        logs = client.read_logs()
+print(json.dumps([(log.name, log.level, log.message, bool(log.task_run_id)) for log in logs]))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace.new(tmp_path)
+
+
+def test_what_is_logged_in_a_run_is_on_its_page(place: Workplace) -> None:
+    """With level and place, once here and once on the terminal; secrets neither in ours nor in Prefect's."""
+    done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
+    assert done.returncode == 0, done.stderr
+    lines = [tuple(line) for line in json.loads(done.stdout)]
+    ours = [line for line in lines if line[0].startswith("mcvrp")]
+    assert Counter(ours) == Counter(
+        [
+            ("mcvrp.tasks.some.module", logging.INFO, "in the flow, s3://…@host", False),
+            ("mcvrp.tasks.some.module", logging.WARNING, "a worker was lost: …", True),
+        ]
+    )
+    assert any("RuntimeError: unexpected …" in message for _, level, message, _ in lines if level == 40)
+    assert not [line for line in lines if "hook" in line[2]]
+    assert SECRET not in done.stdout
+    assert [line for line in done.stderr.splitlines() if "Prefect server" not in line] == [
+        "in the flow, s3://…@host",
+        "of no run",
+        "a worker was lost: …",
+    ]
+
+
+def test_the_words_of_a_command_are_on_the_page_of_its_run(place: Workplace, scratch: Path) -> None:
+    """Labels, then labels again with a corrupt file: progress is INFO, what was repaired WARNING."""
+    label = ("label", "--preset", "smoke")
+    for command in (("city", "create", "--preset", "smoke"), label):
+        done = place.mcvrp(*command, RAY_TMPDIR=str(scratch))
+        assert done.returncode == 0, done.stderr
+    first = len(place.logged())
+    store = Store.open(place.store)
+    spoilt = layout.label_shard("smoke", 20, 0)
+    store.put(spoilt, b"no Parquet")
+    done = place.mcvrp(*label, RAY_TMPDIR=str(scratch))
+    assert done.returncode == 0, done.stderr
+    ours = [line for line in place.logged()[first:] if line[0].startswith("mcvrp")]
+    repair, *progress = ours
+    assert repair[:2] == ("mcvrp.tasks.label.repair", logging.WARNING)
+    assert repair[2].startswith(f"{spoilt} was corrupt: 0 good rows kept")
+    assert {line[:2] for line in progress} == {("mcvrp.tasks.support.progress", logging.INFO)}
+    assert [line[2] for line in ours] == done.stderr.splitlines()[2:]  # first, that a server starts and where

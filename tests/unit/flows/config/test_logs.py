@@ -1,0 +1,74 @@
+"""Log lines: plain text on the terminal, once, without secrets; nothing is set up by an import."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import terminal
+
+logger = logging.getLogger("mcvrp.tasks.some.module")
+
+
+def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """From INFO on, from any thread, once also where `terminal` is entered twice; stdout is for results."""
+    root = logging.getLogger("mcvrp")
+    before = (list(root.handlers), root.level, root.propagate)
+    with terminal(), terminal():
+        logger.info("%d labels", 3)
+        logger.debug("a detail")
+        thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
+        thread.start()
+        thread.join()
+    logger.warning("after it")
+    assert capsys.readouterr() == ("", "3 labels\na worker was lost\n")
+    assert (list(root.handlers), root.level, root.propagate) == before
+
+
+def test_the_terminal_gets_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the text, nor in what is put into it, nor in a traceback."""
+    monkeypatch.setenv("SOME_PASSWORD", "hush-hush")
+    with terminal():
+        logger.info("hush-hush %s", ValueError("hush-hush"))
+        try:
+            raise RuntimeError("s3://me:word@host and hush-hush")
+        except RuntimeError:
+            logger.exception("it failed")
+    err = capsys.readouterr().err
+    assert err.startswith("… …\nit failed\nTraceback")
+    assert "hush" not in err
+    assert "word" not in err
+
+
+def test_an_import_sets_no_handler_up() -> None:
+    """Who uses mcvrp as a library decides what becomes of the lines; warnings go where Python sends them."""
+    code = (
+        "import logging, mcvrp.tasks.support.progress, mcvrp.flows.config.logs\n"
+        "logger = logging.getLogger('mcvrp')\n"
+        "assert not logger.handlers and logger.level == logging.NOTSET and logger.propagate\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [(None, "mcvrp"), ("", "mcvrp"), ("mine", "mine,mcvrp"), ("mcvrp,mine", "mcvrp,mine")],
+)
+def test_prefect_listens_to_us_and_to_whom_the_user_names(
+    given: str | None, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of a run shows our lines, whatever else it shows."""
+    name = "PREFECT_LOGGING_EXTRA_LOGGERS"
+    monkeypatch.setenv(name, given) if given is not None else monkeypatch.delenv(name, raising=False)
+    settings.prepare(verbose=False)
+    assert os.environ[name] == there
+    settings.prepare(verbose=False)
+    assert os.environ[name] == there

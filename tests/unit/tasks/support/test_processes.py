@@ -1,0 +1,28 @@
+"""Tests of child processes: descendants are found however deep they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+from mcvrp.tasks.support.processes import descendants
+
+
+def test_descendants_are_found_at_any_depth() -> None:
+    """A grandchild is a descendant, this process itself is not."""
+    shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
+    try:
+        deadline = time.monotonic() + 30
+        while len(found := descendants(shell.pid)) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert shell.pid in descendants(os.getpid())
+        assert set(found) <= set(descendants(os.getpid()))
+        assert os.getpid() not in descendants(os.getpid())
+    finally:
+        for pid in [*descendants(shell.pid), shell.pid]:
+            os.kill(pid, signal.SIGKILL)
+        shell.wait()
+    assert descendants(shell.pid) == []
