@@ -21,7 +21,7 @@ from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, label_
 
 _POINTS = 200  # of a curve, evenly apart on a logarithmic scale
 _SKY, _AMBER, _WINE, _BROWN, _INK, _SLATE = "#56B4E9", "#E69F00", "#882255", "#5B3A00", "#000000", "#6B6B6B"
-_LOOKS = {  # of methods: colour, dash and marker, no two markers alike; HGS and the model as in the other pictures
+_LOOKS = {  # colour, dash and marker, no two markers alike; HGS and the model as in the other pictures
     "hgs": (BLUE, "-", "o"),
     "pyvrp": (_SKY, "-", "s"),
     "lkh3": (GREEN, "-", "p"),
