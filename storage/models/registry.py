@@ -1,4 +1,4 @@
-"""Which version of a model is champion and which challenger: pointers that one person at a time moves.
+"""Registry of champions and challengers: pointers to versions of a model, moved by one person at a time.
 
 An alias is a small JSON document beside the versions, changed only by compare-and-swap: who
 changes it says what it was when they looked. It remembers who moved it when and why, so that
@@ -38,14 +38,14 @@ class Move:
     back: bool = False
 
     def __str__(self) -> str:
-        return f"{_words(self.version)} since {self.when} by {self.by}" + (
+        return f"{_version_text(self.version)} since {self.when} by {self.by}" + (
             f": {self.why}" if self.why else ""
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _AliasDocument:
-    """What the store keeps of an alias."""
+    """Document of an alias, as the store keeps it."""
 
     schema_version: int = ALIAS.version
     version: int | None
@@ -54,7 +54,7 @@ class _AliasDocument:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where an alias points, None to no version, the tag of the document that said so, and its moves."""
+    """Version that an alias points to, if any, the tag of the document that said so, and its moves."""
 
     version: int | None
     tag: str | None = None  # None: there was no document
@@ -110,7 +110,7 @@ def point(
     if not _swap(store, name, alias, version, seen, why, back=back):
         now = pointer(store, name, alias).version
         raise McvrpError(
-            f"the {alias} of model {name!r} is {_words(now)} now, it was {_words(seen.version)} when you "
+            f"the {alias} of model {name!r} is {_version_text(now)} now, it was {_version_text(seen.version)} when you "
             "looked: somebody else has changed it, look again"
         )
     # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
@@ -139,7 +139,7 @@ def promote(store: Store, name: str, champion: Pointer, challenger: Pointer, why
     now = pointer(store, name, "challenger").version
     if now != challenger.version:
         raise McvrpError(
-            f"the challenger of model {name!r} is {_words(now)} now, it was {_words(challenger.version)} "
+            f"the challenger of model {name!r} is {_version_text(now)} now, it was {_version_text(challenger.version)} "
             "when you looked: compare again"
         )
     point(store, name, "champion", challenger.version, champion, why)
@@ -163,7 +163,7 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
     if not there:
         gone = f": version {', '.join(map(str, seen.before))} is not there any more" if seen.before else ""
         raise McvrpError(
-            f"model {name!r} has had no champion before {_words(seen.version)} to go back to{gone}"
+            f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}"
         )
     point(store, name, "champion", there[0], seen, why, back=True)
     return seen.version, there[0]
@@ -211,5 +211,5 @@ def _somebody() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _words(version: int | None) -> str:
+def _version_text(version: int | None) -> str:
     return "no version" if version is None else f"version {version}"

@@ -1,4 +1,4 @@
-"""What a store answers instead of doing its work: refused for good, or not to be had just now, or corrupt."""
+"""Errors of a store: refused for good, not to be had just now, or corrupt."""
 
 from __future__ import annotations
 

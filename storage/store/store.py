@@ -193,7 +193,7 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or mend it") from error
+            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or repair it") from error
 
     def url(self, path: str = "") -> str:
         """Return the full address of ``path``, for people."""
@@ -218,7 +218,7 @@ class Store:
 
 
 class _Files(Protocol):
-    """What a kind of store does: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
+    """Operations of a kind of store: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
 
     @property
     def root(self) -> str: ...
@@ -240,7 +240,7 @@ class _Files(Protocol):
 
 
 def _sound(path: str) -> bool:
-    """Whether ``path`` names something within the store, on every kind of store."""
+    """Return whether ``path`` names something within the store, on every kind of store."""
     parts = path.split("/")
     return (
         path.isprintable()

@@ -35,7 +35,7 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Origin:
-    """What a checkpoint belongs to: training goes on from it only where all of this is the same.
+    """Origin of a checkpoint: training goes on from it only where all of this is the same.
 
     ``network`` and ``recipe`` hold the fields of the network's and the phase's
     specification; ``parent`` is the checksum of the weights that the phase began with, ""
@@ -71,7 +71,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """Where a phase stands after ``step`` of its ``steps``; ``files`` has the facts of each file."""
+    """State of a phase after ``step`` of its ``steps``; ``files`` has the facts of each file."""
 
     run: str
     phase: str
@@ -85,7 +85,7 @@ class CheckpointState:
 
     @property
     def complete(self) -> bool:
-        """Whether the phase is finished."""
+        """Return whether the phase is finished."""
         return self.step == self.steps
 
     @property

@@ -1,4 +1,4 @@
-"""From a file of addresses to a city, or to one that extends a city; nothing is written."""
+"""Import of a city from a file of addresses, or of one that extends a city; nothing is written."""
 
 from __future__ import annotations
 

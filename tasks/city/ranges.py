@@ -17,7 +17,7 @@ _MOST = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
 
 @dataclass(frozen=True)
 class Ranges:
-    """What past orders say; None where they have no such column."""
+    """Ranges of past orders; None where they have no such column."""
 
     demand: Range | None
     capacity: Range | None

@@ -41,7 +41,7 @@ _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 @dataclass(frozen=True)
 class Taken:
-    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before.
+    """Intake of one look into the incoming folder: a receipt for each new file; ``known`` were before.
 
     ``stored`` are all days that there are now, by date; ``waiting`` are files that may not be whole yet.
     """
