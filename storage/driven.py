@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -94,11 +94,6 @@ def receipts(store: Store, city: str) -> list[IntakeReceipt]:
     return sorted(found, key=lambda receipt: receipt.name)
 
 
-def has_receipt(store: Store, city: str, sha256: str) -> bool:
-    """Return whether the file with this checksum was taken."""
-    return store.exists(layout.driven_receipt(city, sha256[:_NAMES]))
-
-
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
     """Write down that a file was taken, which ends its taking."""
     store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
@@ -154,11 +149,6 @@ def _with_hint(store: Store, name: str) -> Iterator[None]:
             f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
             "and its file of routes is taken again"
         ) from error
-
-
-def sources(store: Store, name: str) -> Mapping[str, str]:
-    """Return the names of the files taken so far by their checksums."""
-    return {receipt.sha256: receipt.name for receipt in receipts(store, name)}
 
 
 def write_driven_card(store: Store, city: str) -> None:

@@ -38,9 +38,8 @@ class Move:
     back: bool = False
 
     def __str__(self) -> str:
-        return f"{_version_text(self.version)} since {self.when} by {self.by}" + (
-            f": {self.why}" if self.why else ""
-        )
+        why = f": {self.why}" if self.why else ""
+        return f"{_version_text(self.version)} since {self.when} by {self.by}{why}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +107,10 @@ def point(
     if version is not None and not store.exists(layout.model_card(name, version)):
         raise McvrpError(f"model {name!r} has no version {version} that could be its {alias}")
     if not _swap(store, name, alias, version, seen, why, back=back):
-        now = pointer(store, name, alias).version
+        now, before = _version_text(pointer(store, name, alias).version), _version_text(seen.version)
         raise McvrpError(
-            f"the {alias} of model {name!r} is {_version_text(now)} now, it was {_version_text(seen.version)} when you "
-            "looked: somebody else has changed it, look again"
+            f"the {alias} of model {name!r} is {now} now, it was {before} when you looked: somebody else has "
+            "changed it, look again"
         )
     # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
     if version is not None and store.exists(layout.model_removal(name, version)):
@@ -139,8 +138,8 @@ def promote(store: Store, name: str, champion: Pointer, challenger: Pointer, why
     now = pointer(store, name, "challenger").version
     if now != challenger.version:
         raise McvrpError(
-            f"the challenger of model {name!r} is {_version_text(now)} now, it was {_version_text(challenger.version)} "
-            "when you looked: compare again"
+            f"the challenger of model {name!r} is {_version_text(now)} now, it was "
+            f"{_version_text(challenger.version)} when you looked: compare again"
         )
     point(store, name, "champion", challenger.version, champion, why)
     _swap(store, name, "challenger", None, challenger, "it became champion")

@@ -169,9 +169,7 @@ class Store:
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
-        root, infos = self._infos(prefix, recursive=True)
-        paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
-        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
+        return [file.path for file in self.files(prefix)]
 
     def now(self) -> float:
         """Return what time it is in seconds since 1970, by the clock that dates the store's files."""

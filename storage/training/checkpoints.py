@@ -224,8 +224,7 @@ def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
     kept = {state.folder for state in [*states[-keep:], *best_checkpoint(states)]}
     phase = layout.phase_dir(newest.run, newest.phase)
-    names = (path.removeprefix(f"{phase}/").split("/")[0] for path in store.list(phase))
-    folders = {f"{phase}/{name}" for name in names if _STEP.fullmatch(name)}
+    folders = {f"{phase}/{name}" for name in store.folders(phase) if _STEP.fullmatch(name)}
     for folder in folders - kept:
         store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
         store.delete(folder)

@@ -47,6 +47,10 @@ class Faults:
         """Remember a fault of a row, or of the file."""
         self.found.append((row, text))
 
+    def at(self, row: int | np.integer[Any], text: str) -> None:
+        """Remember a fault of a row, whose number the text then begins with."""
+        self.add(f"row {row}: {text}", int(row))
+
     def add_all(self, texts: Iterator[str], count: int) -> None:
         """Remember ``count`` faults of the file, of which no more are put in words than are told."""
         for text in islice(texts, min(count, MOST_FAULTS)):
@@ -122,7 +126,7 @@ class Tabular:
             found = values.to_numpy(np.float64, na_value=np.nan)
             for k in np.flatnonzero(~np.isfinite(found)):
                 what = "missing" if np.isnan(found[k]) else f"{found[k]}, no finite number"
-                faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+                faults.at(self.rows[k], f"{name} is {what}")
             return np.where(np.isfinite(found), found, np.nan)
         text = pd.Series(self.text(name), dtype=str)
         comma = text.str.fullmatch(_COMMA.pattern)
@@ -138,7 +142,7 @@ class Tabular:
         found = parsed.to_numpy(np.float64)
         for k in np.flatnonzero(~np.isfinite(found)):
             what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
-            faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+            faults.at(self.rows[k], f"{name} is {what}")
         return np.where(np.isfinite(found), found, np.nan)
 
 
