@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
@@ -84,18 +83,8 @@ def check_origin(
 
     What was trained for a city that ``city`` extends goes on for ``city``.
     """
-    found = found or state.origin
-    if city.accepts(found.city_id):
-        found = replace(found, city_id=wanted.city_id)
-    differences = found.differences(wanted)
-    if differences:
-        name, theirs, ours = differences[0]
-        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
-        raise McvrpError(
-            f"phase {state.phase!r} of run {state.run!r} was trained with {name} = {theirs}, "
-            f"now it is {ours}{more}: name the run differently or delete "
-            f"{store.url(phase_dir(state.run, state.phase))}"
-        )
+    hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
+    (found or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
 
 
 def check_shares(spec: TrainSpec, ranks: int) -> None:
