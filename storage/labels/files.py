@@ -29,7 +29,7 @@ from mcvrp.storage.labels.schema import (
     prove,
     table_labels,
 )
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import refuse_earlier
 
@@ -170,7 +170,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
     """Return the footer in ``tail``, the end of a file of labels, whose address ``where`` is for people."""
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {HINT}") from error
     try:
         footer = Footer.of(schema.metadata, where)
@@ -194,7 +194,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(f"{where} is corrupt ({reason(error)}): {HINT}") from error
     if table.num_rows != footer.rows:
         raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")
@@ -366,7 +366,7 @@ def _read(store: Store, shard: LabelFile, i: int) -> Label:
                     table = file.read_row_group(group).slice(row, 1)
                     return next(table_labels(table, shard.footer.city_id))
                 row -= rows
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(
             f"{store.url(shard.path)} is corrupt ({reason(error)}): run mcvrp verify"
         ) from error

@@ -19,7 +19,7 @@ from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.files import LabelFile, shards, sizes
 from mcvrp.storage.labels.schema import add_contents
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew, require_readable
 
@@ -75,7 +75,7 @@ def entries(store: Store, dataset: str, n: int | None = None) -> Iterator[ShardE
             if n is None or (group.num_rows and group.column(1).statistics.min == n):  # a group a size
                 for row in file.read_row_group(k).to_pylist():
                     yield ShardEntry(**row)
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise McvrpError(
             f"{store.url(path)} is no list of shards ({reason(error)}): run mcvrp label, which makes it anew"
         ) from error

@@ -7,7 +7,7 @@ import pyarrow as pa
 from mcvrp.model.errors import McvrpError
 
 # What pyarrow raises on bytes that are no Parquet; ValueError where a column's name is no UTF-8.
-SPOILT = (pa.ArrowException, OSError, ValueError)
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
 class StoreError(McvrpError):

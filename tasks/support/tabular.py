@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 IN_STORE = "store:"  # what the address of a file begins with that lies in the store
@@ -211,7 +211,7 @@ def _parquet(name: str, data: bytes) -> Tabular:
     try:
         table = pq.read_table(pa.BufferReader(data))
         frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
