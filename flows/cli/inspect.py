@@ -159,14 +159,14 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
         If there is no such dataset or instance, or the file cannot be written.
     """
     from mcvrp.storage.cities import find_city
-    from mcvrp.storage.labels.files import load_label
+    from mcvrp.storage.labels.dataset import Dataset
     from mcvrp.tasks.report.routes_picture import Panel, solutions
     from mcvrp.tasks.support.pictures import png
 
     dataset = dataset_of(store, within(store, path))
     if dataset is None:
         raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')} to draw from")
-    label = load_label(store, dataset, n, i)
+    label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
