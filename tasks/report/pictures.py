@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -45,7 +45,7 @@ from mcvrp.tasks.support.pictures import (
     svg,
 )
 from mcvrp.tasks.support.text import readable_unit
-from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
+from mcvrp.tasks.train.curves import Phase, loss_figure, training_curves
 
 _Rows = Mapping[tuple[str, int, int], Mapping[str, Any]]  # with routes, by (method, n, index)
 
@@ -88,9 +88,8 @@ def pictures(source: Pictured) -> Iterator[ReportFigure]:
             "draws it; thick lines are running means."
         )
         yield _picture("losses", loss_figure(source.losses), caption)
-        frames = [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in source.losses]
         caption = "Training: loss and accuracy of both token streams through the phases of the curriculum."
-        yield _picture("training", training_curves(frames), caption)
+        yield _picture("training", training_curves(source.losses), caption)
 
 
 def best_of_the_model(results: pd.DataFrame) -> Method | None:
