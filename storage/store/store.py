@@ -150,6 +150,11 @@ class Store:
             raise McvrpError(f"there is no file {self.url(path)}")
         return int(info.size)
 
+    def stat(self, path: str) -> StoredFile | None:
+        """Return the file at ``path`` as a listing shows it, None when there is none."""
+        info = self._info(path)
+        return _stored(info, path) if info.type == fs.FileType.File else None
+
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders directly below ``prefix``, sorted; [] when there are none."""
         _, infos = self._infos(prefix, recursive=False)
@@ -160,7 +165,7 @@ class Store:
         """Return the files of `list` with size and age; ``hidden`` adds what is being written."""
         root, infos = self._infos(prefix, recursive=True)
         found = [
-            StoredFile(info.path.removeprefix(f"{root}/"), int(info.size), (info.mtime_ns or 0) / 1e9)
+            _stored(info, info.path.removeprefix(f"{root}/"))
             for info in infos
             if info.type == fs.FileType.File
         ]
@@ -169,9 +174,7 @@ class Store:
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
-        root, infos = self._infos(prefix, recursive=True)
-        paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
-        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
+        return [file.path for file in self.files(prefix)]
 
     def now(self) -> float:
         """Return what time it is in seconds since 1970, by the clock that dates the store's files."""
@@ -193,7 +196,7 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or mend it") from error
+            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or repair it") from error
 
     def url(self, path: str = "") -> str:
         """Return the full address of ``path``, for people."""
@@ -218,7 +221,7 @@ class Store:
 
 
 class _Files(Protocol):
-    """What a kind of store does: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
+    """Operations of a kind of store: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
 
     @property
     def root(self) -> str: ...
@@ -240,7 +243,7 @@ class _Files(Protocol):
 
 
 def _sound(path: str) -> bool:
-    """Whether ``path`` names something within the store, on every kind of store."""
+    """Return whether ``path`` names something within the store, on every kind of store."""
     parts = path.split("/")
     return (
         path.isprintable()
@@ -248,6 +251,10 @@ def _sound(path: str) -> bool:
         and len(path.encode(errors="replace")) <= _LONGEST
         and not any(part in ("", ".", "..") for part in parts)
     )
+
+
+def _stored(info: fs.FileInfo, path: str) -> StoredFile:
+    return StoredFile(path, int(info.size), (info.mtime_ns or 0) / 1e9)
 
 
 def _is_hidden(path: str) -> bool:

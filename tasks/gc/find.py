@@ -16,7 +16,8 @@ from itertools import groupby
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import part_keys, result_keys
-from mcvrp.storage.labels.files import LabelFile, read_files, shards
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
@@ -74,12 +75,12 @@ class StoreView:
     now: float
 
     def old(self, files: Sequence[StoredFile], seconds: float = 0.0) -> bool:
-        """Whether all ``files`` are older than the grace period and than ``seconds``."""
+        """Return whether all ``files`` are older than the grace period and than ``seconds``."""
         limit = max(seconds, self.policy.grace_hours * _HOUR)
         return bool(files) and self.now - max(file.modified for file in files) > limit
 
     def aged(self, files: Sequence[StoredFile]) -> bool:
-        """Whether all ``files`` are older than ``keep_days``."""
+        """Return whether all ``files`` are older than ``keep_days``."""
         return self.old(files, self.policy.keep_days * _DAY)
 
     @cached_property
@@ -108,7 +109,7 @@ class StoreView:
         return frozenset(names)
 
     def models_are_gone(self, run: str) -> bool:
-        """Whether ``run`` has published, and all that it has published is removed or may go."""
+        """Return whether ``run`` has published, and all that it has published is removed or may go."""
         fates = [stays for card, stays in self._cards if card.run == run]
         return not any(fates) and (bool(fates) or self.store.exists(layout.models_removed(run)))
 
@@ -209,11 +210,12 @@ def in_labels(view: StoreView, dataset: str) -> Found:
 
 def _merged(view: StoreView, dataset: str, n: int, staged: Sequence[StoredFile]) -> Found:
     """Yield those of the chunks ``staged`` of size ``n`` of which every label is in a shard too."""
+    labels = Dataset.open(view.store, dataset, trust=False)  # before anything goes, its shard is looked at
     there: set[int] = set()
-    for shard in shards(view.store, dataset, n, skip_corrupt=True):
+    for shard in labels.shards(n, skip_corrupt=True):
         there |= _rows(shard)
     files = {file.path: file for file in staged}
-    for chunk in read_files(view.store, list(files), skip_corrupt=True):
+    for chunk in labels.label_files(n, staged, skip_corrupt=True):
         if _rows(chunk) <= there:
             yield Candidate.of("staged labels", chunk.path, [files[chunk.path]], "its rows are in a shard")
 
