@@ -32,7 +32,19 @@ def _environment(package: str) -> Environment:
     return environment
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Return a Markdown table, its columns but the first aligned to the right if asked."""
-    rule = ["---"] + ["--:" if right else "---"] * (len(header) - 1)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], align: str = "", *, right: bool = False
+) -> str:
+    """Return a Markdown table; a bar within a cell makes no column.
+
+    Parameters
+    ----------
+    align
+        A letter a column: "l" for left, "r" for right.
+    right
+        Without ``align``: whether all columns but the first are aligned to the right.
+    """
+    align = align or "l" + ("r" if right else "l") * (len(header) - 1)
+    rule = ["--:" if side == "r" else "---" for side in align]
+    escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in (header, rule, *rows))
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in escaped)

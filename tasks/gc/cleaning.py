@@ -1,4 +1,4 @@
-"""Keeping house: what nobody needs any more is found, said, and removed if that is asked.
+"""Garbage collection of a store: what nobody needs any more is found, said, and removed if that is asked.
 
 Safe at any moment and beside anybody: a run or dataset is cleaned under the lease of who works on
 it, a version of a model is marked before the aliases are looked at, and what makes a thing count
@@ -8,7 +8,7 @@ it, a version of a model is marked before the aliases are looked at, and what ma
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,15 +16,27 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.cache import abandoned_caches, remove_cache
 from mcvrp.storage.models.models import model_card
-from mcvrp.storage.store.lease import holding
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.lease import active_holder, holding
+from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import STATE
-from mcvrp.tasks.gc import find as gc_find
-from mcvrp.tasks.gc import trials as gc_trials
-from mcvrp.tasks.gc.find import Candidate, Found, Skipped, StoreView, in_attention
-from mcvrp.tasks.gc.spec import RetentionSpec
-
-__all__ = ["CleaningSummary", "RetentionSpec", "clean"]
+from mcvrp.tasks.gc.find import (
+    Candidate,
+    Found,
+    Skipped,
+    StoreView,
+    aliased,
+    in_attention,
+    in_benchmarks,
+    in_labels,
+    in_models,
+    in_quarantine,
+    in_solutions,
+    in_training,
+    or_skipped,
+    scraps,
+)
+from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
+from mcvrp.tasks.gc.trials import LEASE, needless_trial
 
 
 @dataclass(frozen=True)
@@ -52,13 +64,26 @@ class CleaningSummary:
 
 @dataclass(frozen=True)
 class _Area:
-    """A top folder of the store: what of its folders may go, how, and who is kept off meanwhile."""
+    """A top folder of the store: what of its folders may go, and who is kept off meanwhile."""
 
     folder: str
-    candidate: Callable[[StoreView, str], Found]
-    remove: Callable[[Store, Candidate], bool]
+    find: Callable[[StoreView, str], Found]
     lease: Callable[[str], str] | None = None
-    what: str = ""
+    busy: str = ""
+    has_trials: bool = False
+
+
+_AREAS = (
+    _Area("models", in_models),
+    _Area("training", in_training, layout.trainer_lease, "run {!r} is being trained or cleaned", True),
+    _Area("labels", in_labels, layout.driver_lease, "dataset {!r} is being labelled or cleaned", True),
+    _Area(
+        "attention", in_attention, layout.attention_lease, "attention models {!r} are in training or cleaned"
+    ),
+    _Area("benchmarks", in_benchmarks),
+    _Area("solutions", in_solutions),
+    _Area("driven", in_quarantine),
+)
 
 
 def clean(
@@ -74,26 +99,24 @@ def clean(
         If the store refuses, or gives no answer.
     """
     view = StoreView(store, policy, store.now() if now is None else now)
-    candidates: list[Candidate] = []
-    skipped: list[Skipped] = []
-    planned: list[tuple[_Area, str, list[Candidate]]] = []
-    for area in _AREAS:
-        for name in store.folders(area.folder):
-            here = list(_looked_into(view, area, name))
-            skipped += [item for item in here if isinstance(item, Skipped)]
-            mine = [item for item in here if isinstance(item, Candidate)]
-            candidates += mine
-            if mine:
-                planned.append((area, name, mine))
-    there = {candidate.path for candidate in candidates}
-    loose = [candidate for candidate in gc_find.scraps(view) if not _within(candidate.path, there)]
+    things = [(area, name) for area in _AREAS for name in store.folders(area.folder)]
+    found = {thing: _looked_into(view, *thing) for thing in things}
+    planned = {thing: _candidates(items) for thing, items in found.items()}
+    skipped = [item for items in found.values() for item in items if isinstance(item, Skipped)]
+    candidates = [candidate for mine in planned.values() for candidate in mine]
+    folders = tuple(f"{candidate.path}/" for candidate in candidates)
+    loose = [candidate for candidate in scraps(view) if not candidate.path.startswith(folders)]
     caches = [] if cache is None else list(_caches(view, cache))
     if not delete:
         return CleaningSummary((*candidates, *loose, *caches), tuple(skipped), deleted=False)
     _unmark(view)
-    gone = [
-        candidate for area, name, mine in planned for candidate in _removed(view, area, name, mine, skipped)
-    ]
+    gone = list[Candidate]()
+    for (area, name), mine in planned.items():
+        if mine:
+            # somebody may have come before us: that is skipped
+            done = list(or_skipped(f"{area.folder}/{name}", _removed(view, area, name, mine)))
+            gone += _candidates(done)
+            skipped += [item for item in done if isinstance(item, Skipped)]
     for candidate in loose:
         store.delete(candidate.path)
     gone_caches = [candidate for candidate in caches if remove_cache(Path(candidate.path))]
@@ -101,35 +124,34 @@ def clean(
     return CleaningSummary((*gone, *loose, *gone_caches), tuple(skipped), deleted=True, kept_now=kept_now)
 
 
-def _looked_into(view: StoreView, area: _Area, name: str) -> Iterator[Candidate | Skipped]:
-    try:
-        layout.checked_name("folder", name)
-        yield from area.candidate(view, name)
-    except StoreError:
-        raise
-    except McvrpError as error:
-        yield Skipped(f"{area.folder}/{name}", str(error))
+def _looked_into(view: StoreView, area: _Area, name: str, *, held: bool = False) -> list[Candidate | Skipped]:
+    """Return what of ``name`` may go; with ``held``, its lease is our own."""
+    lease = None if held else area.lease
+    return list(or_skipped(f"{area.folder}/{name}", _of_rules(view, area, name, lease)))
 
 
-def _removed(
-    view: StoreView, area: _Area, name: str, planned: list[Candidate], skipped: list[Skipped]
-) -> Iterator[Candidate]:
+def _of_rules(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
+    layout.checked_name("folder", name)
+    if lease and (holder := active_holder(view.store, lease(name), view.now)):
+        yield Skipped(f"{area.folder}/{name}", f"in use by {holder}")
+    elif area.has_trials and (whole := needless_trial(view, area.folder, name)):
+        yield whole
+    else:
+        yield from area.find(view, name)
+
+
+def _candidates(items: Sequence[Candidate | Skipped]) -> list[Candidate]:
+    return [item for item in items if isinstance(item, Candidate)]
+
+
+def _removed(view: StoreView, area: _Area, name: str, planned: list[Candidate]) -> Found:
     """Remove what was ``planned`` and is still found now that everybody else is kept off; yield it."""
     paths = {candidate.path for candidate in planned}
-    try:
-        with _alone(view.store, area, name):
-            again = list(_looked_into(replace(view, held=area.lease is not None), area, name))
-            for candidate in again:
-                if (
-                    isinstance(candidate, Candidate)
-                    and candidate.path in paths
-                    and area.remove(view.store, candidate)
-                ):
-                    yield candidate
-    except StoreError:
-        raise
-    except McvrpError as error:  # somebody has come before us
-        skipped.append(Skipped(f"{area.folder}/{name}", str(error)))
+    with _alone(view.store, area, name):
+        now = replace(view)  # what a view has read of models and trials may have changed
+        for candidate in _candidates(_looked_into(now, area, name, held=True)):
+            if candidate.path in paths and _remove(view.store, area, candidate):
+                yield candidate
 
 
 @contextlib.contextmanager
@@ -137,34 +159,31 @@ def _alone(store: Store, area: _Area, name: str) -> Iterator[None]:
     if area.lease is None:
         yield
         return
-    with holding(store, area.lease(name), area.what.format(name=name)) as lease:
+    with holding(store, area.lease(name), area.busy.format(name)) as lease:
         yield
         lease.check()
 
 
-def _within(path: str, folders: set[str]) -> bool:
-    return any(path.startswith(f"{folder}/") for folder in folders)
-
-
-def _remove(store: Store, candidate: Candidate) -> bool:
-    store.delete(candidate.path)
-    return True
-
-
-def _remove_labels(store: Store, candidate: Candidate) -> bool:
-    if candidate.path.count("/") > 1:
-        return _remove(store, candidate)
-    gc_trials.remove_whole(store, candidate)
-    return True
-
-
-def _remove_training(store: Store, candidate: Candidate) -> bool:
-    if candidate.path.count("/") == 1:
-        gc_trials.remove_whole(store, candidate)
+def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
+    """Remove ``candidate``, what makes it count first; return whether it is gone."""
+    if area.folder == "models":
+        return _remove_version(store, candidate)
+    if area.has_trials and candidate.path.count("/") == 1:
+        _remove_trial(store, candidate.path)
         return True
-    store.delete(f"{candidate.path}/{STATE}")  # first: what is left of a deletion is no checkpoint
+    if area.folder == "training":
+        store.delete(f"{candidate.path}/{STATE}")  # what is left of a deletion is no checkpoint
     store.delete(candidate.path)
     return True
+
+
+def _remove_trial(store: Store, path: str) -> None:
+    """Remove a folder but for its lease, which is ours; what says what it is goes first."""
+    for file in store.list(path):
+        if "/" not in (name := file.removeprefix(f"{path}/")) and name != LEASE:
+            store.delete(file)
+    for folder in store.folders(path):
+        store.delete(f"{path}/{folder}")
 
 
 def _remove_version(store: Store, candidate: Candidate) -> bool:
@@ -173,7 +192,7 @@ def _remove_version(store: Store, candidate: Candidate) -> bool:
     version = int(number)
     mark = layout.model_removal(name, version)
     store.put_json(mark, {"version": version, "why": candidate.why})
-    if version in gc_find.aliased(store, name):
+    if version in aliased(store, name):
         store.delete(mark)
         return False
     with contextlib.suppress(McvrpError):  # a half-written one has no card
@@ -188,7 +207,7 @@ def _unmark(view: StoreView) -> None:
     """Take the mark off versions that an alias names: who was to remove them was stopped before it looked."""
     for name in view.store.folders("models"):
         with contextlib.suppress(McvrpError):
-            named = gc_find.aliased(view.store, name)
+            named = aliased(view.store, name)
             marks = {layout.model_removal(name, version) for version in named}
             for file in view.store.files(layout.models_dir(name)):
                 if file.path in marks and view.old([file]):
@@ -198,36 +217,4 @@ def _unmark(view: StoreView) -> None:
 def _caches(view: StoreView, folder: Path) -> Iterator[Candidate]:
     for place, files in abandoned_caches(folder, view.store):
         if view.old(files):
-            size = sum(file.size for file in files)
-            yield Candidate(
-                "cached labels", str(place), len(files), size, "its dataset is gone from the store"
-            )
-
-
-_AREAS = (
-    _Area("models", gc_find.in_models, _remove_version),
-    _Area(
-        "training",
-        gc_trials.in_training,
-        _remove_training,
-        layout.trainer_lease,
-        "run {name!r} is being trained or cleaned",
-    ),
-    _Area(
-        "labels",
-        gc_trials.in_labels,
-        _remove_labels,
-        layout.driver_lease,
-        "dataset {name!r} is being labelled or cleaned",
-    ),
-    _Area(
-        "attention",
-        in_attention,
-        _remove,
-        layout.attention_lease,
-        "attention models {name!r} are being trained or cleaned",
-    ),
-    _Area("benchmarks", gc_find.in_benchmarks, _remove),
-    _Area("solutions", gc_find.in_solutions, _remove),
-    _Area("driven", gc_find.in_quarantine, _remove),
-)
+            yield Candidate.of("cached labels", str(place), files, "its dataset is gone from the store")

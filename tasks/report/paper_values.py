@@ -12,7 +12,7 @@ import pandas as pd
 
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
-from mcvrp.tasks.report.tables import Published, Range
+from mcvrp.tasks.report.tables import Percentiles, Published
 
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 
@@ -94,9 +94,9 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _range(row: dict[str, Any], name: str) -> Range | None:
+def _range(row: dict[str, Any], name: str) -> Percentiles | None:
     mean, low, high = (row[f"{name}_{part}"] for part in ("mean", "p10", "p90"))
-    return None if pd.isna(mean) else Range(mean, low, high)
+    return None if pd.isna(mean) else Percentiles(mean, low, high)
 
 
 def _read(name: str) -> pd.DataFrame:

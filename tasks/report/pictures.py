@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution
+from mcvrp.tasks.benchmark.spec import LABELS
 from mcvrp.tasks.report.page import ReportFigure
-from mcvrp.tasks.report.paper import AM, GREEDY, HGS, LKH3, SAMPLED
+from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.paper_values import PublishedDistances, is_papers_setting, published_distances
 from mcvrp.tasks.report.routes_picture import Panel, solutions
 from mcvrp.tasks.report.significance import PAPER_SIZE, compared_size
@@ -45,8 +46,6 @@ from mcvrp.tasks.support.pictures import (
 )
 from mcvrp.tasks.support.text import readable_unit
 from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
-
-# SELF benchmark_figures
 
 _Rows = Mapping[tuple[str, int, int], Mapping[str, Any]]  # with routes, by (method, n, index)
 
@@ -330,19 +329,19 @@ def gap_boxes(results: pd.DataFrame, base: Method, others: Sequence[Method]) -> 
 
 _SKY, _AMBER, _WINE, _BROWN, _INK, _SLATE = "#56B4E9", "#E69F00", "#882255", "#5B3A00", "#000000", "#6B6B6B"
 _KNOWN = {  # colour, dash and marker, no two markers alike; HGS and the model as in the other pictures
-    HGS: (BLUE, "-", "o"),
-    "PyVRP": (_SKY, "-", "s"),
-    LKH3: (GREEN, "-", "p"),
-    AM: (PINK, "--", "v"),
-    GREEDY: (_AMBER, "--", "^"),
-    SAMPLED: (ORANGE, "-", "D"),
-    "FM-MCVRP (BS)": (_AMBER, ":", "P"),
-    "FM-MCVRP (NS) + local search": (_WINE, "-", "X"),
-    "FM-MCVRP (NS) + re-construction": (_BROWN, "--", "*"),
-    "HGS (equal time)": (BLUE, ":", "<"),
-    "PyVRP (equal time)": (_SKY, ":", ">"),
-    "FM-MCVRP (NS) + HGS (equal time)": (_INK, "-.", "h"),
-    "FM-MCVRP (NS) + PyVRP (equal time)": (_SLATE, "-.", "d"),
+    LABELS["hgs"]: (BLUE, "-", "o"),
+    LABELS["pyvrp"]: (_SKY, "-", "s"),
+    LABELS["lkh3"]: (GREEN, "-", "p"),
+    LABELS["am"]: (PINK, "--", "v"),
+    LABELS["fm-gs"]: (_AMBER, "--", "^"),
+    LABELS["fm-ns"]: (ORANGE, "-", "D"),
+    LABELS["fm-bs"]: (_AMBER, ":", "P"),
+    LABELS["fm-ls"]: (_WINE, "-", "X"),
+    LABELS["fm-rrc"]: (_BROWN, "--", "*"),
+    LABELS["hgs-equal"]: (BLUE, ":", "<"),
+    LABELS["pyvrp-equal"]: (_SKY, ":", ">"),
+    LABELS["fm-hgs"]: (_INK, "-.", "h"),
+    LABELS["fm-pyvrp"]: (_SLATE, "-.", "d"),
 }
 _OTHERS = ((_INK, ":", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}

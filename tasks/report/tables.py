@@ -29,7 +29,7 @@ DIVERGED = "diverged"  # stands in the failure of a model whose training did not
 
 
 @dataclass(frozen=True)
-class Range:
+class Percentiles:
     """Mean of some values and their 10th and 90th percentile."""
 
     mean: float
@@ -37,7 +37,7 @@ class Range:
     high: float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Range:
+    def of(cls, values: NDArray[np.float64]) -> Percentiles:
         """Return the figures of ``values`` ``(k,)``, k > 0; percentiles interpolate linearly."""
         low, high = np.percentile(values, [LOW, HIGH])
         return cls(float(np.mean(values)), float(low), float(high))
@@ -48,8 +48,8 @@ class Published:
     """What the paper prints in a line: as in `Line`, None where it prints a dash or has no such column."""
 
     wins: int | None
-    cost: Range | None
-    gap: Range | None
+    cost: Percentiles | None
+    gap: Percentiles | None
     seconds: float | None
 
 
@@ -72,8 +72,8 @@ class Line:
     failed: int
     is_baseline: bool
     wins: int | None
-    cost: Range | None
-    gap: Range | None
+    cost: Percentiles | None
+    gap: Percentiles | None
     seconds: float | None
     run_on: str
     failure: str | None
@@ -109,7 +109,7 @@ class Table:
     by_samples: bool = False
 
 
-class Start(Enum):
+class Beginning(Enum):
     """What begins with a line of a table."""
 
     SIZE = "size"
@@ -118,18 +118,18 @@ class Start(Enum):
     NOTHING = ""
 
 
-def starts(table: Table) -> list[Start]:
+def beginnings(table: Table) -> list[Beginning]:
     """Return for each line what begins with it: a size, the methods beyond the paper, equal samples."""
     previous: Line | None = None
     found = []
     for line in table.lines:
         if previous is None or previous.n != line.n:
-            start = Start.SIZE
+            start = Beginning.SIZE
         elif line.is_beyond:
-            start = Start.NOTHING if previous.is_beyond else Start.BEYOND
+            start = Beginning.NOTHING if previous.is_beyond else Beginning.BEYOND
         else:
             apart = table.by_samples and previous.samples != line.samples
-            start = Start.GROUP if apart else Start.NOTHING
+            start = Beginning.GROUP if apart else Beginning.NOTHING
         found.append(start)
         previous = line
     return found
@@ -252,8 +252,8 @@ def make_line(
         failed=len(block) - len(solved),
         is_baseline=is_baseline,
         wins=won,
-        cost=Range.of(solved) if len(solved) else None,
-        gap=Range.of(gaps(cost, base)) if len(cost) else None,
+        cost=Percentiles.of(solved) if len(solved) else None,
+        gap=Percentiles.of(gaps(cost, base)) if len(cost) else None,
         seconds=seconds,
         run_on=run_on(block, seconds),
         failure=reason,

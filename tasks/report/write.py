@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.markdown import table
+from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec
-from mcvrp.tasks.report import significance_formats
-from mcvrp.tasks.report.formats import to_csv, to_latex, to_markdown
+from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
 from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
@@ -25,7 +23,6 @@ from mcvrp.tasks.report.summary import BenchmarkSummary, benchmark_table, summar
 from mcvrp.tasks.report.tables import Table
 
 OVERVIEW = "table"  # the name of the table of every method, which lies on top; the others have a folder
-FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
 
 def write_report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
@@ -79,7 +76,7 @@ def _files(
     for each in tables:
         for ending, text in FORMATS.items():
             yield f"{'' if each.name == OVERVIEW else 'tables/'}{each.name}.{ending}", text(each).encode()
-    for ending, tests_text in significance_formats.FORMATS.items() if tests else ():
+    for ending, tests_text in SIGNIFICANCE_FORMATS.items() if tests else ():
         yield f"tables/significance.{ending}", tests_text(tests).encode()
 
 
@@ -112,20 +109,6 @@ def _key_figures(summary: BenchmarkSummary) -> Iterator[KeyFigure]:
     yield KeyFigure(f"{total:,}", "Held-out instances", f"of {span} customers, never trained on")
 
 
-# The card of a benchmark
-
-_FILES = {
-    "report.html": "all of it on one page, with settings and the history of the model",
-    "table.md, .csv, .tex": "the table below; CSV has full precision",
-    "tables/": "the paper's four tables and its tests of significance, in the same formats",
-    "figures/": "the pictures below, and those of the paper, as PNG and SVG",
-    "summary.json": "the key figures for programs",
-    "configuration.json": "what was asked for: labels, training, benchmark",
-    "results.parquet": "a row an instance, method and number of samples: cost, seconds, routes, who and how",
-    "parts/": "the answers as they came, in parts named by what decides them",
-}
-
-
 def benchmark_text(
     summary: BenchmarkSummary, lead: str, key_figures: Sequence[KeyFigure], figures: Sequence[ReportFigure]
 ) -> str:
@@ -139,14 +122,5 @@ def benchmark_text(
         Those of the report.
     """
     rows = [[key.label, key.value, key.note] for key in key_figures]
-    files = [[f"`{file}`", text] for file, text in _FILES.items()]
-    parts = [f"# Benchmark `{summary.run}`", lead]
-    parts += [table(["", "", ""], rows), "## Files", table(["File", "Holds"], files)]
-    parts += ["## Table", summary.markdown.strip(), "## Pictures", *_pictures(figures)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _pictures(figures: Sequence[ReportFigure]) -> Iterator[str]:
-    for figure in figures:
-        yield f"![{figure.name}](figures/{figure.name}.png)"
-        yield figure.caption
+    texts = {"lead": lead, "key_figures": markdown.table(["", "", ""], rows)}
+    return markdown.render("mcvrp.tasks.report", "README.md.j2", summary=summary, figures=figures, **texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -154,6 +155,11 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         assert run["state_type"] == "CRASHED"
         assert "start it again" in run["state"]["message"]
         assert ui.ended(waiting)["state_type"] == "COMPLETED"
+        page = ui.api("/logs/filter", {"logs": {"flow_run_id": {"any_": [waiting]}}})
+        finished = [
+            line["level"] for line in page if line["message"].startswith("labels quick: 120/120 labels")
+        ]
+        assert finished == [logging.INFO]
         (kept,) = ui.deployment("city")["schedules"]
         assert kept["schedule"]["cron"] == "0 3 * * *"
         assert not kept["active"]

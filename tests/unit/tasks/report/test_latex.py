@@ -13,10 +13,9 @@ from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.report.formats import latex_escape, to_latex
+from mcvrp.tasks.report.formats import latex_escape, significance_latex, to_latex
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.significance import paper_tests
-from mcvrp.tasks.report.significance_formats import to_latex as significance_to_latex
 from mcvrp.tasks.report.summary import benchmark_table
 from tests.support.paper_shaped import paper_shaped
 
@@ -44,7 +43,7 @@ def test_every_table_compiles_and_is_as_wide_as_the_text(tmp_path: Path) -> None
     results = results_frame(read_results(store, "b"))
     tables = (benchmark_table(results, None), *paper_tables(results, is_papers_setting=True))
     tests = paper_tests(results, n=400, samples=1000, is_papers_setting=True)
-    parts = [to_latex(table) for table in tables] + [significance_to_latex(tests)]
+    parts = [to_latex(table) for table in tables] + [significance_latex(tests)]
     (tmp_path / "all.tex").write_text(_DOCUMENT % "\\clearpage\n".join(parts))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     for _ in range(2):  # longtable learns its widths

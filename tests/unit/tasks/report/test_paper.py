@@ -13,7 +13,7 @@ from mcvrp.model.problem import City
 from mcvrp.tasks.report.formats import to_csv, to_html, to_latex, to_markdown
 from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
-from mcvrp.tasks.report.tables import Line, Range, Start, Table, starts
+from mcvrp.tasks.report.tables import Beginning, Line, Percentiles, Table, beginnings
 
 SAMPLES = (1, 100, 1000)
 FACTOR = {"HGS": 1.01, "LKH-3": 1.0, "AM (VS)": 1.05, "FM-MCVRP (GS)": 1.03, "FM-MCVRP (NS)": 1.02}
@@ -142,7 +142,7 @@ def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
     for table in paper_tables(pd.concat([results(sizes=(20,)), polished])):
         if table.name != "larger":
             assert names(table, 20)[-2:] == ["FM-MCVRP (NS, s = 1000)", "FM-MCVRP (NS) + LS (s = 100)"]
-            assert starts(table)[-1] is Start.BEYOND
+            assert beginnings(table)[-1] is Beginning.BEYOND
             assert to_html(table).count('<tr class="beyond">') == 1
             before, _ = to_latex(table).split("FM-MCVRP (NS) + LS (s~=~100)")
             assert "\\cmidrule{2-" in before.splitlines()[-2]
@@ -220,7 +220,7 @@ def test_published_figures_are_the_papers(
     """As printed, times in seconds."""
     figures = published(table)[n, method, samples]
     assert figures.wins == wins
-    assert (figures.cost, figures.gap) == (Range(*cost), Range(*gap))
+    assert (figures.cost, figures.gap) == (Percentiles(*cost), Percentiles(*gap))
     assert figures.seconds == pytest.approx(seconds)
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcvrp.tasks.report.formats import cells, latex_escape, to_csv, to_html, to_latex, to_markdown
-from mcvrp.tasks.report.tables import Line, Range, Table, gaps, make_table, paired, wins
+from mcvrp.tasks.report.cells import cells
+from mcvrp.tasks.report.formats import latex_escape, to_csv, to_html, to_latex, to_markdown
+from mcvrp.tasks.report.tables import Line, Percentiles, Table, gaps, make_table, paired, wins
 from mcvrp.tasks.support.text import format_seconds
 
 
@@ -135,7 +136,7 @@ def test_gaps_do_not_depend_on_the_unit_of_cost(values: list[float], unit: float
 @given(costs)
 def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[float]) -> None:
     """An independent reference: inclusive deciles of Python's statistics module."""
-    got = Range.of(np.array(values))
+    got = Percentiles.of(np.array(values))
     deciles = statistics.quantiles(values, n=10, method="inclusive") if len(values) > 1 else values * 9
     assert got.mean == pytest.approx(statistics.fmean(values))
     assert (got.low, got.high) == pytest.approx((deciles[0], deciles[-1]))

@@ -7,8 +7,14 @@ import io
 import pandas as pd
 import pytest
 
+from mcvrp.tasks.report.cells import significance_rows
+from mcvrp.tasks.report.formats import (
+    significance_csv,
+    significance_html,
+    significance_latex,
+    significance_markdown,
+)
 from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.significance_formats import rows, to_csv, to_html, to_latex, to_markdown
 from mcvrp.tasks.support.t_test import Statistics
 
 STATISTICS = Statistics(34.712, 35.081, 1.37, 1.371, -53.43, 1e-290, 999, -0.39, -0.0123)
@@ -23,7 +29,7 @@ TESTS = (
 
 def test_rows_are_those_of_the_papers_tables() -> None:
     """Hypotheses, means, standard deviations, t, p, degrees, interval; ours and, in brackets, the paper's."""
-    table = {name: values for name, *values in rows(TESTS)}
+    table = {name: values for name, *values in significance_rows(TESTS)}
     assert table["H1"] == ["X < Y", "X < Y"]
     assert table["mean of X"] == ["34.71 (34.71)", "–"]
     assert table["t"][0] == "-53.43 (-53.43)"
@@ -35,25 +41,28 @@ def test_rows_are_those_of_the_papers_tables() -> None:
 def test_a_probability_too_small_for_a_number_is_a_bound() -> None:
     """Never "0"."""
     none = Statistics(1.0, 2.0, 0.0, 0.0, float("-inf"), 0.0, 9, -1.0, -1.0)
-    assert {name: values[0] for name, *values in rows([PairedTest(NS, HGS, 20, none)])}["p"] == "< 1e-300"
+    table = {name: values[0] for name, *values in significance_rows([PairedTest(NS, HGS, 20, none)])}
+    assert table["p"] == "< 1e-300"
 
 
-@pytest.mark.parametrize("write", [to_markdown, to_latex, to_html, to_csv])
+@pytest.mark.parametrize(
+    "write", [significance_markdown, significance_latex, significance_html, significance_csv]
+)
 def test_every_format_says_why_there_is_nothing(write: object) -> None:
     """The reason stands below, escaped where the format needs it."""
     text = write(TESTS)  # type: ignore[operator]
     expected = {
-        to_latex: "no results of 50\\% \\& more",
-        to_html: "no results of 50% &amp; more",
+        significance_latex: "no results of 50\\% \\& more",
+        significance_html: "no results of 50% &amp; more",
     }.get(write, "no results of 50% & more")  # type: ignore[call-overload]
     assert expected in text
-    if write is to_html:
+    if write is significance_html:
         assert "<HGS>" not in text
 
 
 def test_csv_has_every_digit() -> None:
     """Full precision, the paper's in columns of their own."""
-    frame = pd.read_csv(io.StringIO(to_csv(TESTS)))
+    frame = pd.read_csv(io.StringIO(significance_csv(TESTS)))
     assert frame.loc[0, "x_mean"] == 34.712
     assert frame.loc[0, "paper_x_mean"] == 34.71
     assert frame.loc[1, ["x_mean", "paper_t"]].isna().all()

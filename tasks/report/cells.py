@@ -1,0 +1,142 @@
+"""Text of the cells of a benchmark's tables, the same in every format.
+
+The paper's own figure, where there is one, is told apart from ours: `tasks.report.formats` puts it in
+brackets, or in a line or columns of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from mcvrp.tasks.report.significance import Method, PairedTest
+from mcvrp.tasks.report.tables import Line, Percentiles, Table
+from mcvrp.tasks.support.text import format_seconds
+
+BASELINE = "baseline"
+SIGNIFICANCE = "One-sided paired t-tests of the mean cost"
+_HEADINGS = (
+    *("N", "Method", "Wins", "Obj. avg.", "Obj. 80 %"),
+    *("Gap avg. (%)", "Gap 80 % (%)", "Time", "Run on"),
+)
+_WINS = 2  # its place among the headings
+_NOTHING = "–"
+_SMALLEST = 1e-300  # below, a double has no digits left to tell
+_STATISTICS = {  # the rows of the paper's Tables 7 and 8: fields of `Statistics`, decimals
+    "mean of X": (("x_mean",), 2),
+    "mean of Y": (("y_mean",), 2),
+    "std of X": (("x_std",), 2),
+    "std of Y": (("y_std",), 2),
+    "t": (("t",), 2),
+    "p": (("p",), 2),
+    "degrees of freedom": (("degrees",), 0),
+    "95 % CI of the mean of X − Y": (("ci_low", "ci_high"), 2),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Our text, the paper's ("" for none), and what to sort by."""
+
+    text: str
+    paper: str = ""
+    value: float | str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.paper})" if self.paper else self.text
+
+
+def headings(table: Table) -> tuple[str, ...]:
+    """Return the columns' headings."""
+    return tuple(h for k, h in enumerate(_HEADINGS) if table.has_wins or k != _WINS)
+
+
+def cells(table: Table, line: Line) -> tuple[Cell, ...]:
+    """Return what stands in each column of ``line``, in the order of `headings`."""
+    paper = line.published
+
+    def spread(name: str) -> tuple[Cell, Cell]:
+        """Return the cells of a mean and of its range; the paper has two decimals, and dashes."""
+        ours: Percentiles | None = getattr(line, name)
+        theirs = _spread(getattr(paper, name), 2) if paper else ("", "")
+        mean, span = _spread(ours, table.decimals)
+        low, middle = (ours.low, ours.mean) if ours else (None, None)
+        return Cell(mean, theirs[0], middle), Cell(span, theirs[1], low)
+
+    gap = spread("gap")
+    if line.is_baseline:
+        gap = (Cell(BASELINE), Cell("")) if line.gap else (Cell(_NOTHING), Cell(_NOTHING))
+    won = "" if paper is None or paper.wins is None else str(paper.wins)
+    seconds = "" if paper is None or paper.seconds is None else format_seconds(paper.seconds)
+    every = (
+        Cell(str(line.n), value=line.n),
+        Cell(line.name, value=line.name),
+        Cell(_NOTHING if line.wins is None else str(line.wins), won, line.wins),
+        *spread("cost"),
+        *gap,
+        Cell(_NOTHING if line.seconds is None else format_seconds(line.seconds), seconds, line.seconds),
+        Cell(line.run_on, value=line.run_on),
+    )
+    return tuple(cell for k, cell in enumerate(every) if table.has_wins or k != _WINS)
+
+
+def _spread(values: Percentiles | None, decimals: int) -> tuple[str, str]:
+    if values is None:
+        return _NOTHING, _NOTHING
+    mean, low, high = (_fixed(value, decimals) for value in (values.mean, values.low, values.high))
+    return mean, f"{low} – {high}"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text  # no "-0.00"
+
+
+def significance_rows(tests: Sequence[PairedTest]) -> list[tuple[str, ...]]:
+    """Return the rows of the tests' table, the headings first: name and value of each quantity.
+
+    The paper's value, where there is one, stands in brackets.
+    """
+    return [
+        ("", *(_hypothesis(test) for test in tests)),
+        ("Customers", *(str(test.n) for test in tests)),
+        ("H0", *("X ≥ Y" for _ in tests)),
+        ("H1", *("X < Y" for _ in tests)),
+        *((name, *(_both(test, *figures) for test in tests)) for name, figures in _STATISTICS.items()),
+    ]
+
+
+def significance_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
+    """Yield why a test has no figures, and what the brackets mean."""
+    for test in tests:
+        if test.reason:
+            yield f"{_hypothesis(test)}: {test.reason}."
+    yield "Paired by instance; std with n − 1; the interval is two-sided."
+    if any(test.paper for test in tests):
+        yield "In brackets: the paper's figures."
+
+
+def _hypothesis(test: PairedTest) -> str:
+    return f"X: {_name(test.x)}; Y: {_name(test.y)}"
+
+
+def _name(method: Method) -> str:
+    label, samples = method
+    return label if samples == 1 else f"{label}, best of {samples:,}"
+
+
+def _both(test: PairedTest, fields: tuple[str, ...], decimals: int) -> str:
+    """Return one value or an interval, ours and the paper's."""
+    ours = asdict(test.statistics) if test.statistics else None
+    found = _NOTHING if ours is None else " to ".join(_number(f, ours[f], decimals) for f in fields)
+    if not test.paper:
+        return found
+    return f"{found} ({' to '.join(f'{test.paper[f]:.{decimals}f}' for f in fields)})"
+
+
+def _number(field: str, value: float, decimals: int) -> str:
+    if field == "p" and value < 0.01:
+        return f"{value:.1e}" if value > _SMALLEST else f"< {_SMALLEST:.0e}"
+    if field in ("ci_low", "ci_high") and 0 < abs(value) < 0.05:
+        return f"{value:.2g}"
+    return f"{value:.{decimals}f}"
