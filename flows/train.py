@@ -9,12 +9,12 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_training
+from mcvrp.flows.config.preflight import check_training, preflight
 from mcvrp.flows.figures import phase_figures, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
-from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import (
@@ -30,11 +30,11 @@ Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batc
 
 
 @task(name="train phase", task_run_name="train {title}", **resuming_task_options())
-def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
+def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
     """Train ``phase`` for one job, from its last checkpoint or from the end of the phase before it."""
     thing = f"train {spec.run} {phase}"
     with showing_progress(thing):
-        summary = train_phase(store, load_city(store, city), spec, phase, settings.cache_dir())
+        summary = train_phase(store, city, spec, phase, settings.cache_dir())
     places = {
         "the phase": layout.phase_dir(spec.run, phase),
         "the run's card": layout.run_card(spec.run),
@@ -44,7 +44,7 @@ def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) 
     return summary
 
 
-def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSummary:
+def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
     """Train ``phase`` to its end, a task run a job."""
 
     def job(number: int) -> PhaseSummary:
@@ -73,9 +73,8 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_training(there, load_city(there, city), train)
-    phases = tuple(train_one(there, city, train, phase.name) for phase in train.phases)
+    read = preflight(check_training, there, city, train)
+    phases = tuple(train_one(there, read.city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(there, train))
     curve = training_curve(there, train.run, [phase.name for phase in train.phases])
     model = layout.model_dir(summary.model.name, summary.model.version)
@@ -112,4 +111,6 @@ def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreU
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
-    return train_one(open_store(store), city, train, phase)
+    there = open_store(store)
+    read = preflight(check_training, there, city, train, phase)
+    return train_one(there, read.city, train, phase)

@@ -6,7 +6,8 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.storage.cities import load_city as load_city
-    from mcvrp.storage.labels.files import load_labels as load_labels
+    from mcvrp.storage.labels.dataset import Dataset as Dataset
+    from mcvrp.storage.labels.dataset import load_labels as load_labels
     from mcvrp.storage.models.models import load_model as load_model
     from mcvrp.storage.store.store import Store as Store
 else:
@@ -14,6 +15,6 @@ else:
         __name__,
         store__store="Store",
         cities="load_city",
-        labels__files="load_labels",
+        labels__dataset="Dataset load_labels",
         models__models="load_model",
     )

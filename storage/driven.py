@@ -22,8 +22,8 @@ from mcvrp.storage.labels.files import (
     label_file,
     parse_footer,
     parse_table,
-    read_files,
     read_footer,
+    read_footers,
 )
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import render
@@ -126,13 +126,16 @@ def write_day(
 def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
     """Yield the days of the city ``name``, by date; of each file only the footer is read."""
     with _damage_mended(store, name):
-        for file in read_files(store, store.list(layout.driven_days_dir(name))):
-            date = file.path.rsplit("/", 1)[-1].removesuffix(".parquet")
+        paths = store.list(layout.driven_days_dir(name))
+        for path, footer in zip(paths, read_footers(store, paths), strict=True):
+            if isinstance(footer, CorruptFile):
+                raise footer
+            date = path.rsplit("/", 1)[-1].removesuffix(".parquet")
             try:
                 day = datetime.date.fromisoformat(date)
             except ValueError:
-                raise McvrpError(f"{store.url(file.path)} has no day for a name: move it away") from None
-            yield StoredDay(day, file.footer.spec_hash, file.footer.city_id)
+                raise McvrpError(f"{store.url(path)} has no day for a name: move it away") from None
+            yield StoredDay(day, footer.spec_hash, footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:

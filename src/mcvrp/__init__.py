@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcvrp.model import (
         infeasibility as infeasibility,
     )
+    from mcvrp.storage import Dataset as Dataset
     from mcvrp.storage import Store as Store
     from mcvrp.storage import load_city as load_city
     from mcvrp.storage import load_labels as load_labels
@@ -46,5 +47,5 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         model="Beam City Greedy Instance Nucleus Sampling Solution cost decode infeasibility",
-        storage="Store load_city load_labels load_model",
+        storage="Dataset Store load_city load_labels load_model",
     )

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.labels.files import ROW_GROUP, read_rows
+from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import ROW_GROUP
 from mcvrp.storage.labels.flat import FlatLabels, expected_bytes, map_flat, write_flat
-from mcvrp.storage.labels.manifest import fingerprint as fingerprint_of
-from mcvrp.storage.labels.schema import Columns
 from mcvrp.storage.layout import checked_name, label_dir
 from mcvrp.storage.store.store import Store, StoredFile
 
@@ -57,7 +57,7 @@ class LabelCache:
         folder
             Of the caches of this machine.
         fingerprint
-            What ``dataset`` holds, by `storage.labels.manifest.fingerprint`.
+            Of what ``dataset`` holds, by `storage.labels.dataset.Dataset.fingerprint`.
         told
             Hears of the progress, if there is something to read.
 
@@ -74,7 +74,8 @@ class LabelCache:
             tables = _mapped(place, counts)
             if len(tables) < len(counts):
                 with _refusals(folder):
-                    tables = _completed(place, store, dataset, fingerprint, counts, told)
+                    labels = Dataset.open(store, dataset)
+                    tables = _completed(place, labels, fingerprint, counts, told)
             _remove_others(place)
         except BaseException:
             os.close(lock)
@@ -125,12 +126,7 @@ def _mark(store: Store) -> str:
 
 
 def _completed(
-    place: Path,
-    store: Store,
-    dataset: str,
-    fingerprint: str,
-    counts: Mapping[int, int],
-    told: Told | None,
+    place: Path, labels: Dataset, fingerprint: str, counts: Mapping[int, int], told: Told | None
 ) -> dict[int, FlatLabels]:
     """Return all sizes of ``counts``, having written those that are missing."""
     building = _turn(place, counts, told)
@@ -141,10 +137,10 @@ def _completed(
         for n in missing:
             if told:
                 told(len(tables), len(counts))
-            write_flat(_path(place, n), _read(store, dataset, n, counts[n]))
+            write_flat(_path(place, n), _read(labels, n, counts[n]))
             tables |= _mapped(place, {n: counts[n]})
         if missing:
-            _check_unchanged(place, store, dataset, fingerprint, missing)
+            _check_unchanged(place, labels, fingerprint, missing)
         if missing and told:
             told(len(tables), len(counts))
         return tables
@@ -163,9 +159,9 @@ def _turn(place: Path, counts: Mapping[int, int], told: Told | None) -> int:
             time.sleep(_POLL_SECONDS)
 
 
-def _read(store: Store, dataset: str, n: int, count: int) -> FlatLabels:
+def _read(labels: Dataset, n: int, count: int) -> FlatLabels:
     parts = []
-    for rows in read_rows(store, dataset, n, count):
+    for rows in labels.read_rows(n, count):
         for start in range(0, rows.num_rows, ROW_GROUP):  # a shard's int64 arrays would take a gigabyte
             parts.append(FlatLabels.of(Columns.of(rows.slice(start, ROW_GROUP), n)))
     return FlatLabels.join(parts)
@@ -190,12 +186,13 @@ def _check_room(place: Path, counts: Mapping[int, int]) -> None:
         )
 
 
-def _check_unchanged(place: Path, store: Store, dataset: str, fingerprint: str, written: list[int]) -> None:
-    if fingerprint_of(store, dataset) != fingerprint:
+def _check_unchanged(place: Path, labels: Dataset, fingerprint: str, written: list[int]) -> None:
+    if labels.fingerprint() != fingerprint:
         for n in written:
             _path(place, n).unlink()
         raise McvrpError(
-            f"the labels of dataset {dataset!r} in {store.url()} changed while they were read: run again"
+            f"the labels of dataset {labels.name!r} in {labels.store.url()} changed while they were read: "
+            "run again"
         )
 
 

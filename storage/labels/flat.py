@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mcvrp.storage.labels.schema import Columns
+from mcvrp.storage.labels.columns import Columns
 
 FLAT_FORMAT = 1
 _HEADER = 4096  # bytes

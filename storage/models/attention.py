@@ -22,14 +22,18 @@ from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
+from mcvrp.storage import layout, markdown
+from mcvrp.storage.documents import as_document, read_document
+from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import ATTENTION, require_readable
+from mcvrp.storage.training.checkpoints import Origin
+from mcvrp.storage.versions import ATTENTION
 
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
-_WEIGHTS, _README = "model.safetensors", "README.md"
+_PACKAGE = "mcvrp.storage.models"
+_SHOWN = 12  # epochs in the card's table: the first, the last, and some between
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,7 +61,7 @@ class TrainingState:
 
     Parameters
     ----------
-    city_id, network, recipe
+    origin
         What it belongs to; training goes on from it only where all of this is the same.
     step
         Updates done.
@@ -71,9 +75,7 @@ class TrainingState:
         What it took so far.
     """
 
-    city_id: str
-    network: Mapping[str, Any]
-    recipe: Mapping[str, Any]
+    origin: Origin
     step: int
     first: int
     untrained: float
@@ -86,7 +88,7 @@ class AttentionCard:
     """What an attention model is and where it comes from.
 
     ``diverged`` says when and how its training diverged; there are no weights then. The other
-    fields are those of `TrainingState`.
+    fields are those of `TrainingState` and of its origin.
     """
 
     name: str
@@ -108,6 +110,11 @@ class AttentionCard:
     def folder(self) -> str:
         """The model's path in the store."""
         return layout.attention_size_dir(self.name, self.n)
+
+    @property
+    def origin(self) -> Origin:
+        """What it was trained for and by."""
+        return Origin(self.city_id, "", self.network, self.recipe, "")
 
     def require_city(self, city: City) -> None:
         """Raise McvrpError if the model is of another city than ``city``, and of none that it extends."""
@@ -135,17 +142,15 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
     path = layout.attention_training(name, n)
     if not store.exists(path):
         return None
-    data = store.get(path)
+    data, hint = store.get(path), "delete it, and mcvrp am begins this size again"
     try:
-        arrays = load(data)
-        length = int.from_bytes(data[:8], "little")
-        values = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["state"])
-        values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
-        return TrainingState(**values), {key: np.array(a) for key, a in arrays.items()}
+        arrays = {key: np.array(a) for key, a in load(data).items()}
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        document = json.loads(header["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is corrupt ({error}): delete it, and mcvrp am begins this size again"
-        ) from error
+        raise McvrpError(f"{store.url(path)} is corrupt ({error}): {hint}") from error
+    state = as_document(document, TrainingState, store.url(path), named="state of a training", hint=hint)
+    return state, arrays
 
 
 def publish_attention_model(
@@ -163,11 +168,11 @@ def publish_attention_model(
     if card.diverged is None:
         data = save(weights)
         card = replace(card, weights_bytes=len(data), weights_sha256=hashlib.sha256(data).hexdigest())
-        store.put(f"{card.folder}/{_WEIGHTS}", data)
+        store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
     if costs is not None:
         store.put(layout.attention_costs(card.name, card.n), costs)
     text = attention_readme(card, pictured=costs is not None)
-    store.put(f"{card.folder}/{_README}", text.encode())
+    store.put(f"{card.folder}/README.md", text.encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))
     overview = attention_overview(card.name, attention_models(store, card.name))
     store.put(layout.attention_overview(card.name), overview.encode())
@@ -194,13 +199,7 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     path = layout.attention_card(name, n)
     if not store.exists(path):
         return None
-    try:
-        values = store.get_json(path)
-        require_readable(ATTENTION, values, store.url(path))
-        values["epochs"] = tuple(Epoch(**epoch) for epoch in values["epochs"])
-        return AttentionCard(**values)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is no attention model's card ({error})") from error
+    return read_document(store, path, AttentionCard, ATTENTION, named="attention model's card")
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
@@ -226,110 +225,39 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
     failure = attention_failure(card, n)
     if card is None or failure is not None:
         raise McvrpError(f"attention model {name!r}, n={n}: {failure}")
-    path = f"{card.folder}/{_WEIGHTS}"
-    data = store.get(path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != card.weights_sha256:
-        raise McvrpError(
-            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names "
-            f"{card.weights_sha256[:12]}; delete {store.url(card.folder)} and train it again with mcvrp am"
-        )
+    hint = f"delete {store.url(card.folder)} and train it again with mcvrp am"
+    weights = read_weights(store, card.folder, card.weights_sha256, hint)
     network = AttentionModel(AttentionConfig(**card.network))
-    network.load_state_dict({key: torch.from_numpy(np.array(a)) for key, a in load(data).items()})
+    network.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})
     return network.eval(), card
-
-
-# The card of an attention model for people
-
-_PICTURE = "\n![Mean costs by epoch](costs.png)\n"
-_SHOWN = 12  # epochs in the table: the first, the last, and some between
 
 
 def attention_overview(name: str, cards: Sequence[AttentionCard]) -> str:
     """Return the models ``name`` of all sizes as Markdown, a row each."""
-    return f"""# Attention models {name}
-
-One network a size, trained without labels; each folder `n=SIZE` describes its own. Costs are means.
-
-{attention_table(cards)}
-"""
+    return markdown.render(_PACKAGE, "attention_overview.md.j2", name=name, table=attention_table(cards))
 
 
 def attention_table(cards: Sequence[AttentionCard]) -> str:
     """Return a Markdown table with a row a model: how long it was trained, how good it became."""
-    head = "| Customers | Steps | Epochs | Untrained cost | Greedy cost | Took (s) | Diverged | City |"
-    lines = [head, "|--:|--:|--:|--:|--:|--:|---|---|"]
-    for card in cards:
-        greedy = f"{card.epochs[-1].greedy:.3f}" if card.epochs and card.diverged is None else "–"
-        figures = f"{card.n} | {card.steps:,} | {len(card.epochs)} | {card.untrained:.3f} | {greedy}"
-        lines.append(f"| {figures} | {card.seconds:,.0f} | {card.diverged or 'no'} | {card.city_id} |")
-    return "\n".join(lines)
+    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Took (s)", "Diverged", "City"]
+    rows = [
+        [
+            str(card.n),
+            f"{card.steps:,}",
+            str(len(card.epochs)),
+            f"{card.untrained:.3f}",
+            f"{card.epochs[-1].greedy:.3f}" if card.epochs and card.diverged is None else "–",
+            f"{card.seconds:,.0f}",
+            card.diverged or "no",
+            card.city_id,
+        ]
+        for card in cards
+    ]
+    return markdown.table(header, rows, "rrrrrrll")
 
 
 def attention_readme(card: AttentionCard, *, pictured: bool = False) -> str:
     """Return the card as Markdown, with the picture of the costs that lies beside it, if there is one."""
-    network, recipe = card.network, card.recipe
-    rows = [
-        ("city", f"`{card.city_id}`"),
-        ("customers an instance", f"{card.n}, no other number"),
-        (
-            "network",
-            f"{network['layers']} layers of {network['dim']}, {network['heads']} heads, ff {network['ff']}",
-        ),
-        (
-            "trained by",
-            f"REINFORCE, {card.steps:,} steps of {recipe['batch']} instances, "
-            f"solutions drawn of each: {recipe['paths']}",
-        ),
-        ("learning rate", f"{recipe['lr']:g}, times {recipe['lr_decay']:g} an epoch"),
-        ("took", f"{card.seconds:,.0f} s on {card.hardware}"),
-        ("weights", f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"),
-    ]
-    if card.diverged is not None:
-        rows[-1] = ("weights", f"none: it diverged at {card.diverged}")
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
-    table = [
-        f"| {e.epoch} | {e.step:,} | {e.sampled:.4f} | {e.greedy:.4f} | {e.baseline:.4f} |" for e in epochs
-    ]
-    head = ["| epoch | step | sampled | greedy | baseline, greedy |", "|--:|--:|--:|--:|--:|"]
-    before = (
-        f"Mean costs; the network routed the evaluation instances for {card.untrained:.4f} before training."
-    )
-    text = f"""# Attention model {card.name}, {card.n} customers
-
-The attention model of Kool, van Hoof and Welling (2019), a baseline that learns without labels.
-
-{_rows(rows)}
-
-{before}
-
-{chr(10).join([*head, *table])}
-{_PICTURE if pictured else ""}"""
-    return text if card.diverged is not None else text + _use(card)
-
-
-def _use(card: AttentionCard) -> str:
-    return f"""
-## Use
-
-```python
-from mcvrp.model.instances import InstanceStream
-from mcvrp.storage.models.attention import load_attention_model
-from mcvrp.storage.cities import find_city
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.attention import AttentionSolver
-
-store = Store.open("STORE")
-network, card = load_attention_model(store, "{card.name}", {card.n})
-city = find_city(store, card.city_id)
-orders = [InstanceStream(city, 1, "test")({card.n}, 0)]
-solver = AttentionSolver({{{card.n}: network}}, city_id=card.city_id)
-for answer in solver.solve(city, orders, samples=100, seed=1):
-    print(answer.solution.routes, answer.costs.min())
-```
-"""
-
-
-def _rows(rows: list[tuple[str, str]]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+    return markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)

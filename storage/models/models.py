@@ -7,14 +7,10 @@ people) and `model.json` (where it comes from; written last: without it there is
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from safetensors.numpy import load
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -22,6 +18,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.markdown import render
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
+from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
@@ -29,7 +26,6 @@ from mcvrp.storage.versions import MODEL
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
-_WEIGHTS, _README = "model.safetensors", "README.md"
 _FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
 _FIGURES = {  # of the last row of training metrics: what it is, how it is written
     "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
@@ -142,12 +138,12 @@ def export_model(
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
     )
-    store.put(f"{card.folder}/{_WEIGHTS}", data)
+    store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
     losses = layout.run_losses(checkpoint.run)
     if pictured := store.exists(losses):
         store.put(layout.model_losses(name, card.version), store.get(losses))
     text = model_readme(card, checkpoint.steps, pictured=pictured)
-    store.put(f"{card.folder}/{_README}", text.encode())
+    store.put(f"{card.folder}/README.md", text.encode())
     store.put_json(layout.model_card(name, card.version), asdict(card))
     enrol(store, name, card.version)
     return card
@@ -232,15 +228,8 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
     McvrpError
         If they are not the ones that were written.
     """
-    path = f"{card.folder}/{_WEIGHTS}"
-    data = store.get(path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != card.weights_sha256:
-        raise McvrpError(
-            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names "
-            f"{card.weights_sha256[:12]}; delete the version and export it again with mcvrp train"
-        )
-    return {key: np.array(array) for key, array in load(data).items()}
+    hint = "delete the version and export it again with mcvrp train"
+    return read_weights(store, card.folder, card.weights_sha256, hint)
 
 
 def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
@@ -254,5 +243,5 @@ def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
         if card.metrics.get(name) is not None
     ]
     return render(
-        "mcvrp.storage.models", "card.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
+        "mcvrp.storage.models", "model.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
     )

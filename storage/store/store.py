@@ -150,6 +150,11 @@ class Store:
             raise McvrpError(f"there is no file {self.url(path)}")
         return int(info.size)
 
+    def stat(self, path: str) -> StoredFile | None:
+        """Return the file at ``path`` as a listing shows it, None when there is none."""
+        info = self._info(path)
+        return _stored(info, path) if info.type == fs.FileType.File else None
+
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders directly below ``prefix``, sorted; [] when there are none."""
         _, infos = self._infos(prefix, recursive=False)
@@ -160,7 +165,7 @@ class Store:
         """Return the files of `list` with size and age; ``hidden`` adds what is being written."""
         root, infos = self._infos(prefix, recursive=True)
         found = [
-            StoredFile(info.path.removeprefix(f"{root}/"), int(info.size), (info.mtime_ns or 0) / 1e9)
+            _stored(info, info.path.removeprefix(f"{root}/"))
             for info in infos
             if info.type == fs.FileType.File
         ]
@@ -248,6 +253,10 @@ def _sound(path: str) -> bool:
         and len(path.encode(errors="replace")) <= _LONGEST
         and not any(part in ("", ".", "..") for part in parts)
     )
+
+
+def _stored(info: fs.FileInfo, path: str) -> StoredFile:
+    return StoredFile(path, int(info.size), (info.mtime_ns or 0) / 1e9)
 
 
 def _is_hidden(path: str) -> bool:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store, StoreError
@@ -48,14 +49,21 @@ class Origin:
     recipe: Mapping[str, Any]
     parent: str
 
-    def differences(self, other: Origin) -> list[tuple[str, Any, Any]]:
-        """Return the name of each field that differs, its value here and in ``other``."""
-        mine, theirs = _flat(self), _flat(other)
-        return [
-            (name, mine.get(name), theirs.get(name))
-            for name in [*mine, *(name for name in theirs if name not in mine)]
-            if mine.get(name) != theirs.get(name)
-        ]
+    def require(self, wanted: Origin, city: City, what: str, hint: str) -> None:
+        """Raise McvrpError if this, of ``what``, is not ``wanted``; names the first difference.
+
+        What was trained for a city that ``city`` extends goes on for ``city``.
+        """
+        mine, theirs = _flat(self), _flat(wanted)
+        if city.accepts(self.city_id):
+            mine["city"] = wanted.city_id
+        names = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
+        if names:
+            name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            raise McvrpError(
+                f"{what} was trained with {name} = {mine.get(name)}, now it is {theirs.get(name)}{more}: "
+                f"{hint}"
+            )
 
 
 @dataclass(frozen=True)

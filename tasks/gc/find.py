@@ -16,7 +16,8 @@ from itertools import groupby
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import part_keys, result_keys
-from mcvrp.storage.labels.files import LabelFile, read_files, shards
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
@@ -209,11 +210,12 @@ def in_labels(view: StoreView, dataset: str) -> Found:
 
 def _merged(view: StoreView, dataset: str, n: int, staged: Sequence[StoredFile]) -> Found:
     """Yield those of the chunks ``staged`` of size ``n`` of which every label is in a shard too."""
+    labels = Dataset.open(view.store, dataset, trust=False)  # before anything goes, its shard is looked at
     there: set[int] = set()
-    for shard in shards(view.store, dataset, n, skip_corrupt=True):
+    for shard in labels.shards(n, skip_corrupt=True):
         there |= _rows(shard)
     files = {file.path: file for file in staged}
-    for chunk in read_files(view.store, list(files), skip_corrupt=True):
+    for chunk in labels.label_files(n, staged, skip_corrupt=True):
         if _rows(chunk) <= there:
             yield Candidate.of("staged labels", chunk.path, [files[chunk.path]], "its rows are in a shard")
 

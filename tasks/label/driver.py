@@ -18,16 +18,16 @@ from typing import Any
 import ray
 
 from mcvrp.model.errors import reason
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.store.lease import Lease
-from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
 from mcvrp.tasks.label.publish import merge_shard
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitReceipt
+from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.retry import StoreRetry
@@ -76,10 +76,8 @@ class Driver:
         Why units were given up.
     """
 
-    store: Store
-    city: City
-    spec: LabelSpec
-    recipe: LabelRecipe
+    dataset: Dataset
+    source: Source
     quarantine: Quarantine
     retry: StoreRetry
     lease: Lease
@@ -106,7 +104,7 @@ class Driver:
         """
         self.workers = workers
         tasks = self._tasks(missing)
-        city, send = ray.put(self.city), ray.remote(num_cpus=1, max_retries=0)(_within)
+        city, send = ray.put(self.source.city), ray.remote(num_cpus=1, max_retries=0)(_within)
         try:
             while True:
                 self.lease.check()
@@ -131,22 +129,22 @@ class Driver:
 
     def _count_workers(self) -> None:
         """Take note of machines that have come or gone; a limit of the spec stays one."""
-        if self.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
+        if self.source.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
             self._counted = time.monotonic()
             with contextlib.suppress(Exception):  # Ray is asked again later
                 self.workers = max(1, int(ray.cluster_resources().get("CPU", 0)))
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
-        seconds = unit_seconds(missing.seconds(self.spec), self.workers)
+        seconds = unit_seconds(missing.seconds(self.source.spec), self.workers)
         for n in sorted(missing.by_size):
-            for jobs, unit in cut_into_units(self.spec, self._jobs(n), seconds):
+            for jobs, unit in cut_into_units(self.source.spec, self._jobs(n), seconds):
                 yield _Task(jobs, unit)
 
     def _jobs(self, n: int) -> Iterator[ShardJob]:
         """Yield the shards of size ``n`` to make, from where it stopped when the store was silent."""
         first, known = 0, self.quarantine.rows(n)
         while True:
-            jobs = survey(self.store, self.spec, self.recipe, self.city, n, first=first, quarantined=known)
+            jobs = survey(self.dataset, self.source, n, first=first, quarantined=known)
             try:
                 for job in jobs:
                     first = job.k + 1
@@ -159,12 +157,13 @@ class Driver:
         return self._retry_queue.popleft() if self._retry_queue else next(tasks, None)
 
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
+        store, recipe = self.dataset.store, self.source.recipe
         if task.unit:
-            return task.limit, label_unit, self.store, city, self.recipe, task.unit
+            return task.limit, label_unit, store, city, recipe, task.unit
         job = task.jobs[0]
-        shard = layout.label_shard(self.recipe.dataset, job.n, job.k)
-        where = (self.recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
-        return task.limit, merge_shard, self.store, city, *where
+        shard = layout.label_shard(recipe.dataset, job.n, job.k)
+        where = (recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
+        return task.limit, merge_shard, store, city, *where
 
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
         """Take in what became of ``task``; return how many labels it has made."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import LabelFile, read_files, shards
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
+from mcvrp.tasks.label.source import Source
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
-from mcvrp.tasks.label.work import LabelRecipe, Unit
+from mcvrp.tasks.label.work import Unit
 
 _LONGEST_UNIT = 60.0  # seconds: what a lost worker may cost
 _SHORTEST_UNIT = 1.0  # seconds: below, starting the unit would cost more than a few per cent
@@ -72,30 +73,21 @@ class Missing:
         return sum(rows * seconds_an_instance(spec, n) for n, rows in self.by_size.items())
 
 
-def count_missing(
-    store: Store, spec: LabelSpec, recipe: LabelRecipe, city: City, quarantine: Quarantine | None = None
-) -> Missing:
+def count_missing(dataset: Dataset, source: Source, quarantine: Quarantine | None = None) -> Missing:
     """Return how many rows are missing; errors as in `survey`."""
     missing = Missing()
-    for n in spec.sizes:
+    for n in source.spec.sizes:
         known = quarantine.rows(n) if quarantine else frozenset()
-        for job in survey(store, spec, recipe, city, n, quarantined=known):
+        for job in survey(dataset, source, n, quarantined=known):
             missing.by_size[n] = missing.by_size.get(n, 0) + job.missing
             missing.suspects.update((n, i) for i in job.suspects)
     return missing
 
 
 def survey(
-    store: Store,
-    spec: LabelSpec,
-    recipe: LabelRecipe,
-    city: City,
-    n: int,
-    *,
-    first: int = 0,
-    quarantined: frozenset[int] = frozenset(),
+    dataset: Dataset, source: Source, n: int, *, first: int = 0, quarantined: frozenset[int] = frozenset()
 ) -> Iterator[ShardJob]:
-    """Yield the shards of size ``n`` to make, from number ``first`` on, from the footers that are there.
+    """Yield the shards of size ``n`` to make, from number ``first`` on, from what is there.
 
     A corrupt file counts as missing; rows in ``quarantined`` become suspects where they are missing.
 
@@ -104,10 +96,12 @@ def survey(
     McvrpError
         If a file where a shard or a staged chunk should be is foreign, or of another dataset.
     """
-    paths = [path for path in store.list(layout.staged_dir(spec.dataset, n)) if layout.staged_rows(path)]
-    chunks = _ours(store, recipe, city, read_files(store, paths, skip_corrupt=True))
+    store, spec = dataset.store, source.spec
+    staged = store.files(layout.staged_dir(spec.dataset, n))
+    staged = [file for file in staged if layout.staged_rows(file.path)]
+    chunks = _ours(store, source, dataset.label_files(n, staged, skip_corrupt=True))
     waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
-    present = _ours(store, recipe, city, shards(store, spec.dataset, n, skip_corrupt=True))
+    present = _ours(store, source, dataset.shards(n, skip_corrupt=True))
     shard = next(present, None)
     near: list[LabelFile] = []  # staged chunks with rows of this shard
     for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
@@ -131,12 +125,13 @@ def survey(
         yield ShardJob(n, k, start, stop, sources, gaps, suspects)
 
 
-def _ours(store: Store, recipe: LabelRecipe, city: City, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
+def _ours(store: Store, source: Source, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
+    city_id, spec_hash = source.city.city_id, source.recipe.spec_hash
     for file in files:
-        if (file.footer.city_id, file.footer.spec_hash) != (city.city_id, recipe.spec_hash):
+        if (file.footer.city_id, file.footer.spec_hash) != (city_id, spec_hash):
             raise McvrpError(
                 f"{store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, spec "
-                f"{file.footer.spec_hash}; this one: {city.city_id}, {recipe.spec_hash}): move it away"
+                f"{file.footer.spec_hash}; this one: {city_id}, {spec_hash}): move it away"
             )
         yield file
 
@@ -164,11 +159,13 @@ def missing_rows(files: Sequence[LabelFile], start: int, stop: int) -> Iterator[
         yield start, stop
 
 
-def sweep(store: Store, spec: LabelSpec, recipe: LabelRecipe, city: City) -> None:
+def sweep(store: Store, source: Source) -> None:
     """Remove the staged files whose rows are in a shard: a driver killed while it merged leaves them."""
+    spec = source.spec
+    dataset = Dataset.open(store, spec.dataset, trust=False)  # before anything goes, its shard is looked at
     staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
     for n in sorted(n for n in staged if n is not None and n in spec.sizes):
-        needed = {s.path for job in survey(store, spec, recipe, city, n) for s in job.sources}
+        needed = {s.path for job in survey(dataset, source, n) for s in job.sources}
         kept = 0
         for path in store.list(layout.staged_dir(spec.dataset, n)):
             rows = layout.staged_rows(path)

@@ -16,13 +16,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import read_files, write_table
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import write_table
 from mcvrp.storage.labels.verification import clear_faults, corrupt_files
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
@@ -38,16 +37,17 @@ class _RepairContext:
     source: Source
 
 
-def repair_dataset(store: Store, city: City, spec: LabelSpec) -> int:
-    """Take out of the dataset of ``spec`` what is corrupt, or found so by `mcvrp verify`; return the files.
+def repair_dataset(dataset: Dataset, source: Source) -> int:
+    """Take out of ``dataset`` what is corrupt, or found so by `mcvrp verify`; return the files.
 
     To be called by whoever holds the dataset's lease. A label that proves right is kept, with the
     time that it took.
     """
+    store, spec = dataset.store, source.spec
     corrupt = set(still_corrupt(store, spec.dataset))
     if spec_corrupt(store, spec.dataset):
         corrupt.add(layout.label_spec(spec.dataset))
-    paths = sorted({*corrupt, *_corrupt(store, spec.dataset, corrupt)})
+    paths = sorted({*corrupt, *_without_footer(dataset, corrupt)})
     tables = [path for path in paths if path.endswith(".parquet") and not _derived(path, spec.dataset)]
     repaired: list[str] = []
     for path in paths:
@@ -56,7 +56,7 @@ def repair_dataset(store: Store, city: City, spec: LabelSpec) -> int:
             repaired.append(f"{path} was corrupt: it is made anew")
     if tables:
         with ray_session(spec.workers) as workers:
-            context = _RepairContext(store, Source(spec, city))
+            context = _RepairContext(store, source)
             for path, kept in windowed(_take_out, tables, workers, context):
                 rows = kept if isinstance(kept, int) else 0
                 if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
@@ -90,15 +90,16 @@ def still_corrupt(store: Store, dataset: str) -> Iterator[str]:
             yield path
 
 
-def _corrupt(store: Store, dataset: str, corrupt: Collection[str]) -> Iterator[str]:
+def _without_footer(dataset: Dataset, corrupt: Collection[str]) -> Iterator[str]:
     """Yield the shards and staged files, besides the ``corrupt``, whose footer cannot be read."""
-    for folder in (layout.label_dir(dataset), layout.staging_dir(dataset)):
+    store = dataset.store
+    for folder in (layout.label_dir(dataset.name), layout.staging_dir(dataset.name)):
         for name in store.folders(folder):
-            if layout.size_of(name) is not None:
-                paths = [path for path in store.list(f"{folder}/{name}") if path.endswith(".parquet")]
-                paths = [path for path in paths if path not in corrupt]
-                whole = {file.path for file in read_files(store, paths, skip_corrupt=True)}
-                yield from (path for path in paths if path not in whole)
+            if (n := layout.size_of(name)) is not None:
+                files = [file for file in store.files(f"{folder}/{name}") if file.path.endswith(".parquet")]
+                files = [file for file in files if file.path not in corrupt]
+                whole = {file.path for file in dataset.label_files(n, files, skip_corrupt=True)}
+                yield from (file.path for file in files if file.path not in whole)
 
 
 def _take_out(path: str, context: _RepairContext) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import ValidationError
 
@@ -10,7 +11,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import find_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import LabelRecipe
@@ -23,7 +23,7 @@ class Source:
     spec: LabelSpec
     city: City
 
-    @property
+    @cached_property
     def recipe(self) -> LabelRecipe:
         """What decides the labels."""
         return self.spec.recipe(self.city)
@@ -32,18 +32,6 @@ class Source:
     def stream(self) -> InstanceStream:
         """The instances."""
         return InstanceStream(self.city, self.spec.seed, self.spec.split, self.spec.rules)
-
-
-def stored_source(store: Store, dataset: str) -> Source:
-    """Return what the dataset ``dataset`` was made from.
-
-    Raises
-    ------
-    McvrpError
-        If its spec is missing or corrupt, or the store has not its city.
-    """
-    spec, city_id = stored_spec(store, dataset)
-    return Source(spec, find_city(store, city_id))
 
 
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:

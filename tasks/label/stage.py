@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
@@ -22,8 +23,8 @@ from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import Missing, count_missing, sweep
 from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
+from mcvrp.tasks.label.source import Source
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
-from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.retry import StoreRetry
@@ -80,17 +81,18 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         If labels are missing in the end; says how many and why, all others are stored.
     """
     began = time.monotonic()
-    recipe = spec.recipe(city)
-    _check(store, city, spec, recipe)
+    source = Source(spec, city)
+    _check(store, source)
     retry = StoreRetry(store)
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
-        repaired = retry.call(lambda: repair_dataset(store, city, spec))
+        dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
+        repaired = retry.call(lambda: repair_dataset(dataset, source))
         quarantine = retry.call(lambda: Quarantine.load(store, spec.dataset))
-        missing = retry.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+        missing = retry.call(lambda: count_missing(dataset, source, quarantine))
         quarantine.drop_solved(spec, missing.suspects)
-        driver = Driver(store, city, spec, recipe, quarantine, retry, lease)
+        driver = Driver(dataset, source, quarantine, retry, lease)
         if missing.by_size:
             shared = 0 if city.matrix is None else city.matrix.nbytes
             with ray_session(spec.workers, shared_bytes=shared) as workers:
@@ -98,7 +100,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         else:
             retry.call(lambda: _finish(driver, changed=repaired > 0))
         if driver.lost or quarantine.within(spec):
-            missing = retry.call(lambda: count_missing(store, spec, recipe, city, quarantine))
+            dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
+            missing = retry.call(lambda: count_missing(dataset, source, quarantine))
             if missing.by_size:
                 raise IncompleteError(_lacking(driver, missing))
     return LabelSummary(
@@ -120,17 +123,17 @@ def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     Corrupt files count as missing, and so do labels that are not in their shard yet; where `mcvrp
     verify` has corrupt_files a file nobody knows before it is repaired, and all labels count.
     """
-    recipe = spec.recipe(city)
-    _check(store, city, spec, recipe)
+    source = Source(spec, city)
+    _check(store, source)
     if any(still_corrupt(store, spec.dataset)):
         return _rows(spec)
-    return count_missing(store, spec, recipe, city).rows
+    return count_missing(Dataset.open(store, spec.dataset), source).rows
 
 
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
-    spec, retry = driver.spec, driver.retry
-    retry.call(lambda: _write_spec(driver.store, driver.city, spec))
+    spec, retry = driver.source.spec, driver.retry
+    retry.call(lambda: _write_spec(driver.dataset.store, driver.source))
     there = _rows(spec) - missing.rows
     try:
         with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
@@ -147,13 +150,13 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
 
 def _finish(driver: Driver, *, changed: bool) -> None:
     """Put in order what lies beside the shards."""
-    store, city, spec = driver.store, driver.city, driver.spec
-    _write_spec(store, city, spec)
+    store, source, spec = driver.dataset.store, driver.source, driver.source.spec
+    _write_spec(store, source)
     driver.quarantine.save()
-    sweep(store, spec, driver.recipe, city)
-    rebuild_manifest(store, spec.dataset, trust=True)
+    sweep(store, source)
+    rebuild_manifest(store, spec.dataset, driver.dataset)
     if changed or not store.exists(layout.card(spec.dataset)):
-        write_card(store, city, spec.dataset, spec.workers)
+        write_card(store, source.city, spec.dataset, spec.workers)
 
 
 def _rows(spec: LabelSpec) -> int:
@@ -161,7 +164,7 @@ def _rows(spec: LabelSpec) -> int:
 
 
 def _lacking(driver: Driver, missing: Missing) -> str:
-    spec, entries = driver.spec, driver.quarantine.within(driver.spec)
+    spec, entries = driver.source.spec, driver.quarantine.within(driver.source.spec)
     reasons = []
     if entries:
         reasons.append(f"quarantined {len(entries):,} (first: {entries[0]})")
@@ -173,7 +176,8 @@ def _lacking(driver: Driver, missing: Missing) -> str:
     )
 
 
-def _check(store: Store, city: City, spec: LabelSpec, recipe: LabelRecipe) -> None:
+def _check(store: Store, source: Source) -> None:
+    spec, city, recipe = source.spec, source.city, source.recipe
     if spec.largest > city.customers:
         raise McvrpError(
             f"largest = {spec.largest}: the city has {city.customers} customers, ask for no more of them"
@@ -209,7 +213,8 @@ def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
             )
 
 
-def _write_spec(store: Store, city: City, spec: LabelSpec) -> None:
+def _write_spec(store: Store, source: Source) -> None:
+    spec = source.spec
     path = layout.label_spec(spec.dataset)
     asked = {"smallest": spec.smallest, "largest": spec.largest, "count": spec.count}
     if store.exists(path):
@@ -217,6 +222,6 @@ def _write_spec(store: Store, city: City, spec: LabelSpec) -> None:
         asked["smallest"] = min(asked["smallest"], there["smallest"])
         asked["largest"] = max(asked["largest"], there["largest"])
         asked["count"] = max(asked["count"], there["count"])
-    document = {**spec.identity(city), **asked}
+    document = {**spec.identity(source.city), **asked}
     if not store.exists(path) or store.get_json(path) != document:
         store.put_json(path, document)

@@ -14,8 +14,8 @@ import ray
 
 from mcvrp.model.errors import reason
 from mcvrp.storage.labels.files import CorruptFile
-from mcvrp.storage.labels.manifest import ShardEntry, entries
 from mcvrp.storage.labels.schema import MADE_BY
+from mcvrp.storage.labels.shards import Shard, ShardList
 from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
 from mcvrp.storage.store.errors import SPOILT
 from mcvrp.storage.store.store import Store
@@ -32,11 +32,11 @@ class _Size:
 
     n: int
     content: str
-    shards: tuple[ShardEntry, ...]
+    shards: tuple[Shard, ...]
 
     @property
     def rows(self) -> int:
-        return sum(shard.rows for shard in self.shards)
+        return sum(shard.footer.rows for shard in self.shards)
 
 
 def update_statistics(store: Store, dataset: str, workers: int | None = None) -> list[SizeStatistics]:
@@ -61,7 +61,7 @@ def update_statistics(store: Store, dataset: str, workers: int | None = None) ->
 
 
 def _sizes(store: Store, dataset: str) -> Iterator[_Size]:
-    for n, shards in groupby(entries(store, dataset), key=lambda shard: shard.n):
+    for n, shards in groupby(ShardList(store, dataset), key=lambda shard: shard.footer.n):
         of_size = tuple(shards)
         digest = hashlib.sha256("\n".join(shard.sha256 for shard in of_size).encode())
         yield _Size(n, digest.hexdigest()[:32], of_size)
@@ -102,7 +102,7 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
     return SizeStatistics(
         n=size.n,
         rows=labels.num_rows,
-        absent=sum(shard.row_stop - shard.row_start - shard.rows for shard in size.shards),
+        absent=sum(len(shard.footer.absent) for shard in size.shards),
         files=len(size.shards),
         bytes=sum(shard.bytes for shard in size.shards),
         content=size.content,

@@ -9,14 +9,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.files import LabelFile
-from mcvrp.storage.labels.manifest import entries, fingerprint
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
+from mcvrp.storage.labels.shards import Fingerprint, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
@@ -106,7 +107,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("somebody is labelling it, or was stopped: what is missing may be on its way")
     try:
-        checksums = {entry.path: entry.sha256 for entry in entries(store, dataset)}
+        checksums = {shard.path: shard.sha256 for shard in ShardList(store, dataset)}
     except StoreError:
         raise
     except McvrpError as error:
@@ -127,14 +128,10 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
             unchecked.append(f"n={n} could not be compared with datasets of other splits: {found}")
         else:
             faults += found
-    try:
-        content = fingerprint(store, dataset)
-    except McvrpError:
-        content = ""  # a file has no footer: it is among the faults
     return VerificationReport(
         dataset,
         _now(),
-        content,
+        _fingerprint(dataset, receipts),
         rows=sum(receipt.rows for receipt in receipts),
         files=len(receipts),
         faults=tuple(sorted(faults, key=lambda fault: (fault.path, -1 if fault.row is None else fault.row))),
@@ -179,6 +176,21 @@ def _unreadable(store: Store, path: str, error: Exception) -> _Receipt:
 def _by_row(receipts: Sequence[_Receipt], n: int) -> list[tuple[Footer, _Receipt]]:
     files = [(receipt.footer, receipt) for receipt in receipts if receipt.footer and receipt.footer.n == n]
     return sorted(files, key=lambda file: (file[0].row_start, file[1].path))
+
+
+def _fingerprint(dataset: str, receipts: Sequence[_Receipt]) -> str:
+    """Return the fingerprint of what was proved, "" where a file has no footer or another's name."""
+    digest = Fingerprint()
+    files = [LabelFile(receipt.path, receipt.footer) for receipt in receipts if receipt.footer]
+    for n, of_size in groupby(sorted(files, key=lambda file: file.footer.n), lambda file: file.footer.n):
+        digest.add(n, list(of_size))
+    own = [
+        file
+        for file in files
+        if (k := layout.shard_number(file.path)) is not None
+        and file.path == layout.label_shard(dataset, file.footer.n, k)
+    ]
+    return digest.value if len(own) == len(receipts) else ""
 
 
 def _overlaps(source: Source, receipts: Sequence[_Receipt]) -> Iterator[FileFault]:

@@ -19,7 +19,9 @@ from mcvrp.model.errors import reason
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
-from mcvrp.storage.labels.schema import SCHEMA, Columns, Footer, content_hash, faults
+from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.columns import Columns, content_hash
+from mcvrp.storage.labels.schema import SCHEMA, Footer
 from mcvrp.storage.labels.verification import FileFault
 from mcvrp.tasks.label.source import Source
 
@@ -216,7 +218,7 @@ def _all_faults(
     for row in np.flatnonzero(ours)[1:][np.diff(index[ours]) <= 0].tolist():
         yield row, int(index[row]), f"its index {index[row]} comes after a larger one, or twice"
     sound = np.ones(len(index), dtype=np.bool_)
-    for fault in faults(source.city, columns):
+    for fault in row_faults(source.city, columns):
         sound[fault.row] = False
         yield fault.row, fault.i, f"it has {fault.what}"
     yield from _other_instances(columns, source.stream, n)

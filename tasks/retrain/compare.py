@@ -10,7 +10,7 @@ import pandas as pd
 
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance
-from mcvrp.storage.labels.files import sizes
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
@@ -68,7 +68,7 @@ def _rules(store: Store, city: City, dataset: str) -> Rules:
 
 def _frozen_sizes(store: Store, dataset: str) -> list[int]:
     """Return the smallest, a middle and the largest size of the old labels, which stay the same for years."""
-    there = sizes(store, dataset)
+    there = Dataset.open(store, dataset).sizes()
     return sorted({there[(len(there) - 1) * k // (_FROZEN_SIZES - 1)] for k in range(_FROZEN_SIZES)})
 
 

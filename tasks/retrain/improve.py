@@ -19,8 +19,8 @@ import numpy as np
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import read_table, write_table
-from mcvrp.storage.labels.manifest import fingerprint
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.store.store import Store
@@ -102,7 +102,8 @@ def run_round(
 
 def _loop(store: Store, spec: ImproveSpec, context: TrialContext) -> str:
     asked = spec.model_dump_json(exclude={"rounds", "ranks"})
-    return hashlib.sha256(f"{fingerprint(store, context.old)}\n{asked}".encode()).hexdigest()[:12]
+    old = Dataset.open(store, context.old).fingerprint()
+    return hashlib.sha256(f"{old}\n{asked}".encode()).hexdigest()[:12]
 
 
 def improved(

@@ -13,7 +13,8 @@ import pyarrow as pa
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_order
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import read_footer, read_table, shards, sizes, write_labels
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_footer, read_table, write_labels
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -89,16 +90,17 @@ def drawn(
     McvrpError
         If a shard is corrupt.
     """
-    there = sizes(store, dataset)
+    old = Dataset.open(store, dataset)
+    there = old.sizes()
     key = philox_key("replay", *stream)
     for place, n in enumerate(there):
         wanted = count * (place + 1) // len(there) - count * place // len(there)  # these add up to count
-        files = list(shards(store, dataset, n))
+        files = list(old.shards(n))
         tables: list[pa.Table] = []
         for k in philox_order(key, (n, 0), len(files)):  # whole shards, so that few of many are read
             if sum(len(table) for table in tables) >= wanted:
                 break
-            tables.append(read_table(store, files[k].path))
+            tables.append(read_table(store, files[k].path, files[k].footer))
         if tables and wanted:
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]

@@ -16,7 +16,7 @@ from pathlib import Path
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import pointer, promote
@@ -60,7 +60,7 @@ class TrialContext:
     def name(self, store: Store, kind: str, parts: Sequence[str]) -> str:
         """Return the name of the trial into which this and ``parts`` go."""
         beaten = [each.name for each in self._beaten]
-        lines = [self.champion.weights_sha256, fingerprint(store, self.old), *parts, *beaten]
+        lines = [self.champion.weights_sha256, Dataset.open(store, self.old).fingerprint(), *parts, *beaten]
         return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
 
     @property

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import read_rows, require_city, shards
-from mcvrp.storage.labels.files import sizes as labelled_sizes
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import require_city
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.spec import TrainSpec
@@ -49,9 +49,9 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}, "
             f"so that the network may have learnt from it or be benchmarked on it: {hint}"
         )
-    _require_city(store, city, spec.held_out)
+    labels = _opened(store, city, spec.held_out)
     sizes = spec.sizes(phase)
-    if not set(sizes) & set(labelled_sizes(store, spec.held_out)):
+    if not set(sizes) & set(labels.sizes()):
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
             f"customers, which phase {phase!r} trains on: {hint}"
@@ -75,12 +75,12 @@ class HeldOut:
         McvrpError
             If it has none of them, or is of another city.
         """
-        _require_city(store, city, dataset)
+        there = _opened(store, city, dataset)
         labels = [
             label
-            for n in labelled_sizes(store, dataset)
+            for n in there.sizes()
             if n in sizes
-            for rows in read_rows(store, dataset, n)
+            for rows in there.read_rows(n)
             for label in table_labels(rows, city.city_id)
         ]
         if not labels:
@@ -108,6 +108,9 @@ class HeldOut:
         return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))
 
 
-def _require_city(store: Store, city: City, dataset: str) -> None:
-    for shard in shards(store, dataset):
+def _opened(store: Store, city: City, dataset: str) -> Dataset:
+    """Return the held-out set; McvrpError if it is of another city."""
+    labels = Dataset.open(store, dataset)
+    for shard in labels.shards():
         require_city(store, shard, city)
+    return labels

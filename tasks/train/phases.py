@@ -11,6 +11,7 @@ from typing import Any
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import trainer_lease
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.store.lease import holding
@@ -138,9 +139,10 @@ def train_phase(
     phase, cores = spec.phase(name), local_cores()
     ranks = spec.ranks or _default_ranks(spec, cores)
     check_shares(spec, ranks)
-    counts = label_counts(store, city, spec, name)
+    labels = Dataset.open(store, spec.dataset)
+    counts = label_counts(labels, city, spec, name)
     curriculum = spec.curriculum(name, counts)
-    start, origin = beginning(store, city, spec, name)
+    start, origin = beginning(labels, city, spec, name)
     checkpoint = latest_checkpoint(store, spec.run, name)
     if checkpoint:
         check_origin(store, city, checkpoint, origin)

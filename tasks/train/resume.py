@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import require_city, shards
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import require_city
 from mcvrp.storage.layout import phase_dir
 from mcvrp.storage.models.models import model_card, model_weights
 from mcvrp.storage.store.store import Store
@@ -32,12 +31,14 @@ def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) ->
     return Origin(city.city_id, data, network_of(city, spec), spec.recipe(name), parent)
 
 
-def beginning(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[CheckpointState | None, Origin]:
+def beginning(
+    labels: Dataset, city: City, spec: TrainSpec, name: str
+) -> tuple[CheckpointState | None, Origin]:
     """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
+    store = labels.store
     before = spec.before(name)
     parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
-    data = fingerprint(store, spec.dataset)
-    origin = origin_of(city, spec, name, data, parent.weights_sha256 if parent else "")
+    origin = origin_of(city, spec, name, labels.fingerprint(), parent.weights_sha256 if parent else "")
     if parent:
         theirs = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
@@ -84,18 +85,8 @@ def check_origin(
 
     What was trained for a city that ``city`` extends goes on for ``city``.
     """
-    found = found or state.origin
-    if city.accepts(found.city_id):
-        found = replace(found, city_id=wanted.city_id)
-    differences = found.differences(wanted)
-    if differences:
-        name, theirs, ours = differences[0]
-        more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
-        raise McvrpError(
-            f"phase {state.phase!r} of run {state.run!r} was trained with {name} = {theirs}, "
-            f"now it is {ours}{more}: name the run differently or delete "
-            f"{store.url(phase_dir(state.run, state.phase))}"
-        )
+    hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
+    (found or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
 
 
 def check_shares(spec: TrainSpec, ranks: int) -> None:
@@ -106,7 +97,7 @@ def check_shares(spec: TrainSpec, ranks: int) -> None:
         )
 
 
-def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return how many labels there are of each size of the phase, from the smallest up."""
     sizes = spec.sizes(name)
     if sizes[-1] > city.customers:
@@ -114,8 +105,8 @@ def label_counts(store: Store, city: City, spec: TrainSpec, name: str) -> tuple[
             f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
         )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
-    for shard in shards(store, spec.dataset):
-        require_city(store, shard, city)
+    for shard in labels.shards():
+        require_city(labels.store, shard, city)
         footer = shard.footer
         if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
             rows[footer.n] += footer.rows

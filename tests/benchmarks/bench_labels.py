@@ -16,7 +16,7 @@ import numpy as np
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.attempt import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing

@@ -22,7 +22,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.batches import SampleStream
@@ -72,7 +72,7 @@ def main() -> None:
 
 def opened(folder: str, store: Store, dataset: str, counts: dict[int, int]) -> LabelCache:
     """Return the cache of ``dataset``."""
-    return LabelCache.open(Path(folder), store, dataset, fingerprint(store, dataset), counts)
+    return LabelCache.open(Path(folder), store, dataset, Dataset.open(store, dataset).fingerprint(), counts)
 
 
 def stream(cache: LabelCache, sizes: range, rows: int, order: Order) -> SampleStream:

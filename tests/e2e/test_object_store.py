@@ -10,7 +10,7 @@ import pytest
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace

@@ -20,7 +20,8 @@ from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.problem import infeasibility
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels, read_table, shards
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.layout import phase_dir, run_losses
 from mcvrp.storage.models.models import load_model
@@ -63,7 +64,7 @@ def test_every_label_serves_its_instance(store: Store) -> None:
     city = load_city(store, "smoke")
     for n in SPEC.label.sizes:
         assert len(load_labels(store, "smoke", n)) == SPEC.label.count
-        for shard in shards(store, "smoke", n):
+        for shard in Dataset.open(store, "smoke").shards(n):
             for label in table_labels(read_table(store, shard.path), city.city_id):
                 assert label.instance.n == n
                 assert infeasibility(label.instance, label.solution) is None

@@ -20,7 +20,7 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mcvrp.model.curriculum import Curriculum
-from mcvrp.storage.labels.files import load_labels
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.datasets import label_spec, make_dataset
@@ -23,7 +22,7 @@ def curriculum(store: Store, dataset: str) -> Curriculum:
     spec = TrainSpec.model_validate(
         {"dataset": dataset, "batch": 4, "smallest": SIZE, "network": network, "phases": [phase]}
     )
-    return spec.curriculum("I", [ROWS], fingerprint(store, dataset))
+    return spec.curriculum("I", [ROWS], Dataset.open(store, dataset).fingerprint())
 
 
 def test_the_subset_does_not_depend_on_the_files(tmp_path: Path) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
+from mcvrp.storage.labels import files
 from mcvrp.storage.labels.files import ROW_GROUP, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.labels.schema import Label, label_table, table_labels
+from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.source import Source
 from mcvrp.tasks.label.spec import LabelSpec
@@ -62,6 +67,24 @@ def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
             write_labels(store, path, city, spec.recipe(city).spec_hash, labels)
     rebuild_manifest(store, spec.dataset)
     return Source(spec, city)
+
+
+def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return a counter of how often the footer of each file of labels is read from now on."""
+    counts, read = Counter[str](), files.read_footer
+
+    def counted(store: Store, path: str) -> Footer:
+        counts[path] += 1
+        return read(store, path)
+
+    monkeypatch.setattr(files, "read_footer", counted)
+    return counts
+
+
+def age(store: Store, dataset: str, seconds: float = 10.0) -> None:
+    """Make the shards of ``dataset`` older than its list by more than any clock's resolution."""
+    listed = Path(store.uri, layout.shard_list(dataset)).stat().st_mtime_ns
+    os.utime(Path(store.uri, layout.shard_list(dataset)), ns=(listed, listed + int(seconds * 1e9)))
 
 
 def rewritten(data: bytes, spoil: Callable[[list[Label]], Sequence[Label]]) -> bytes:

@@ -23,8 +23,8 @@ from pathlib import Path
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels.files import read_table, shards
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
@@ -217,12 +217,13 @@ class Site:
         """The dataset is complete, right, and the undisturbed one; nothing is twice, nothing left over."""
         store = self.observer
         rows = []
-        for shard in shards(store, NAME):
+        for shard in Dataset.open(store, NAME).shards():
             indices = read_table(store, shard.path)["index"].to_pylist()
             assert indices == list(range(shard.footer.row_start, shard.footer.row_stop))
             rows += [(shard.footer.n, i) for i in indices]
         assert sorted(rows) == [(n, i) for n in SPEC.sizes for i in range(SPEC.count)]
-        assert fingerprint(store, NAME) == fingerprint(Store.open(undisturbed()), NAME)
+        wanted = Dataset.open(Store.open(undisturbed()), NAME)
+        assert Dataset.open(store, NAME).fingerprint() == wanted.fingerprint()
         assert store.get_json(layout.manifest(NAME))["rows"] == TOTAL
         assert store.list(layout.staging_dir(NAME)) == []
         assert not store.exists(layout.quarantine(NAME))

@@ -15,7 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.driven import driven_days, read_day, receipts
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.models.registry import pointer, roll_back

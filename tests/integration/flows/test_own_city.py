@@ -16,7 +16,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
 from mcvrp.storage.benchmarks import read_results
-from mcvrp.storage.labels.files import load_labels, read_table, shards
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
@@ -111,7 +112,7 @@ def test_orders_are_drawn_as_the_city_has_them(place: Place) -> None:
 
 def test_labels_and_answers_cost_metres(place: Place) -> None:
     """A label's cost is its routes' length in metres; the report's table is in the same unit."""
-    for shard in shards(place.store, "own", 12):
+    for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
             assert label.cost == pytest.approx(cost(place.city, label.solution))
@@ -214,7 +215,7 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
         label_missing(store, city, spec.label)
         train(store, city, spec.train, tmp_path / "cache")
         summary = write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
-    for shard in shards(store, "own", 12):
+    for shard in Dataset.open(store, "own").shards(12):
         for label in table_labels(read_table(store, shard.path), city.city_id):
             assert label.solver == "PyVRP"
             assert label.cost == pytest.approx(cost(city, label.solution))

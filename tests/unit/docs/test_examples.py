@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcvrp.storage.labels.files import load_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import label_spec, make_dataset
 

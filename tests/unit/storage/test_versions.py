@@ -24,8 +24,9 @@ from mcvrp.storage.benchmarks import (
     write_results,
 )
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.files import load_labels, read_footer
-from mcvrp.storage.labels.manifest import fingerprint, read_manifest, rebuild_manifest
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_footer
+from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import Pointer, point, pointer, roll_back
@@ -246,8 +247,12 @@ def test_the_table_of_versions_is_the_code_s() -> None:
 @pytest.mark.parametrize(
     ("before", "today", "read"),
     [
-        ("labels/d/verdict.json", "verification.json", lambda s: fingerprint(s, "d")),
-        ("labels/d/_condemned/n=020/part-00000.parquet.12", "_corrupt", lambda s: fingerprint(s, "d")),
+        ("labels/d/verdict.json", "verification.json", lambda s: Dataset.open(s, "d").sizes()),
+        (
+            "labels/d/_condemned/n=020/part-00000.parquet.12",
+            "_corrupt",
+            lambda s: Dataset.open(s, "d").fingerprint(),
+        ),
         ("labels/d/verdict.json", "verification.json", lambda s: verify_dataset(s, "d")),
         ("labels/d/_condemned/x", "_corrupt", lambda s: label_missing(s, CITY, label_spec(largest=20))),
         ("training/run/outlived.json", "models_removed.json", lambda s: latest_checkpoint(s, "run", "I")),

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import label_shard
 from mcvrp.storage.store.store import Store
 from tests.support.training import write_dataset
@@ -24,8 +24,8 @@ def test_a_dataset_on_s3_is_read_once(s3_uri: str, tmp_path: Path) -> None:
     remote, local = Store.open(s3_uri), Store.open(tmp_path / "store")
     for store in (remote, local):
         write_dataset(store, CITY, range(20, 22), COUNTS[20])
-    known = fingerprint(remote, "tiny")
-    assert known == fingerprint(local, "tiny")
+    known = Dataset.open(remote, "tiny").fingerprint()
+    assert known == Dataset.open(local, "tiny").fingerprint()
     with (
         LabelCache.open(tmp_path / "cache", remote, "tiny", known, COUNTS) as one,
         LabelCache.open(tmp_path / "cache", local, "tiny", known, COUNTS) as other,

@@ -21,8 +21,8 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import LabelFile, load_labels, read_table, shards, write_labels, write_table
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
@@ -72,7 +72,7 @@ def checksums(store: Store) -> dict[str, str]:
 def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
     """Every label of the dataset by (n, i), as plain values."""
     found: dict[tuple[int, int], object] = {}
-    for shard in shards(store, dataset):
+    for shard in Dataset.open(store, dataset).shards():
         for row in read_table(store, shard.path).to_pylist():
             key = (shard.footer.n, row["index"])
             assert key not in found
@@ -84,7 +84,8 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
     """Every instance of every size has the label that its solver gives it alone, in its shard."""
     summary = label_missing(store, CITY, spec())
     assert (summary.rows, summary.new, summary.workers) == (20, 20, 2)
-    assert [(s.footer.n, s.footer.row_start, s.footer.row_stop) for s in shards(store, "d")] == [
+    there = [shard.footer for shard in Dataset.open(store, "d").shards()]
+    assert [(footer.n, footer.row_start, footer.row_stop) for footer in there] == [
         (20, 0, 6),
         (20, 6, 10),
         (21, 0, 6),
@@ -133,7 +134,7 @@ def test_extending_only_adds(store: Store) -> None:
     assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(first)
     assert store.get_json(layout.label_spec("d"))["count"] == 9
     label_missing(store, CITY, spec(dataset="at-once", count=9))
-    assert fingerprint(store, "d") == fingerprint(store, "at-once")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "at-once").fingerprint()
 
 
 def test_how_work_is_cut_does_not_matter(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +146,7 @@ def test_how_work_is_cut_does_not_matter(store: Store, monkeypatch: pytest.Monke
         dataset = f"d{k}"
         label_missing(store, CITY, spec(largest=20, dataset=dataset, shard_rows=6 + 50 * k))
         assert len(rows_of(store, dataset)) == 10
-        prints.add(fingerprint(store, dataset))
+        prints.add(Dataset.open(store, dataset).fingerprint())
     assert len(prints) == 1
 
 
@@ -164,7 +165,7 @@ def test_staged_rows_are_used(store: Store) -> None:
     assert max(runtimes[0], runtimes[5]) < 111.0
     assert store.list(layout.staging_dir("d")) == []
     label_missing(store, CITY, spec(dataset="fresh", largest=20, count=6))
-    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
 
 
 def test_a_merge_may_be_done_twice(store: Store) -> None:
@@ -278,7 +279,7 @@ def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
         assert set(hopeless) <= set(quarantined) < set(range(12))
         assert [entry["attempts"] for entry in entries] == [3 * run] * len(entries)
         assert all("fleet" in p["reason"] or "vehicle" in p["reason"] or p["reason"] for p in entries)
-        absent = [row for shard in shards(store, "d") for row in shard.footer.absent]
+        absent = [row for shard in Dataset.open(store, "d").shards() for row in shard.footer.absent]
         assert absent == quarantined
         assert labels_missing(store, CITY, wanted) == len(quarantined)
         assert len(load_labels(store, "d", 20)) == 12 - len(quarantined)
@@ -293,7 +294,7 @@ def test_a_solved_patient_leaves_the_quarantine(store: Store) -> None:
     some = table.filter((pc.field("index") != 3) & (pc.field("index") != 4))
     write_table(store, path, CITY, recipe.spec_hash, 20, some, [3, 4])
     assert label_missing(store, CITY, spec(count=6, largest=20)).new == 2
-    assert fingerprint(store, "d") == fingerprint(store, "whole")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "whole").fingerprint()
     assert not store.exists(layout.quarantine("d"))
 
 
@@ -390,7 +391,7 @@ def test_a_killed_driver_is_followed_at_once(store: Store) -> None:
     assert time.monotonic() - began < 45
     assert len(rows_of(store)) == 800
     label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
-    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
 
 
 def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_path: Path) -> None:
@@ -412,4 +413,4 @@ def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_pa
     assert label_missing(store, CITY, wanted).new == 1
     assert not store.exists(layout.quarantine("d"))
     label_missing(store, CITY, wanted.model_copy(update={"dataset": "fresh"}))
-    assert fingerprint(store, "d") == fingerprint(store, "fresh")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()

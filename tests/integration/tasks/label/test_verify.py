@@ -13,8 +13,9 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels.files import read_table, shards
-from mcvrp.storage.labels.manifest import fingerprint, rebuild_manifest
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
@@ -63,7 +64,8 @@ def store(tmp_path: Path, labelled: dict[str, bytes]) -> Store:
 
 def runtimes(store: Store, dataset: str = "d") -> dict[tuple[int, int], float]:
     """The solver's seconds of every label: a label that was solved again has others."""
-    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in shards(store, dataset)]
+    there = Dataset.open(store, dataset).shards()
+    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in there]
     return {
         (n, i): seconds
         for n, table in tables
@@ -84,7 +86,7 @@ def test_a_right_dataset_is_proved(store: Store) -> None:
     report = verify_dataset(store, "d")
     assert report.good
     assert (report.rows, report.files, report.unchecked) == (20, 4, ())
-    assert report.fingerprint == fingerprint(store, "d")
+    assert report.fingerprint == Dataset.open(store, "d").fingerprint()
     assert read_verification(store, "d") == report
     after = {path: store.get(path) for path in store.list("") if path != layout.verification("d")}
     assert after == before
@@ -133,7 +135,7 @@ def test_what_is_spoilt_is_named_and_mended(
     store: Store, spoil: Callable[[Store], None], said: str, again: set[int]
 ) -> None:
     """Verify names the file and the row; labelling again solves what was lost and no more."""
-    before, content = runtimes(store), fingerprint(store, "d")
+    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
     spoil(store)
     report = verify_dataset(store, "d")
     assert not report.good
@@ -141,7 +143,7 @@ def test_what_is_spoilt_is_named_and_mended(
     assert labels_missing(store, CITY, label_spec()) > 0
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, *again)
-    assert fingerprint(store, "d") == content
+    assert Dataset.open(store, "d").fingerprint() == content
     kept = [path for path in store.list(layout.label_dir("d")) if "/_corrupt/" in path]
     assert len(kept) == 1
     assert corrupt_files(store, "d") == {}
@@ -161,7 +163,7 @@ def test_a_file_without_footer_is_mended_without_a_verdict(store: Store) -> None
 
 def test_several_files_are_mended_at_once(store: Store) -> None:
     """All that is corrupt is taken out before anything is labelled."""
-    before, content = runtimes(store), fingerprint(store, "d")
+    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
     in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
     in_file(SECOND, flipped)(store)
     store.delete(layout.label_shard("d", 21, 0))
@@ -170,7 +172,7 @@ def test_several_files_are_mended_at_once(store: Store) -> None:
     assert report.missing == ((21, 0, 6),)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
-    assert fingerprint(store, "d") == content
+    assert Dataset.open(store, "d").fingerprint() == content
     assert verify_dataset(store, "d").good
 
 

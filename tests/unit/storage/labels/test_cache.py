@@ -17,10 +17,10 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.labels.files import LabelTable, load_labels, read_rows, read_table, shards, write_table
+from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.dataset import Dataset, LabelTable, load_labels
+from mcvrp.storage.labels.files import read_table, write_table
 from mcvrp.storage.labels.flat import FlatLabels, expected_bytes, map_flat, write_flat
-from mcvrp.storage.labels.manifest import fingerprint
-from mcvrp.storage.labels.schema import Columns
 from mcvrp.storage.layout import label_shard, size_dir
 from mcvrp.storage.store.store import Store
 from tests.support.training import write_dataset
@@ -45,7 +45,7 @@ def store(whole, tmp_path):
 
 
 def opened(folder: Path, store: Store, counts=COUNTS, told=None) -> LabelCache:
-    return LabelCache.open(folder, store, "d", fingerprint(store, "d"), counts, told)
+    return LabelCache.open(folder, store, "d", Dataset.open(store, "d").fingerprint(), counts, told)
 
 
 def files(folder: Path) -> list[str]:
@@ -77,7 +77,7 @@ def test_what_is_there_is_not_read_again(tmp_path, store):
     heard = []
     opened(tmp_path / "cache", store, {20: COUNT}, lambda *progress: heard.append(progress)).close()
     assert heard == [(0, 1), (1, 1)]
-    known = fingerprint(store, "d")
+    known = Dataset.open(store, "d").fingerprint()
     store.delete(size_dir("d", 20))
     with LabelCache.open(tmp_path / "cache", store, "d", known, {20: COUNT}, pytest.fail) as cache:
         assert len(cache.labels(20)) == COUNT
@@ -98,7 +98,7 @@ def test_the_first_labels_can_be_asked_for(tmp_path, store):
 def test_rows_are_counted_as_training_counts_them(tmp_path, store):
     """Several shards follow each other; a row that no solver has solved is left out."""
     table = read_table(store, label_shard("d", 20, 0))
-    spec = next(iter(shards(store, "d", 20))).footer.spec_hash
+    spec = next(iter(Dataset.open(store, "d").shards(20))).footer.spec_hash
     write_table(store, label_shard("d", 20, 0), CITY, spec, 20, table.slice(0, 5))
     rest = table.slice(5).filter(np.arange(5, COUNT) != 8)
     write_table(store, label_shard("d", 20, 1), CITY, spec, 20, rest, absent=[8])
@@ -170,18 +170,20 @@ def test_a_mapping_takes_no_file_descriptor(tmp_path, store):
 def test_one_reads_and_the_others_wait(tmp_path, store, monkeypatch):
     """Of several that open it at once, one builds it; the others hear how far it has come, and have it."""
     read, heard, caches = [], [], []
-    known = fingerprint(store, "d")
+    known = Dataset.open(store, "d").fingerprint()
 
-    def slowly(store, dataset, n, limit):
+    read_rows = Dataset.read_rows
+
+    def slowly(dataset, n, limit):
         read.append(n)
         time.sleep(0.1)
-        return read_rows(store, dataset, n, limit)
+        return read_rows(dataset, n, limit)
 
     def open_it(who):
         told = lambda done, _: heard.append((who, done))  # noqa: E731
         caches.append(LabelCache.open(tmp_path / "cache", store, "d", known, COUNTS, told))
 
-    monkeypatch.setattr("mcvrp.storage.labels.cache.read_rows", slowly)
+    monkeypatch.setattr(Dataset, "read_rows", slowly)
     monkeypatch.setattr("mcvrp.storage.labels.cache._POLL_SECONDS", 0.02)
     threads = [threading.Thread(target=open_it, args=(who,)) for who in range(4)]
     for thread in threads:
@@ -201,7 +203,7 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
         import sys, time
         from pathlib import Path
         from mcvrp.storage.labels.cache import LabelCache
-        from mcvrp.storage.labels.manifest import fingerprint
+        from mcvrp.storage.labels.dataset import Dataset
         from mcvrp.storage.store.store import Store
 
         def told(done, sizes):
@@ -210,7 +212,7 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
                 time.sleep(60)
 
         store = Store.open(sys.argv[2])
-        known = fingerprint(store, "d")
+        known = Dataset.open(store, "d").fingerprint()
         LabelCache.open(Path(sys.argv[1]), store, "d", known, {20: 12, 21: 12, 22: 12}, told)
     """
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "cache"), store.uri]

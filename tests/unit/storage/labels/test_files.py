@@ -21,19 +21,21 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
+from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.files import (
     CorruptFile,
-    load_labels,
     parse_footer,
     parse_table,
     read_footer,
     read_table,
-    shards,
     write_labels,
     write_table,
 )
-from mcvrp.storage.labels.manifest import entries, fingerprint, rebuild_manifest
-from mcvrp.storage.labels.schema import SCHEMA, Columns, Footer, Label, faults, label_table, table_labels
+from mcvrp.storage.labels.manifest import rebuild_manifest
+from mcvrp.storage.labels.schema import SCHEMA, Footer, Label, label_table, table_labels
+from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
 
 CITY = City.uniform(60, seed=3)
@@ -304,9 +306,9 @@ def test_what_is_no_shard_is_named_and_left_alone(
     store.put(path, damage(store.get(path)))
     before = store.get(path)
     for read in (
-        lambda: list(shards(store, "d")),
+        lambda: list(Dataset.open(store, "d").shards()),
         lambda: load_labels(store, "d", N),
-        lambda: fingerprint(store, "d"),
+        lambda: Dataset.open(store, "d").fingerprint(),
     ):
         with pytest.raises(McvrpError, match=message) as caught:
             read()
@@ -321,11 +323,11 @@ def test_a_shard_in_another_place_is_named(store: Store) -> None:
     data = store.get(layout.label_shard("d", N, 0))
     store.put(layout.label_shard("d", 21, 0), data)
     with pytest.raises(McvrpError, match=r"n=021/part-00000\.parquet has labels of n=20, .* for n=21"):
-        list(shards(store, "d"))
+        list(Dataset.open(store, "d").shards())
     store.delete(layout.label_shard("d", 21, 0))
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
     with pytest.raises(McvrpError, match=r"copy\.parquet is no shard's name"):
-        list(shards(store, "d"))
+        list(Dataset.open(store, "d").shards())
 
 
 # Fingerprint and manifest
@@ -337,8 +339,8 @@ def test_the_fingerprint_is_of_the_content(store: Store) -> None:
     fill(store, [(0, 1), (1, 3), (3, 6)], "b")
     fill(store, [(0, 7)], "more")
     fill(store, [(1, 7)], "shifted")
-    assert fingerprint(store, "a") == fingerprint(store, "b")
-    assert len({fingerprint(store, name) for name in ("a", "more", "shifted")}) == 3
+    assert Dataset.open(store, "a").fingerprint() == Dataset.open(store, "b").fingerprint()
+    assert len({Dataset.open(store, name).fingerprint() for name in ("a", "more", "shifted")}) == 3
 
 
 def test_the_fingerprint_sees_other_routes(store: Store) -> None:
@@ -348,7 +350,7 @@ def test_the_fingerprint_sees_other_routes(store: Store) -> None:
     first, *rest = labels[1].solution.routes
     turned = dataclasses.replace(labels[1], solution=Solution((first[::-1], *rest)))
     write_labels(store, layout.label_shard("b", N, 0), CITY, "spec", [labels[0], turned, labels[2]])
-    assert fingerprint(store, "a") != fingerprint(store, "b")
+    assert Dataset.open(store, "a").fingerprint() != Dataset.open(store, "b").fingerprint()
 
 
 def test_the_manifest_is_derived(store: Store) -> None:
@@ -359,20 +361,22 @@ def test_the_manifest_is_derived(store: Store) -> None:
     whole = store.get(path)
     manifest = store.get_json(path)
     assert manifest["rows"] == 6
-    listed = list(entries(store, "d"))
-    assert [(e.path, e.rows) for e in listed] == [(layout.label_shard("d", N, k), 4 - 2 * k) for k in (0, 1)]
+    listed = list(ShardList(store, "d"))
+    assert [(e.path, e.footer.rows) for e in listed] == [
+        (layout.label_shard("d", N, k), 4 - 2 * k) for k in (0, 1)
+    ]
     assert [e.sha256 for e in listed] == [hashlib.sha256(store.get(e.path)).hexdigest() for e in listed]
     assert manifest["bytes"] == sum(store.size(e.path) for e in listed)
-    assert manifest["fingerprint"] == fingerprint(store, "d")
+    assert manifest["fingerprint"] == Dataset.open(store, "d").fingerprint()
     for spoiled in (b"", b"[]", b'{"shards": [{"path": 1}]}', whole):
         store.put(path, spoiled)
-        for trust in (True, False):
-            rebuild_manifest(store, "d", trust=trust)
+        for known in (Dataset.open(store, "d"), None):
+            rebuild_manifest(store, "d", known)
             assert store.get(path) == whole
     write_table(
         store, layout.label_shard("d", N, 1), CITY, "spec", N, label_table([some_label(i) for i in (4, 5, 6)])
     )
-    rebuild_manifest(store, "d", trust=True)
+    rebuild_manifest(store, "d", Dataset.open(store, "d"))
     assert store.get_json(path)["rows"] == 7
     trusted = store.get(path)
     rebuild_manifest(store, "d")
@@ -384,12 +388,12 @@ def test_a_list_of_shards_that_rots_is_noticed(store: Store) -> None:
     fill(store, [(0, 4), (4, 6)])
     rebuild_manifest(store, "d")
     path = layout.shard_list("d")
-    whole, listed = store.get(path), list(entries(store, "d"))
+    whole, listed = store.get(path), list(ShardList(store, "d"))
     for position in range(0, len(whole), 3):
         flipped = whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :]
         Path(store.uri, path).write_bytes(flipped)
         with contextlib.suppress(McvrpError):
-            assert set(entries(store, "d")) <= set(listed)
+            assert set(ShardList(store, "d")) <= set(listed)
 
 
 def test_every_wrong_row_is_found(store: Store) -> None:
@@ -403,7 +407,7 @@ def test_every_wrong_row_is_found(store: Store) -> None:
         8: serve_another_instead,
     }
     labels = [corrupt.get(i, lambda label: label)(some_label(i)) for i in range(10)]
-    found = faults(CITY, Columns.of(label_table(labels), N))
+    found = row_faults(CITY, Columns.of(label_table(labels), N))
     assert [(fault.row, fault.i) for fault in found] == [(i, i) for i in sorted(corrupt)]
     words = ["exactly once", "exactly once", "its routes cost", "carries more", "has not", "exactly once"]
     assert all(word in fault.what for word, fault in zip(words, found, strict=True))
@@ -427,7 +431,7 @@ def test_absent_rows_are_declared(store: Store) -> None:
     write_with_absent(store, 0, range(5), {0, 3})
     write_with_absent(store, 1, range(5, 8), {5, 6, 7})
     write_with_absent(store, 2, range(8, 10), set())
-    footers = [file.footer for file in shards(store, "d")]
+    footers = [file.footer for file in Dataset.open(store, "d").shards()]
     assert [(f.row_start, f.row_stop, f.rows, f.absent) for f in footers] == [
         (0, 5, 3, (0, 3)),
         (5, 8, 0, (5, 6, 7)),

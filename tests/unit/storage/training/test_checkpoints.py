@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     OPTIMIZER,
@@ -44,7 +45,7 @@ def test_what_was_saved_comes_back(store):
     state = latest_checkpoint(store, "run", "I")
     assert state == saved
     assert not state.complete
-    assert state.origin.differences(ORIGIN) == []
+    assert state.origin == ORIGIN
     for name, array in load_weights(store, state).items():
         np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(10))
     moments = load_moments(store, state)
@@ -175,8 +176,16 @@ def test_changed_bytes_are_never_loaded(store):
         load_weights(store, state)
 
 
-def test_differences_name_the_field_and_both_values():
-    """Whatever differs between two origins is named with its group."""
-    assert ORIGIN.differences(replace(ORIGIN, city_id="other")) == [("city", "city", "other")]
+def test_what_was_trained_otherwise_is_refused_by_field_and_both_values():
+    """The first field that differs is named with its group; a city that is extended is no other one."""
+    grown = City.uniform(30, seed=1)
+    grown = City(np.vstack([grown.xy, [[0.5, 0.6]]]), extends=(30,))
+    ours = replace(ORIGIN, city_id=grown.city_id)
+    replace(ORIGIN, city_id=grown.ancestors[0]).require(ours, grown, "it", "mend")
+    with pytest.raises(
+        McvrpError, match=rf"^it was trained with city = other, now it is {grown.city_id}: mend$"
+    ):
+        replace(ORIGIN, city_id="other").require(ours, grown, "it", "mend")
     other = replace(ORIGIN, network={"dim": 16, "heads": 2}, recipe={"lr": 0.1})
-    assert ORIGIN.differences(other) == [("network.dim", 8, 16), ("recipe.batch", 4, None)]
+    with pytest.raises(McvrpError, match=r"with network.dim = 8, now it is 16 \(and 1 more\): mend"):
+        ORIGIN.require(other, grown, "it", "mend")

@@ -26,7 +26,7 @@ from mcvrp.storage.models.attention import (
 )
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.attention import train as stage
+from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
 
@@ -150,18 +150,22 @@ def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch:
     other = City.uniform(30, seed=2)
 
     def refuses() -> None:
-        with pytest.raises(McvrpError, match=r"trained with lr = 0.001, not 0.1: give the models another"):
+        with pytest.raises(
+            McvrpError, match=r"trained with recipe.lr = 0.001, now it is 0.1: give the models another"
+        ):
             check_attention_models(store, CITY, changed(lr=0.1))
-        with pytest.raises(McvrpError, match=rf"routes city {CITY.city_id}, not city {other.city_id}"):
+        with pytest.raises(
+            McvrpError, match=rf"trained with city = {CITY.city_id}, now it is {other.city_id}"
+        ):
             check_attention_models(store, other, TINY)
         check_attention_models(store, CITY, changed(checkpoint_seconds=7))
 
     with monkeypatch.context() as patch:
-        patch.setattr(stage._Training, "_end_epoch", interrupt)
+        patch.setattr(loop.Training, "_end_epoch", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, changed(epoch_instances=8 * 30))
     assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
-    with pytest.raises(McvrpError, match="epoch_instances = 240, not 48"):
+    with pytest.raises(McvrpError, match="epoch_instances = 240, now it is 48"):
         check_attention_models(store, CITY, TINY)
     store.delete("attention")
     train_attention(store, CITY, TINY)
@@ -213,13 +217,13 @@ def test_every_instance_is_seen_once_and_the_baseline_is_tested_on_new_ones(
 ) -> None:
     """Training counts through the stream; after a replacement the evaluation instances go on."""
     asked: list[tuple[str, int, int]] = []
-    made = stage.instance_rows
+    made = loop.instance_rows
 
     def noted(stream: InstanceStream, n: int, start: int, stop: int) -> Any:
         asked.append((stream.split, start, stop))
         return made(stream, n, start, stop)
 
-    monkeypatch.setattr(stage, "instance_rows", noted)
+    monkeypatch.setattr(loop, "instance_rows", noted)
     (card,) = train_attention(store, CITY, TINY).cards
     trained = [(start, stop) for split, start, stop in asked if split == "train"]
     assert trained[:18] == [(8 * k, 8 * k + 8) for k in range(18)]
@@ -231,7 +235,7 @@ def test_every_instance_is_seen_once_and_the_baseline_is_tested_on_new_ones(
 def test_where_a_training_stands_can_be_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, moments, baseline and counters in one file without a pickle."""
     with monkeypatch.context() as patch:
-        patch.setattr(stage, "publish_attention_model", interrupt_publishing)
+        patch.setattr(loop, "publish_attention_model", interrupt_publishing)
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, TINY)
     found = load_training(store, "tiny", 6)

@@ -313,7 +313,7 @@ def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
 def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> None:
     """Of this store's only, and only where nobody has them open."""
     from mcvrp.storage.labels.cache import LabelCache, abandoned_caches
-    from mcvrp.storage.labels.manifest import fingerprint
+    from mcvrp.storage.labels.dataset import Dataset
     from tests.support.datasets import label_spec, make_dataset
 
     make_dataset(store, label_spec(largest=20))
@@ -324,7 +324,7 @@ def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> No
     def run() -> CleaningSummary:
         return clean(store, POLICY, delete=True, cache=cache, now=time.time() + 10 * DAY)
 
-    with LabelCache.open(cache, store, "d", fingerprint(store, "d"), {20: 10}):
+    with LabelCache.open(cache, store, "d", Dataset.open(store, "d").fingerprint(), {20: 10}):
         assert run().candidates == ()
         store.delete("labels/d")
         assert len(list(abandoned_caches(cache, store))) == 1

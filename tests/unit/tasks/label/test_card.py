@@ -11,7 +11,8 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import read_table, shards, write_labels
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, table_labels
 from mcvrp.storage.labels.statistics import SizeStatistics, Spread, read_statistics
@@ -38,7 +39,7 @@ def test_statistics_are_those_of_the_labels(store: Store) -> None:
         (20, 10, 2, 0),
         (21, 10, 2, 0),
     ]
-    tables = [read_table(store, shard.path) for shard in shards(store, "d", 20)]
+    tables = [read_table(store, shard.path) for shard in Dataset.open(store, "d").shards(20)]
     costs = np.concatenate([table["cost"].to_numpy() for table in tables])
     routes = [len(row) for table in tables for row in table["routes"].to_pylist()]
     first = statistics[0]
@@ -48,7 +49,7 @@ def test_statistics_are_those_of_the_labels(store: Store) -> None:
     assert (first.cost.min, first.cost.max) == (costs.min(), costs.max())
     assert first.routes.mean == pytest.approx(np.mean(routes))
     assert sum(first.routes.counts) == sum(first.runtime.counts) == 10
-    assert first.bytes == sum(store.size(shard.path) for shard in shards(store, "d", 20))
+    assert first.bytes == sum(store.size(shard.path) for shard in Dataset.open(store, "d").shards(20))
     assert [(maker.solver, maker.cpu, maker.rows) for maker in first.makers] == [("sweep", "abacus", 10)]
     assert read_statistics(store, "d") == statistics
     assert "cost_mean" in pq.read_schema(Path(store.uri, layout.label_statistics("d"))).names
@@ -68,11 +69,11 @@ def test_only_what_has_changed_is_read(store: Store, monkeypatch: pytest.MonkeyP
     update_statistics(store, "d")
     assert read == [20, 21]
     path = layout.label_shard("d", 21, 1)
-    spec_hash = next(shards(store, "d", 21)).footer.spec_hash
+    spec_hash = next(Dataset.open(store, "d").shards(21)).footer.spec_hash
     labels = list(table_labels(read_table(store, path), CITY.city_id))
     slower = [dataclasses.replace(label, runtime=9.0) for label in labels]
     write_labels(store, path, CITY, spec_hash, slower)
-    rebuild_manifest(store, "d", trust=True)
+    rebuild_manifest(store, "d", Dataset.open(store, "d"))
     assert update_statistics(store, "d")[1].runtime.max == 9.0
     assert read == [20, 21, 21]
     store.put(layout.label_statistics("d"), b"garbage")

@@ -13,7 +13,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.source import stored_source, stored_spec
+from mcvrp.tasks.label.source import Source, stored_spec
 from tests.support.datasets import CITY, label_spec
 
 
@@ -41,7 +41,8 @@ def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str
     store.put_json(layout.label_spec("d"), {**spec.identity(CITY), **extent})
     save_city(store, "anything", CITY)
     save_city(store, "another", City.uniform(5, seed=1))
-    source = stored_source(store, "d")
+    found, city_id = stored_spec(store, "d")
+    source = Source(found, find_city(store, city_id))
     assert source.spec == spec.in_city(CITY)
     assert source.city.city_id == CITY.city_id
     assert source.recipe == spec.recipe(CITY)

@@ -21,7 +21,8 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
-from mcvrp.storage.labels.schema import Columns, Footer, Label, label_table
+from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify_file as label_proof
 from mcvrp.tasks.label.source import Source

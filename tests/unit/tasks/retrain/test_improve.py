@@ -12,7 +12,7 @@ import pytest
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, cost
-from mcvrp.storage.labels.files import read_rows
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.models.models import versions
@@ -63,7 +63,7 @@ def labels(tmp_path: Path) -> list[Label]:
     """Twelve labels, as dear as can be, one of which a model has made."""
     store = Store.open(tmp_path / "labels")
     write_dataset(store, CITY, range(20, 22), 6, solve=alone)
-    tables = [table for n in (20, 21) for table in read_rows(store, "tiny", n)]
+    tables = [table for n in (20, 21) for table in Dataset.open(store, "tiny").read_rows(n)]
     first, *others = (label for table in tables for label in table_labels(table, CITY.city_id))
     return [replace(first, source=MODEL), *others]
 
@@ -143,7 +143,7 @@ def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, deci
     rows = [
         label
         for n in second.measured.mix.rows
-        for table in read_rows(store, second.record.name, n)
+        for table in Dataset.open(store, second.record.name).read_rows(n)
         for label in table_labels(table, CITY.city_id)
     ]
     again = [label for label in rows if key_of(label.instance) in known]

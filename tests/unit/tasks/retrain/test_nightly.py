@@ -10,7 +10,8 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels import files as labels
-from mcvrp.storage.labels.files import read_footer, read_rows
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.files import read_footer
 from mcvrp.storage.labels.schema import Footer, table_labels
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.models.models import versions
@@ -74,7 +75,7 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     learned = [
         label
         for n in summary.measured.mix.rows
-        for table in read_rows(store, summary.measured.mix.dataset, n)
+        for table in Dataset.open(store, summary.measured.mix.dataset).read_rows(n)
         for label in table_labels(table, CITY.city_id)
     ]
     driven = [label for label in learned if label.source == "driven"]

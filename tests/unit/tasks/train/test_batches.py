@@ -6,8 +6,7 @@ from mcvrp.model.canonical_form import route_angles
 from mcvrp.model.features import Batch, CityTable, rolled_path
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.labels.files import load_labels
-from mcvrp.storage.labels.manifest import fingerprint
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import SampleStream
 from tests.support.training import small_spec, write_dataset
@@ -33,7 +32,7 @@ def store(tmp_path_factory, city):
 def cache(tmp_path_factory, store):
     counts = dict.fromkeys(range(20, 23), COUNT)
     folder = tmp_path_factory.mktemp("cache")
-    with LabelCache.open(folder, store, "tiny", fingerprint(store, "tiny"), counts) as cache:
+    with LabelCache.open(folder, store, "tiny", Dataset.open(store, "tiny").fingerprint(), counts) as cache:
         yield cache
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.models.models import load_model, model_card, versions
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
@@ -22,6 +23,7 @@ from mcvrp.tasks.train.job import OF_ANY_RANK, RanksDiedError, ranks_died, refus
 from mcvrp.tasks.train.launch import _last_error, follow_event, run_local
 from mcvrp.tasks.train.phases import PhaseSpec, PhaseSummary, TrainSpec, publish, until_complete
 from mcvrp.tasks.train.spec import NetworkSpec
+from tests.support.datasets import age, count_footers
 from tests.support.training import small_spec, write_dataset
 
 UNUSED = Path("/nowhere")  # the cache of labels: no launcher here reads any
@@ -82,6 +84,19 @@ def test_phases_follow_each_other_and_the_model_is_published_once(store, city):
     card.require_city(city)
     with pytest.raises(McvrpError, match=f"routes city {city.city_id}, not city"):
         card.require_city(City.uniform(60, seed=4))
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_run_with_nothing_to_train_reads_no_footer(store, city, monkeypatch, listed):
+    """Which labels there are is known from the list; without it each footer is read once a phase."""
+    spec = small_spec()
+    train(store, city, spec, pretend)
+    if listed:
+        rebuild_manifest(store, spec.dataset)
+        age(store, spec.dataset)
+    footers = count_footers(monkeypatch)
+    train(store, city, spec, forbidden)
+    assert sorted(footers.values()) == ([] if listed else [len(spec.phases)] * 3)
 
 
 def test_another_run_is_another_version(store, city):

@@ -1,0 +1,141 @@
+"""The list of a dataset's shards: what each footer says and a checksum, derived from them.
+
+Whoever knows the list reads no footer, as long as the store shows the same files: same size, same time.
+It is Parquet with a row group a size, as there may be very many shards and nobody holds more than those
+of one size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.storage import layout
+from mcvrp.storage.labels.columns import add_contents
+from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.schema import Footer
+from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import LABEL
+
+_OF_FILE = ("path", "bytes", "modified", "sha256")
+_FOOTER = tuple(field.name for field in fields(Footer) if field.name != "schema_version")
+_OF_FOOTER = {
+    "n": pa.uint32(),
+    "row_start": pa.uint32(),
+    "row_stop": pa.uint32(),
+    "absent": pa.list_(pa.uint32()),
+}
+_SCHEMA = pa.schema(
+    [
+        pa.field(name, kind, nullable=False)
+        for name, kind in (
+            ("path", pa.string()),
+            ("rows", pa.uint32()),  # for people: it follows from the others
+            ("bytes", pa.uint64()),
+            ("modified", pa.float64()),
+            ("sha256", pa.string()),
+            *((name, _OF_FOOTER.get(name, pa.string())) for name in _FOOTER),
+        )
+    ],
+    metadata={b"label_version": str(LABEL.version).encode()},
+)
+
+
+@dataclass(frozen=True)
+class Shard(LabelFile):
+    """A shard: its file as the store shows it, and the checksum of that, "" where nobody knows it."""
+
+    bytes: int
+    modified: float
+    sha256: str = ""
+
+
+class ShardList:
+    """The list of ``dataset`` as it was ``written`` (seconds since 1970, by the store's clock)."""
+
+    def __init__(self, store: Store, dataset: str) -> None:
+        """Read it.
+
+        Raises
+        ------
+        McvrpError
+            If there is no list, or it is corrupt: `write_list` makes it anew.
+        """
+        self._path, self._url = layout.shard_list(dataset), store.url(layout.shard_list(dataset))
+        there = store.stat(self._path)  # before its bytes: a list replaced in between counts as the older
+        self.written = there.modified if there else 0.0
+        data = store.get(self._path)
+        try:
+            self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+            schema, metadata = self._file.schema_arrow, self._file.metadata
+            if not schema.equals(_SCHEMA) or schema.metadata != _SCHEMA.metadata:
+                raise ValueError("other columns")
+            column = _SCHEMA.get_field_index("n")
+            groups = [metadata.row_group(k).column(column).statistics for k in range(metadata.num_row_groups)]
+            self._groups = {statistics.min: k for k, statistics in enumerate(groups)}
+        except (*SPOILT, AttributeError) as error:
+            raise self._corrupt(error) from error
+
+    def __iter__(self) -> Iterator[Shard]:
+        """Yield all shards, by size and row; McvrpError where their part of the list is corrupt."""
+        for n in self._groups:
+            yield from self.of_size(n)
+
+    def of_size(self, n: int) -> Iterator[Shard]:
+        """Yield the shards of size ``n``, by row; McvrpError where their part of the list is corrupt."""
+        if n in self._groups:
+            try:
+                rows = self._file.read_row_group(self._groups[n]).to_pylist()
+            except SPOILT as error:
+                raise self._corrupt(error) from error
+            for row in rows:
+                row["absent"] = tuple(row["absent"])
+                footer = Footer(**{name: row[name] for name in _FOOTER})
+                yield Shard(row["path"], footer, row["bytes"], row["modified"], row["sha256"])
+
+    def _corrupt(self, error: Exception) -> McvrpError:
+        return McvrpError(
+            f"{self._url} is no list of shards ({reason(error)}): run mcvrp label, which makes it anew"
+        )
+
+
+def write_list(store: Store, dataset: str, sizes: Iterable[Sequence[Shard]]) -> None:
+    """Keep the list of ``dataset``: the shards of each size, one or more, by row."""
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, _SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        for shards in sizes:
+            rows = [{name: getattr(shard, name) for name in _OF_FILE} for shard in shards]
+            for row, shard in zip(rows, shards, strict=True):
+                row |= {name: getattr(shard.footer, name) for name in ("rows", *_FOOTER)}
+            writer.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), row_group_size=len(shards))
+    store.put(layout.shard_list(dataset), buffer.getvalue())
+
+
+class Fingerprint:
+    """A hash of what a dataset holds, size by size: city, instances and routes.
+
+    It depends on the rows alone: neither on how they are split into shards, nor on who solved
+    them and how long that took.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256(b"mcvrp-labels-1")
+
+    def add(self, n: int, files: Sequence[LabelFile]) -> None:
+        """Take in all files of size ``n``, sizes ascending."""
+        cities = ",".join(sorted({file.footer.city_id for file in files}))
+        content = add_contents([file.footer.content for file in files])
+        rows = sum(file.footer.rows for file in files)
+        self._digest.update(f"{n} {rows} {cities} {content}\n".encode())
+
+    @property
+    def value(self) -> str:
+        """The hash of what was taken in so far."""
+        return self._digest.hexdigest()[:32]

@@ -1,0 +1,34 @@
+"""Weights of a finished model: one safetensors file beside the cards, which know its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
+
+MODEL_WEIGHTS = "model.safetensors"
+
+
+def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str, NDArray[Any]]:
+    """Return the weights in ``folder``, by parameter name, as arrays that may be changed.
+
+    Raises
+    ------
+    McvrpError
+        If they have not the checksum ``sha256``; ``hint`` says what to delete and how to make them again.
+    """
+    path = f"{folder}/{MODEL_WEIGHTS}"
+    data = store.get(path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise McvrpError(
+            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names {sha256[:12]}; "
+            f"{hint}"
+        )
+    return {name: np.array(array) for name, array in load(data).items()}

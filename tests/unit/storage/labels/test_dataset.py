@@ -1,0 +1,104 @@
+"""What a dataset knows without reading footers: what its list has, as long as that is what is there."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.files import read_table, write_table
+from mcvrp.storage.labels.shards import ShardList, write_list
+from mcvrp.storage.store.store import Store
+from tests.support.datasets import CITY, age, count_footers, label_spec, make_dataset
+
+PATH = layout.label_shard("d", 20, 1)
+LIST = layout.shard_list("d")
+SHARDS = 4
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A dataset of four shards and their list."""
+    store = Store.open(tmp_path / "store")
+    make_dataset(store, label_spec())
+    age(store, "d")
+    return store
+
+
+@pytest.fixture
+def footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the footer of each file is read."""
+    return count_footers(monkeypatch)
+
+
+def known(store: Store, *, trust: bool = True) -> object:
+    """Everything that a dataset says of its shards."""
+    dataset = Dataset.open(store, "d", trust=trust)
+    shards = [(shard.path, shard.footer, shard.bytes) for shard in dataset.shards()]
+    return dataset.sizes(), shards, dataset.fingerprint()
+
+
+def test_the_list_says_what_the_footers_say(store: Store, footers: Counter[str]) -> None:
+    """Known from the list or from the files, a dataset is the same; with the list no footer is read."""
+    listed = known(store)
+    assert not footers
+    assert listed == known(store, trust=False)
+    assert sorted(footers.values()) == [1] * SHARDS  # once a shard, not once a question
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda store: store.delete(LIST),
+        lambda store: store.put(LIST, b"garbage"),
+        lambda store: store.put(LIST, store.get(PATH)),
+        lambda store: os.utime(Path(store.uri, LIST), (1, 1)),
+    ],
+    ids=["lost", "no Parquet", "another table", "older than the shards"],
+)
+def test_without_its_list_each_footer_is_read_once(
+    store: Store, footers: Counter[str], spoil: Callable[[Store], None]
+) -> None:
+    """A list that is lost, corrupt or may be out of date is no error, and nothing is known otherwise."""
+    before = known(store)
+    spoil(store)
+    assert known(store) == before
+    assert sorted(footers.values()) == [1] * SHARDS
+
+
+def test_a_shard_that_is_replaced_is_noticed(store: Store, footers: Counter[str]) -> None:
+    """Another file of the same size: its time is another, its footer alone is read, also while it is open."""
+    dataset = Dataset.open(store, "d")
+    before, fingerprint, whole = store.stat(PATH), dataset.fingerprint(), store.get(PATH)
+    store.put(PATH, whole[:-10] + bytes(10))
+    assert before
+    assert store.size(PATH) == before.size
+    with pytest.raises(McvrpError, match=r"part-00001\.parquet is no whole Parquet file"):
+        dataset.fingerprint()
+    assert PATH not in [shard.path for shard in dataset.shards(skip_corrupt=True)]
+    store.put(PATH, whole)
+    assert dataset.fingerprint() == fingerprint
+    assert set(footers) == {PATH}
+
+
+def test_rows_that_the_list_does_not_know_are_refused(store: Store) -> None:
+    """Should size and time be the same by chance, whoever reads the rows of another file says so."""
+    write_table(store, PATH, CITY, "another spec", 20, read_table(store, PATH))
+    there = store.stat(PATH)
+    assert there
+    listed = [
+        replace(shard, bytes=there.size, modified=there.modified) if shard.path == PATH else shard
+        for shard in ShardList(store, "d")
+    ]
+    write_list(store, "d", [listed[:2], listed[2:]])
+    age(store, "d")
+    assert known(store)
+    with pytest.raises(McvrpError, match=r"part-00001\.parquet is not the file that its dataset lists"):
+        load_labels(store, "d", 20)
