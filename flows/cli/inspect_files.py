@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from mcvrp.flows.cli.output import Outcome, markdown_text, plain
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 _LISTED = 200  # files; more are counted
@@ -112,7 +112,7 @@ def _parquet(store: Store, path: str) -> Outcome:
             parquet = pq.ParquetFile(stream)
             rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
             batch = next(parquet.iter_batches(batch_size=_FIRST), None)
-        except SPOILT as error:
+        except UNREADABLE as error:
             raise McvrpError(f"{store.url(path)} is no readable Parquet file ({reason(error)})") from error
     first = pd.DataFrame() if batch is None else batch.to_pandas()
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
