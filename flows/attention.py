@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.config.preflight import check_attention, preflight
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.models.attention import AttentionCard, attention_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.attention.train import AttentionSummary, check_attention_models, train_size
+from mcvrp.tasks.attention.train import AttentionSummary, train_size
 
 
 @task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())
-def train_attention_model(store: Store, city: str, spec: AttentionSpec, n: int) -> AttentionCard:
+def train_attention_model(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard:
     """Train the attention model for ``n`` customers, from where it stands."""
     with showing_progress(f"attention {spec.model} {n}"):
-        return train_size(store, load_city(store, city), spec, n)
+        return train_size(store, city, spec, n)
 
 
 @stage("attention", "attention models of {city}", timeout=30 * DAY)
@@ -46,21 +46,17 @@ def attention(
     """
     there, began = open_store(store), time.monotonic()
     spec = attention.filled(city, attention.sizes or ())
-    check_attention_models(there, load_city(there, city), spec)
-    cards = tuple(train_attention_model(there, city, spec, n) for n in spec.sizes or ())
+    read = preflight(check_attention, there, city, spec)
+    cards = tuple(train_attention_model(there, read.city, spec, n) for n in spec.sizes or ())
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
+    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
+    places = {f"n = {card.n}": card.folder for card in cards}
     show_figures(
         f"attention {summary.model}",
         f"Attention models {summary.model}",
         attention_figures(summary),
-        _body(there, cards),
+        attention_table(cards),
+        album(there, curves),
+        links(there, places),
     )
     return summary
-
-
-def _body(store: Store, cards: Sequence[AttentionCard]) -> str:
-    """Return a table of the models, their learning curves, and where they lie."""
-    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
-    places = {f"n = {card.n}": card.folder for card in cards}
-    parts = attention_table(cards), album(store, curves), links(store, places)
-    return "\n\n".join(filter(None, parts))

@@ -1,4 +1,4 @@
-"""What a stage has to say when it is done: its figures, in words, the same in Prefect and on the console."""
+"""Key figures and tables of each stage's result, in words: the same in Prefect and on the terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mcvrp.storage.markdown import table
 from mcvrp.tasks.retrain.card import comparison, drifts, learned, round_table
 from mcvrp.tasks.retrain.improve import Round
 from mcvrp.tasks.retrain.nightly import NightSummary
@@ -54,14 +55,14 @@ class PipelineSummary:
 
 
 def city_figures(city: CitySummary) -> Figures:
-    """Return what there is to say about a city."""
+    """Return the key figures of a city."""
     shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
     more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
     return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
 
 
 def label_figures(label: LabelSummary) -> Figures:
-    """Return what there is to say about a labelled dataset."""
+    """Return the key figures of a labelled dataset."""
     figures = {
         "dataset": label.dataset,
         "labels": f"{label.rows:,}",
@@ -81,7 +82,7 @@ def label_figures(label: LabelSummary) -> Figures:
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:
-    """Return what there is to say about a phase of training, or about what a job made of it."""
+    """Return the key figures of a phase of training, or of what a job made of it."""
     figures = {
         "phase": phase.phase,
         "steps": f"{phase.steps:,}" if phase.complete else f"{phase.step:,} of {phase.steps:,}",
@@ -96,8 +97,15 @@ def phase_figures(phase: PhaseSummary) -> Figures:
     return {**figures, **_held_out_gap(phase)}
 
 
+def phase_table(phases: Sequence[PhaseSummary]) -> str:
+    """Return the key figures of phases as a Markdown table, a row each."""
+    figures = [phase_figures(phase) for phase in phases]
+    names = list(dict.fromkeys(name for row in figures for name in row))
+    return table(names, [[row.get(name, "") for name in names] for row in figures])
+
+
 def train_figures(train: TrainSummary) -> Figures:
-    """Return what there is to say about a training run."""
+    """Return the key figures of a training run."""
     return {
         "run": train.run,
         "phases": ", ".join(f"{phase.phase} ({phase.steps:,} steps)" for phase in train.phases),
@@ -113,7 +121,7 @@ def _held_out_gap(phase: PhaseSummary) -> Figures:
 
 
 def attention_figures(attention: AttentionSummary) -> Figures:
-    """Return what there is to say about attention models: how good each is, or that it diverged."""
+    """Return the key figures of attention models: how good each is, or that it diverged."""
     figures = {"attention models": attention.model, "time": duration(attention.seconds)}
     for card in attention.cards:
         if card.diverged is None:
@@ -125,7 +133,7 @@ def attention_figures(attention: AttentionSummary) -> Figures:
 
 
 def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
-    """Return what there is to say about a benchmark."""
+    """Return the key figures of a benchmark."""
     summary = benchmark.summary
     figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)}
     if summary.model is not None:
@@ -142,50 +150,12 @@ def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
     return figures | {"report": benchmark.report}
 
 
-def times(pipeline: PipelineSummary) -> Figures:
-    """Return how long each stage took."""
-    held_out = pipeline.label.held_out
-    phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
-    stages = {
-        "city": pipeline.city.seconds,
-        "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
-        **phases,
-        **({"attention": pipeline.attention.seconds} if pipeline.attention else {}),
-        "benchmark": pipeline.benchmark.seconds,
-    }
-    stages["in all"] = sum(stages.values())
-    return {name: duration(seconds) for name, seconds in stages.items()}
+def benchmark_tables(benchmark: BenchmarkResult) -> str:
+    """Return the table of a benchmark as Markdown."""
+    return benchmark.summary.markdown.strip()
 
 
-# What an improvement loop has to say
-
-
-def improve_figures(rounds: Sequence[Round]) -> dict[str, str]:
-    """Return the key figures of the rounds of a loop, one or more."""
-    gains = [each.measured.gains for each in rounds if each.measured.gains]
-    last, new = rounds[-1].record, sum(each.new for each in rounds)
-    promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]
-    reasons = "; ".join(last.reasons)
-    return {
-        "rounds": f"{len(rounds)}, {new} of them new" if new else f"{len(rounds)}, all done before",
-        "labels": f"{sum(each.looked for each in gains):,} looked at, "
-        f"{sum(each.improved for each in gains):,} improved",
-        "promoted": ", ".join(promoted) or "none",
-        "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
-        "champion": f"version {last.now}",
-        "time": duration(sum(each.measured.seconds for each in rounds)),
-    }
-
-
-def loop_table(rounds: Sequence[Round]) -> str:
-    """Return the table of a loop as Markdown: what each round made of labels and model."""
-    return round_table([(each.record, each.measured) for each in rounds])
-
-
-# What a night has to say
-
-
-def night_figures(night: NightSummary) -> dict[str, str]:
+def night_figures(night: NightSummary) -> Figures:
     """Return the key figures of a night."""
     taken, measured = night.taken, night.measured
     figures = {
@@ -218,3 +188,52 @@ def night_tables(night: NightSummary) -> str:
     if night.measured is None:
         return ""
     return "\n\n".join(part for part in (comparison(night.measured), drifts(night.measured)) if part)
+
+
+def improve_figures(rounds: Sequence[Round]) -> Figures:
+    """Return the key figures of the rounds of a loop, one or more."""
+    gains = [each.measured.gains for each in rounds if each.measured.gains]
+    last, new = rounds[-1].record, sum(each.new for each in rounds)
+    promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]
+    reasons = "; ".join(last.reasons)
+    return {
+        "rounds": f"{len(rounds)}, {new} of them new" if new else f"{len(rounds)}, all done before",
+        "labels": f"{sum(each.looked for each in gains):,} looked at, "
+        f"{sum(each.improved for each in gains):,} improved",
+        "promoted": ", ".join(promoted) or "none",
+        "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
+        "champion": f"version {last.now}",
+        "time": duration(sum(each.measured.seconds for each in rounds)),
+    }
+
+
+def improve_tables(rounds: Sequence[Round]) -> str:
+    """Return the table of a loop as Markdown: what each round made of labels and model."""
+    return round_table([(each.record, each.measured) for each in rounds])
+
+
+def pipeline_figures(pipeline: PipelineSummary) -> Figures:
+    """Return what matters of all stages: how much was learned from, how good it became."""
+    benchmark = benchmark_figures(pipeline.benchmark)
+    return {
+        "city": f"{pipeline.city.name}, {pipeline.city.customers:,} customers",
+        "labels": f"{pipeline.label.rows:,}",
+        "model": f"{pipeline.train.model.name}, version {pipeline.train.model.version}",
+        **{name: value for name, value in benchmark.items() if name not in ("model", "time")},
+    }
+
+
+def pipeline_tables(pipeline: PipelineSummary) -> str:
+    """Return the table of the benchmark, and how long each stage took, as Markdown."""
+    held_out = pipeline.label.held_out
+    phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
+    stages = {
+        "city": pipeline.city.seconds,
+        "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
+        **phases,
+        **({"attention": pipeline.attention.seconds} if pipeline.attention else {}),
+        "benchmark": pipeline.benchmark.seconds,
+    }
+    stages["in all"] = sum(stages.values())
+    times = table(("stage", "time"), [(name, duration(seconds)) for name, seconds in stages.items()])
+    return f"{benchmark_tables(pipeline.benchmark)}\n\n{times}"

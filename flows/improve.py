@@ -8,23 +8,23 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.figures import improve_figures, loop_table
+from mcvrp.flows.config.preflight import check_trial, preflight
+from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
-from mcvrp.storage.cities import load_city
+from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
 from mcvrp.tasks.retrain.improve import Round, run_round
 from mcvrp.tasks.retrain.spec import ImproveSpec
-from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())
-def improve_round(store: Store, city: str, spec: ImproveSpec, number: int) -> Round:
+def improve_round(store: Store, city: City, spec: ImproveSpec, number: int) -> Round:
     """Do one round, or what is left of it."""
     thing = f"improve {spec.model} round {number}"
     with showing_progress(thing):
-        done = run_round(store, load_city(store, city), spec, number, settings.cache_dir())
+        done = run_round(store, city, spec, number, settings.cache_dir())
     tables = [gained(done.measured), comparison(done.measured)]
     title, body = f"Round {number} of {spec.model}", trial_body(store, spec.model, done.record, tables)
     show_figures(thing, title, improve_figures([done]), body)
@@ -49,11 +49,10 @@ def improve(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_trial(there, load_city(there, city), improve)
+    read = preflight(check_trial, there, city, improve)
     rounds: tuple[Round, ...] = ()
     for number in range(1, improve.rounds + 1):
-        rounds = (*rounds, improve_round(there, city, improve, number))
-    body = trial_body(there, improve.model, rounds[-1].record, [loop_table(rounds)])
+        rounds = (*rounds, improve_round(there, read.city, improve, number))
+    body = trial_body(there, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

@@ -8,12 +8,12 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_labels
+from mcvrp.flows.config.preflight import check_labels, preflight
 from mcvrp.flows.figures import label_figures
 from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, deployed, open_store, stage, task_options
+from mcvrp.flows.server.stage import DAY, open_store, stage, task_options
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
 
@@ -22,14 +22,14 @@ _HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
 
 
 @task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **task_options())
-def solve(store: Store, city: str, spec: LabelSpec) -> LabelSummary:
+def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
     with showing_progress(f"label {spec.dataset}"):
-        summary = label_missing(store, load_city(store, city), spec)
+        summary = label_missing(store, city, spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
     places = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
-    body = "\n\n".join(filter(None, [card_markdown(store, spec.dataset), links(store, places)]))
-    show_figures(f"label {spec.dataset}", title, label_figures(summary), body)
+    body = card_markdown(store, spec.dataset), links(store, places)
+    show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
     return summary
 
 
@@ -55,11 +55,10 @@ def label(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_labels(there, load_city(there, city), label)
+    read = preflight(check_labels, there, city, label)
     dataset, *apart = label.datasets
-    summary = solve(there, city, dataset)
+    summary = solve(there, read.city, dataset)
     for spec in apart:
-        held_out = solve.with_options(task_run_name=_HELD_OUT)(there, city, spec)
+        held_out = solve.with_options(task_run_name=_HELD_OUT)(there, read.city, spec)
         summary = replace(summary, held_out=held_out)
     return summary

@@ -9,26 +9,26 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
+from mcvrp.flows.config.preflight import check_trial, preflight
 from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_addresses, load_city
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())
-def retrain(store: Store, city: str, spec: NightlySpec) -> NightSummary:
+def retrain(store: Store, city: StoredCity, spec: NightlySpec) -> NightSummary:
     """Do the night's work, or what is left of it."""
     with showing_progress(f"nightly {spec.model}"):
         return run_night(
             store,
-            city,
-            load_city(store, city),
-            {name: node for node, name in enumerate(load_addresses(store, city).ids)},
+            city.name,
+            city.city,
+            {name: node for node, name in enumerate(city.addresses.ids)},
             spec,
             settings.cache_dir(),
             today=datetime.date.today(),
@@ -53,9 +53,8 @@ def nightly(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_trial(there, load_city(there, city), nightly)
-    done = retrain(there, city, nightly)
+    read = preflight(check_trial, there, city, nightly)
+    done = retrain(there, read, nightly)
     if done.record and done.new:
         body = trial_body(there, nightly.model, done.record, [night_tables(done)])
     else:

@@ -8,14 +8,15 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline
+from mcvrp.flows.config.preflight import check_pipeline, handing_on, has_looked
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.figures import PipelineSummary, benchmark_figures, times
+from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import DAY, deployed, open_store, stage
+from mcvrp.flows.server.stage import DAY, open_store, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
+from mcvrp.storage.cities import stored_city
 from mcvrp.storage.store.store import Store
 
 
@@ -34,42 +35,27 @@ def pipeline(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
+    if not has_looked():
         check_pipeline(there, spec)
     thing = f"pipeline {spec.city.name}"
     with showing_steps(thing, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
-        begin("labels")
-        labelled = label(made.name, spec.label, store)
-        begin("training")
-        trained = train(made.name, spec.train, store)
-        models = None
-        if spec.compares_attention:
-            begin("attention models")
-            models = attention(made.name, spec.attention_models, store)
-        begin("benchmark")
-        compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
+        with handing_on(there, stored_city(there, made.name)):
+            begin("labels")
+            labelled = label(made.name, spec.label, store)
+            begin("training")
+            trained = train(made.name, spec.train, store)
+            models = None
+            if spec.compares_attention:
+                begin("attention models")
+                models = attention(made.name, spec.attention_models, store)
+            begin("benchmark")
+            compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    body = "\n\n".join(filter(None, [_stages(summary), _pictures(there, summary), _links(there, summary)]))
-    show_figures(thing, f"Pipeline {made.name}", _key_figures(summary), body)
+    body = pipeline_tables(summary), _pictures(there, summary), _links(there, summary)
+    show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
-
-
-def _key_figures(pipeline: PipelineSummary) -> dict[str, str]:
-    """Return what matters of all stages: how much was learned from, how good it became."""
-    benchmark = benchmark_figures(pipeline.benchmark)
-    return {
-        "city": f"{pipeline.city.name}, {pipeline.city.customers:,} customers",
-        "labels": f"{pipeline.label.rows:,}",
-        "model": f"{pipeline.train.model.name}, version {pipeline.train.model.version}",
-        **{name: value for name, value in benchmark.items() if name not in ("model", "time")},
-    }
-
-
-def _stages(pipeline: PipelineSummary) -> str:
-    rows = "\n".join(f"| {stage} | {time} |" for stage, time in times(pipeline).items())
-    return f"| stage | time |\n|---|---|\n{rows}\n\n{pipeline.benchmark.summary.markdown}"
 
 
 def _pictures(store: Store, pipeline: PipelineSummary) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_training
-from mcvrp.flows.figures import phase_figures, train_figures
+from mcvrp.flows.config.preflight import check_training, preflight
+from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
-from mcvrp.flows.server.stage import DAY, deployed, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import (
@@ -30,21 +29,18 @@ Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batc
 
 
 @task(name="train phase", task_run_name="train {title}", **resuming_task_options())
-def train_job(store: Store, city: str, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
+def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
     """Train ``phase`` for one job, from its last checkpoint or from the end of the phase before it."""
     thing = f"train {spec.run} {phase}"
     with showing_progress(thing):
-        summary = train_phase(store, load_city(store, city), spec, phase, settings.cache_dir())
-    places = {
-        "the phase": layout.phase_dir(spec.run, phase),
-        "the run's card": layout.run_card(spec.run),
-    }
-    body = "\n\n".join(filter(None, [training_curve(store, spec.run, [phase]), links(store, places)]))
-    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), body)
+        summary = train_phase(store, city, spec, phase, settings.cache_dir())
+    places = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
+    body = training_curve(store, spec.run, [phase]), links(store, places)
+    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
     return summary
 
 
-def train_one(store: Store, city: str, spec: TrainSpec, phase: str) -> PhaseSummary:
+def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
     """Train ``phase`` to its end, a task run a job."""
 
     def job(number: int) -> PhaseSummary:
@@ -73,9 +69,8 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if deployed():
-        check_training(there, load_city(there, city), train)
-    phases = tuple(train_one(there, city, train, phase.name) for phase in train.phases)
+    read = preflight(check_training, there, city, train)
+    phases = tuple(train_one(there, read.city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(there, train))
     curve = training_curve(there, train.run, [phase.name for phase in train.phases])
     model = layout.model_dir(summary.model.name, summary.model.version)
@@ -84,17 +79,9 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
         "the run": layout.run_dir(train.run),
         "its card": layout.run_card(train.run),
     }
-    body = "\n\n".join([_phase_table(phases), curve, links(there, places)])
-    show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), body)
+    body = phase_table(phases), curve, links(there, places)
+    show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), *body)
     return summary
-
-
-def _phase_table(phases: Sequence[PhaseSummary]) -> str:
-    """Return the phases as a Markdown table, a row each."""
-    figures = [phase_figures(phase) for phase in phases]
-    names = list(dict.fromkeys(name for row in figures for name in row))
-    lines = [names, ["---"] * len(names), *([row.get(name, "") for name in names] for row in figures)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 @stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
@@ -112,4 +99,6 @@ def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreU
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
-    return train_one(open_store(store), city, train, phase)
+    there = open_store(store)
+    read = preflight(check_training, there, city, train, phase)
+    return train_one(there, read.city, train, phase)

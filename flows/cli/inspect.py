@@ -1,4 +1,4 @@
-"""Whatever there is in the store, found by a name or a path of any kind, and described by who knows it."""
+"""`mcvrp inspect`: anything in the store by a name or a path of any kind, described by who knows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcvrp.flows.cli.inspect_files import Found, describe_file, describe_folder, is_file
+from mcvrp.flows.cli.inspect_files import describe_file, describe_folder, is_file
 from mcvrp.flows.cli.inspect_things import (
     describe_attention,
     describe_city,
@@ -20,7 +20,7 @@ from mcvrp.flows.cli.inspect_things import (
     describe_solution,
     describe_version,
 )
-from mcvrp.flows.cli.output import aligned_table, plain
+from mcvrp.flows.cli.output import Outcome, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -35,7 +35,7 @@ class Kind:
 
     title: str
     folder: str
-    describe: Callable[[Store, str], Found] | None = None
+    describe: Callable[[Store, str], Outcome] | None = None
 
 
 KINDS = (
@@ -52,7 +52,7 @@ KINDS = (
 )
 
 
-def inspect(store: Store, path: str) -> Found:
+def inspect(store: Store, path: str) -> Outcome:
     """Describe what ``path`` names.
 
     That is a file or folder of the store (or its whole address), the name of anything in it, or a
@@ -79,10 +79,10 @@ def inspect(store: Store, path: str) -> Found:
         raise McvrpError(f"there is nothing at {store.url(path)}{_hint(store, path)}")
     if len(places) == 1:
         return _folder(store, next(iter(places)))
-    lines = ["| what | mcvrp inspect |", "|---|---|"]
-    lines += [f"| {kind} | {place} |" for place, kind in places.items()]
-    text = f"{path!r} is the name of {len(places)} things:\n\n{aligned_table(chr(10).join(lines))}"
-    return Found({"name": path, "kinds": {kind: place for place, kind in places.items()}}, text)
+    kinds = {kind: place for place, kind in places.items()}
+    listed = table(("what", "mcvrp inspect"), list(kinds.items()))
+    text = f"{path!r} is the name of {len(places)} things:\n\n{listed}"
+    return Outcome({"name": path, "kinds": kinds}, text)
 
 
 def within(store: Store, path: str) -> str:
@@ -145,7 +145,7 @@ def dataset_of(store: Store, path: str) -> str | None:
     return name if there else None
 
 
-def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
+def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into a PNG file.
 
     Parameters
@@ -179,10 +179,10 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Found:
         f"{len(label.solution.routes)} routes, cost {label.cost:.6g}, by {label.solver} ({label.budget}) "
         f"in {label.runtime:.3g} s"
     )
-    return Found({"file": str(target), **plain(label)}, text)
+    return Outcome({"file": str(target), **plain(label)}, text)
 
 
-def _folder(store: Store, path: str) -> Found:
+def _folder(store: Store, path: str) -> Outcome:
     folder, _, name = path.partition("/")
     kind = next((kind for kind in KINDS if kind.folder == folder), None)
     if kind and not name:
@@ -199,33 +199,31 @@ def _is_whole(store: Store, kind: Kind, name: str) -> bool:
     return kind.folder != "labels" or dataset_of(store, name) is not None
 
 
-def _things(store: Store, kind: Kind) -> Found:
+def _things(store: Store, kind: Kind) -> Outcome:
     """Describe all things of a kind, a row each."""
     files: dict[str, list[int]] = {}
     for file in store.files(kind.folder):
         files.setdefault(file.path.split("/")[1], []).append(file.size)
-    lines = [f"| {kind.title} | files | bytes |", "|---|--:|--:|"]
-    lines += [f"| {kind.folder}/{name} | {len(sizes):,} | {sum(sizes):,} |" for name, sizes in files.items()]
     document = {name: {"files": len(sizes), "bytes": sum(sizes)} for name, sizes in files.items()}
-    return Found({kind.folder: document}, aligned_table("\n".join(lines)))
+    rows = [(f"{kind.folder}/{name}", f"{len(s):,}", f"{sum(s):,}") for name, s in files.items()]
+    return Outcome({kind.folder: document}, table((kind.title, "files", "bytes"), rows, (1, 2)))
 
 
-def _overview(store: Store) -> Found:
+def _overview(store: Store) -> Outcome:
     """Describe the whole store, a row a folder."""
     folders: dict[str, dict[str, list[int]]] = {}
     for file in store.files(""):
         top, _, rest = file.path.partition("/")
         folders.setdefault(top, {}).setdefault(rest.split("/")[0], []).append(file.size)
-    lines = ["| folder | files | bytes | holds |", "|---|--:|--:|---|"]
-    document = {}
+    document, rows = {}, []
     for top, things in folders.items():
         sizes = [size for each in things.values() for size in each]
         document[top] = {"files": len(sizes), "bytes": sum(sizes), "names": [name for name in things if name]}
-        lines.append(f"| {top} | {len(sizes):,} | {sum(sizes):,} | {_some(things)} |")
+        rows.append((top, f"{len(sizes):,}", f"{sum(sizes):,}", _some(things)))
     if not folders:
-        return Found({"store": store.uri, "folders": {}}, f"there is nothing in {store.uri} yet")
-    text = f"{aligned_table(chr(10).join(lines))}\n\n{store.uri}"
-    return Found({"store": store.uri, "folders": document}, text)
+        return Outcome({"store": store.uri, "folders": {}}, f"there is nothing in {store.uri} yet")
+    text = table(("folder", "files", "bytes", "holds"), rows, (1, 2))
+    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
 def _some(names: Mapping[str, object]) -> str:

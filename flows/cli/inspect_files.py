@@ -1,4 +1,4 @@
-"""What a file or folder of the store looks like from outside: by its ending, whoever has written it."""
+"""Files and folders of the store as they look from outside: by their endings, whoever has written them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
-from mcvrp.flows.cli.output import aligned_table, plain
+from mcvrp.flows.cli.output import Outcome, markdown_text, plain
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 _LISTED = 200  # files; more are counted
@@ -27,14 +26,6 @@ _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@dataclass(frozen=True)
-class Found:
-    """What there is at a path: for a program, for a person."""
-
-    document: Any
-    text: str
-
-
 def is_file(store: Store, path: str) -> bool:
     """Return whether there is a file at ``path``: folders are none."""
     try:
@@ -44,7 +35,7 @@ def is_file(store: Store, path: str) -> bool:
     return True
 
 
-def describe_file(store: Store, path: str) -> Found:
+def describe_file(store: Store, path: str) -> Outcome:
     """Describe a file: text and JSON as they are, tables by columns and first rows, others by what they are.
 
     Raises
@@ -55,7 +46,7 @@ def describe_file(store: Store, path: str) -> Found:
     return _BY_ENDING.get(PurePosixPath(path).suffix, _bytes)(store, path)
 
 
-def describe_folder(store: Store, path: str) -> Found:
+def describe_folder(store: Store, path: str) -> Outcome:
     """Describe a folder: its README.md where it has one, else its files; its JSON documents either way.
 
     Raises
@@ -75,14 +66,13 @@ def describe_folder(store: Store, path: str) -> Found:
         sizes = {file: store.size(file) for file in files[:_LISTED]}
         text = "\n".join([*_listing(sizes, len(files)), *_written_out(documents)])
     document = {"folder": store.url(path), "files": len(files), "bytes": sizes, "documents": documents}
-    return Found(document, text)
+    return Outcome(document, text)
 
 
 def markdown(store: Store, path: str) -> str:
     """Return a Markdown file as a terminal shows it best: tables aligned, pictures by their addresses."""
     folder = path.rpartition("/")[0]
-    blocks = store.get(path).decode(errors="replace").strip().split("\n\n")
-    text = "\n\n".join(aligned_table(block) for block in blocks)
+    text = markdown_text(store.get(path).decode(errors="replace"))
     return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
 
 
@@ -102,30 +92,27 @@ def _written_out(documents: Mapping[str, Any]) -> list[str]:
     return [f"\n{name}\n{text}" for name, text in zip(documents, written, strict=True)]
 
 
-# By ending -------------------------------------------------------------------------------------
-
-
-def _json(store: Store, path: str) -> Found:
+def _json(store: Store, path: str) -> Outcome:
     document = store.get_json(path)
-    return Found(document, json.dumps(document, indent=2, ensure_ascii=False))
+    return Outcome(document, json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _markdown(store: Store, path: str) -> Found:
-    return Found({"text": store.get(path).decode(errors="replace")}, markdown(store, path))
+def _markdown(store: Store, path: str) -> Outcome:
+    return Outcome({"text": store.get(path).decode(errors="replace")}, markdown(store, path))
 
 
-def _text(store: Store, path: str) -> Found:
+def _text(store: Store, path: str) -> Outcome:
     text = store.get(path).decode(errors="replace")
-    return Found({"text": text}, text)
+    return Outcome({"text": text}, text)
 
 
-def _parquet(store: Store, path: str) -> Found:
+def _parquet(store: Store, path: str) -> Outcome:
     with store.open_input(path) as stream:
         try:
             parquet = pq.ParquetFile(stream)
             rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
             batch = next(parquet.iter_batches(batch_size=_FIRST), None)
-        except SPOILT as error:
+        except UNREADABLE as error:
             raise McvrpError(f"{store.url(path)} is no readable Parquet file ({reason(error)})") from error
     first = pd.DataFrame() if batch is None else batch.to_pandas()
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
@@ -133,10 +120,10 @@ def _parquet(store: Store, path: str) -> Found:
     text = [f"{rows:,} rows", *(f"  {name}: {kind}" for name, kind in columns.items())]
     text += [f"{key} = {value}" for key, value in footer.items() if key != "pandas"]
     document = {"rows": rows, "columns": columns, "footer": footer, "first": _records(first)}
-    return Found(document, "\n".join([*text, *_rows(first)]))
+    return Outcome(document, "\n".join([*text, *_rows(first)]))
 
 
-def _csv(store: Store, path: str) -> Found:
+def _csv(store: Store, path: str) -> Outcome:
     try:
         frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
     except (ValueError, UnicodeError) as error:
@@ -144,7 +131,7 @@ def _csv(store: Store, path: str) -> Found:
     first = frame.head(_FIRST)
     columns = [str(name) for name in frame.columns]
     text = [f"{len(frame):,} rows", *(f"  {name}" for name in columns), *_rows(first)]
-    return Found({"rows": len(frame), "columns": columns, "first": _records(first)}, "\n".join(text))
+    return Outcome({"rows": len(frame), "columns": columns, "first": _records(first)}, "\n".join(text))
 
 
 def _records(frame: pd.DataFrame) -> Any:
@@ -163,21 +150,21 @@ def _rows(frame: pd.DataFrame) -> list[str]:
     return ["", f"the first {len(frame)}:" if len(frame) > 1 else "the first:", shown]
 
 
-def _picture(store: Store, path: str) -> Found:
+def _picture(store: Store, path: str) -> Outcome:
     data = store.get(path)
     if not data.startswith(_PNG):
         raise McvrpError(f"{store.url(path)} is no PNG file")
     width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
     text = f"a picture of {width} by {height} pixels, {len(data):,} bytes: {store.url(path)}"
-    return Found({"width": width, "height": height, "bytes": len(data), "file": store.url(path)}, text)
+    return Outcome({"width": width, "height": height, "bytes": len(data), "file": store.url(path)}, text)
 
 
-def _page(store: Store, path: str) -> Found:
+def _page(store: Store, path: str) -> Outcome:
     size = store.size(path)
-    return Found({"bytes": size}, f"a page for a browser, {size:,} bytes: {store.url(path)}")
+    return Outcome({"bytes": size}, f"a page for a browser, {size:,} bytes: {store.url(path)}")
 
 
-def _tensors(store: Store, path: str) -> Found:
+def _tensors(store: Store, path: str) -> Outcome:
     with store.open_input(path) as stream:
         length = int.from_bytes(stream.read(8), "little")
         try:
@@ -190,14 +177,14 @@ def _tensors(store: Store, path: str) -> Found:
             raise McvrpError(f"{store.url(path)} is no safetensors file ({reason(error)})") from error
     lines = [f"  {name}: {kind} {' x '.join(map(str, shape))}" for name, (kind, shape) in shapes.items()]
     document = {"bytes": store.size(path), "tensors": {name: shape for name, (_, shape) in shapes.items()}}
-    return Found(document, "\n".join([f"{len(shapes):,} arrays, {store.size(path):,} bytes", *lines]))
+    return Outcome(document, "\n".join([f"{len(shapes):,} arrays, {store.size(path):,} bytes", *lines]))
 
 
-def _bytes(store: Store, path: str) -> Found:
-    return Found({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
+def _bytes(store: Store, path: str) -> Outcome:
+    return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
 
 
-_BY_ENDING: Mapping[str, Callable[[Store, str], Found]] = {
+_BY_ENDING: Mapping[str, Callable[[Store, str], Outcome]] = {
     ".json": _json,
     ".md": _markdown,
     ".tex": _text,

@@ -1,9 +1,9 @@
-"""What there is to say about a dataset, a model, a city, nights, driven days: each kind in its own words."""
+"""Things of the store described: a dataset, a model, a city, nights, driven days, each in its own words."""
 
 from __future__ import annotations
 
-from mcvrp.flows.cli.inspect_files import Found, describe_folder, markdown
-from mcvrp.flows.cli.output import aligned, aligned_table, plain
+from mcvrp.flows.cli.inspect_files import describe_folder, markdown
+from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
@@ -13,7 +13,7 @@ _MOVES = 10  # of an alias that are shown
 _TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
 
 
-def describe_dataset(store: Store, dataset: str) -> Found:
+def describe_dataset(store: Store, dataset: str) -> Outcome:
     """Describe the labels ``dataset``: card, manifest, statistics by size, what verifying found."""
     from mcvrp.storage.labels.manifest import read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
@@ -28,11 +28,11 @@ def describe_dataset(store: Store, dataset: str) -> Found:
     if not store.exists(card):
         size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in _TOTALS}
         text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
-        return Found(document, f"{text}\n{aligned(size)}".strip())
-    return Found(document, f"{markdown(store, card)}\n\n{store.url(card)}, with its pictures beside it")
+        return Outcome(document, f"{text}\n{aligned(size)}".strip())
+    return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, with its pictures beside it")
 
 
-def model_versions(store: Store, name: str) -> Found:
+def model_versions(store: Store, name: str) -> Outcome:
     """Describe the versions of the model ``name``: aliases, figures, and how the champion came to be."""
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
@@ -41,10 +41,9 @@ def model_versions(store: Store, name: str) -> Found:
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: there.version for alias, there in pointers.items()}
     titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
-    lines = [f"| {' | '.join(titles)} |", "|--:|---|---|---|---|--:|--:|---|"]
-    for card in cards:
-        cells = (
-            str(card.version),
+    rows = [
+        (
+            card.version,
             ", ".join(alias for alias, version in aliases.items() if version == card.version),
             card.run,
             card.dataset,
@@ -52,15 +51,16 @@ def model_versions(store: Store, name: str) -> Found:
             *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
             card.city_id,
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    table, latest = aligned_table("\n".join(lines)), store.url(cards[-1].folder)
+        for card in cards
+    ]
     moves = pointers["champion"].history
     history = "\n".join(f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:])
-    text = "\n\n".join(part for part in (table, history, f"{latest}/README.md describes the latest") if part)
-    return Found({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
+    described = f"{store.url(cards[-1].folder)}/README.md describes the latest"
+    text = "\n\n".join(filter(None, (table(titles, rows, (0, 5, 6)), history, described)))
+    return Outcome({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
 
 
-def describe_model(store: Store, name: str) -> Found:
+def describe_model(store: Store, name: str) -> Outcome:
     """Describe the model ``name``; one of which no version is finished by its files."""
     from mcvrp.storage.models.models import versions
 
@@ -69,7 +69,7 @@ def describe_model(store: Store, name: str) -> Found:
     return describe_folder(store, layout.models_dir(name))
 
 
-def describe_version(store: Store, name: str, version: str) -> Found:
+def describe_version(store: Store, name: str, version: str) -> Outcome:
     """Describe one version of the model ``name``: a number, an alias, or "latest".
 
     Raises
@@ -91,68 +91,70 @@ def describe_version(store: Store, name: str, version: str) -> Found:
     return describe_folder(store, card.folder)
 
 
-def describe_attention(store: Store, name: str) -> Found:
+def describe_attention(store: Store, name: str) -> Outcome:
     """Describe the attention models ``name``: a row a size that is finished, else their files."""
     cards = attention_models(store, name)
     if not cards:
         return describe_folder(store, layout.attention_dir(name))
-    text = f"{aligned_table(attention_table(cards))}\n\n{store.url(layout.attention_dir(name))}"
-    return Found({"models": plain(cards)}, text)
+    text = f"{markdown_text(attention_table(cards))}\n\n{store.url(layout.attention_dir(name))}"
+    return Outcome({"models": plain(cards)}, text)
 
 
-def describe_city(store: Store, name: str) -> Found:
+def describe_city(store: Store, name: str) -> Outcome:
     """Describe the city ``name``."""
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
     if not store.exists(readme):  # of an older version
-        return Found(document, aligned({key: str(value) for key, value in document.items()}))
-    return Found(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")
+        return Outcome(document, aligned({key: str(value) for key, value in document.items()}))
+    return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")
 
 
-def describe_nights(store: Store, model: str) -> Found:
+def describe_nights(store: Store, model: str) -> Outcome:
     """Describe the nights of ``model``, a row a night in their order."""
     return _trials(store, layout.nights_dir(model), "night")
 
 
-def describe_rounds(store: Store, model: str) -> Found:
+def describe_rounds(store: Store, model: str) -> Outcome:
     """Describe the rounds of improving ``model``, a row a round in their order."""
     return _trials(store, layout.rounds_dir(model), "round")
 
 
-def _trials(store: Store, folder: str, kind: str) -> Found:
+def _trials(store: Store, folder: str, kind: str) -> Outcome:
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
     found = sorted(
         ((store.get_json(path), path) for path in paths), key=lambda pair: pair[0].get("number", 0)
     )
     if not found:
         return describe_folder(store, folder)
-    lines = [f"| # | {kind} | champion | challenger | promoted | why |", "|--:|---|--:|--:|---|---|"]
-    for record, path in found:
-        name, promoted = path.split("/")[-2], "yes" if record.get("applied") else "no"
-        cells = [record.get("number", ""), name, record.get("champion", ""), record.get("challenger", "")]
-        cells += [promoted, "; ".join(record.get("reasons", ()))]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return Found(
-        {f"{kind}s": [record for record, _ in found]},
-        f"{aligned_table(chr(10).join(lines))}\n\n{store.url(folder)}",
-    )
+    rows = [
+        (
+            record.get("number", ""),
+            path.split("/")[-2],
+            record.get("champion", ""),
+            record.get("challenger", ""),
+            "yes" if record.get("applied") else "no",
+            "; ".join(record.get("reasons", ())),
+        )
+        for record, path in found
+    ]
+    text = table(("#", kind, "champion", "challenger", "promoted", "why"), rows, (0, 2, 3))
+    return Outcome({f"{kind}s": [record for record, _ in found]}, f"{text}\n\n{store.url(folder)}")
 
 
-def describe_driven(store: Store, city: str) -> Found:
+def describe_driven(store: Store, city: str) -> Outcome:
     """Describe what was driven in the city ``city``: days, and what became of each file of routes."""
     from mcvrp.storage.driven import driven_readme, receipts
 
-    text = driven_readme(store, city)
-    blocks = "\n\n".join(aligned_table(block) for block in text.strip().split("\n\n"))
+    text = markdown_text(driven_readme(store, city))
     document = {"files": plain(receipts(store, city))}
-    return Found(document, f"{blocks}\n\n{store.url(layout.driven_dir(city))}")
+    return Outcome(document, f"{text}\n\n{store.url(layout.driven_dir(city))}")
 
 
-def describe_solution(store: Store, name: str) -> Found:
+def describe_solution(store: Store, name: str) -> Outcome:
     """Describe the routes of a day; those that are not all written by their files."""
     folder = layout.solution_dir(name)
     found = describe_folder(store, folder)
     summary = f"{folder}/summary.json"
-    return Found(store.get_json(summary), found.text) if store.exists(summary) else found
+    return Outcome(store.get_json(summary), found.text) if store.exists(summary) else found
 
 
 def _rounded(value: float | None) -> str:

@@ -1,12 +1,11 @@
-"""What `mcvrp gc`, `models`, `promote` and `rollback` say."""
+"""`mcvrp gc`, `models`, `promote` and `rollback`: what they do beside the stages, and say."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mcvrp.flows.cli.inspect_files import Found
 from mcvrp.flows.cli.inspect_things import model_versions
-from mcvrp.flows.cli.output import aligned_table, plain
+from mcvrp.flows.cli.output import Outcome, plain, size_text, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.models.models import versions
 from mcvrp.storage.models.registry import point, pointer, promote, roll_back
@@ -14,7 +13,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import CleaningSummary
 
 _LISTED = 200  # candidates; more are counted
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _CHALLENGER = "challenger"
 
 
@@ -25,20 +23,15 @@ def cleaning_document(cleaning: CleaningSummary) -> dict[str, Any]:
 
 def cleaning_text(cleaning: CleaningSummary) -> str:
     """Return what was found, or removed, for a person: a line each, then the sum."""
-    lines = ["| what | size | where | why |", "|---|--:|---|---|"]
-    for candidate in cleaning.candidates[:_LISTED]:
-        lines.append(
-            f"| {candidate.kind} | {size_text(candidate.bytes)} | {candidate.path} | {candidate.why} |"
-        )
-    blocks = [aligned_table("\n".join(lines))] if cleaning.candidates else []
-    if more := len(cleaning.candidates) - _LISTED:
-        blocks += [f"... and {more:,} more"] if more > 0 else []
-    if cleaning.skipped:
-        blocks.append(
-            "\n".join(f"left alone: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped)
-        )
-    blocks.append(_sum(cleaning))
-    return "\n\n".join(blocks)
+    rows = [(each.kind, size_text(each.bytes), each.path, each.why) for each in cleaning.candidates]
+    more = len(rows) - _LISTED
+    blocks = (
+        table(("what", "size", "where", "why"), rows[:_LISTED], (1,)) if rows else "",
+        f"... and {more:,} more" if more > 0 else "",
+        "\n".join(f"left alone: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped),
+        _sum(cleaning),
+    )
+    return "\n\n".join(filter(None, blocks))
 
 
 def _sum(cleaning: CleaningSummary) -> str:
@@ -51,19 +44,7 @@ def _sum(cleaning: CleaningSummary) -> str:
     return f"{amount} removed{kept}"
 
 
-def size_text(count: float) -> str:
-    """Return a number of bytes as people say it: "3.2 GB"."""
-    for unit in _UNITS:
-        if count < 1000 or unit == _UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError("a unit is always found")
-
-
-# Aliases ---------------------------------------------------------------------------------------
-
-
-def list_models(store: Store, name: str | None) -> Found:
+def list_models(store: Store, name: str | None) -> Outcome:
     """Describe the versions of the model ``name``, or of all.
 
     Raises
@@ -78,10 +59,10 @@ def list_models(store: Store, name: str | None) -> Found:
         raise McvrpError(f"there is {what} in {store.url()}: run mcvrp train")
     found = {known: model_versions(store, known) for known in names}
     text = "\n\n".join(f"{known}\n{described.text}" for known, described in found.items())
-    return Found({known: described.document for known, described in found.items()}, text)
+    return Outcome({known: described.document for known, described in found.items()}, text)
 
 
-def promote_version(store: Store, name: str, wanted: str, why: str) -> Found:
+def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion.
 
     Raises
@@ -102,14 +83,14 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Found:
     return _moved(name, champion.version, version)
 
 
-def roll_back_champion(store: Store, name: str, why: str) -> Found:
+def roll_back_champion(store: Store, name: str, why: str) -> Outcome:
     """Give the alias champion of the model ``name`` back to the champion before; errors as `roll_back`."""
     was, now = roll_back(store, name, why)
     return _moved(name, was, now)
 
 
-def _moved(name: str, was: int | None, now: int | None) -> Found:
+def _moved(name: str, was: int | None, now: int | None) -> Outcome:
     before = "there was none before" if was is None else f"it was version {was}"
-    return Found(
+    return Outcome(
         {"model": name, "was": was, "champion": now}, f"champion of {name} is version {now}, {before}"
     )

@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+import humanize
 import numpy as np
 
-from mcvrp.flows.figures import Figures, PipelineSummary, benchmark_figures, times
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found out: ``document`` for --json, ``text`` for a person, ``code`` to exit with."""
+
+    document: Any
+    text: str
+    code: int = 0
 
 
-def aligned(figures: Figures) -> str:
+def aligned(figures: Mapping[str, object]) -> str:
     """Return ``figures`` as lines whose values stand below each other."""
-    width = max((len(name) for name in figures), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in figures.items())
+    return table(("", ""), list(figures.items()))
 
 
-def aligned_table(markdown: str) -> str:
-    """Return ``markdown`` with the cells of its table below each other, as a terminal shows it best."""
-    lines = markdown.splitlines()
-    places = [k for k, line in enumerate(lines) if line.startswith("|")]
-    if len(places) < 2:
-        return markdown
-    header, ruler, *rows = ([cell.strip() for cell in lines[k].strip("|").split("|")] for k in places)
-    if any(len(row) != len(header) for row in (ruler, *rows)):
-        return markdown  # a bar within a cell: leave it
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Collection[int] = ()) -> str:
+    """Return ``rows`` with their cells below each other, and ``header`` above them if it says anything.
 
-    def line(cells: Sequence[str]) -> str:
-        aligned = (
-            cell.rjust(width) if rule.endswith(":") else cell.ljust(width)
-            for cell, width, rule in zip(cells, widths, ruler, strict=True)
-        )
-        return "  ".join(aligned).rstrip()
-
-    head = [line(header), "  ".join("-" * width for width in widths)] if any(header) else []
-    table = [*head, *map(line, rows)]
-    caption = [above.replace("**", "") for above in lines[: places[0]]]  # a terminal has no bold
-    return "\n".join([*caption, *table, *lines[places[-1] + 1 :]])
+    ``right`` has the columns that are aligned to the right: numbers.
+    """
+    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [cells[0], ["-" * width for width in widths], *cells[1:]] if any(header) else cells[1:]
+    forms = [f"{{:{'>' if column in right else '<'}{width}}}" for column, width in enumerate(widths)]
+    return "\n".join("  ".join(forms).format(*line).rstrip() for line in lines)
 
 
-def pipeline_text(pipeline: PipelineSummary) -> str:
-    """Return what a person wants to know after a run: the table, the times, where the report lies."""
-    benchmark = pipeline.benchmark
-    figures = {key: value for key, value in benchmark_figures(benchmark).items() if key != "time"}
-    parts = [aligned_table(benchmark.summary.markdown.strip()), aligned(times(pipeline)), aligned(figures)]
-    return "\n\n".join(parts)
+def markdown_text(markdown: str) -> str:
+    """Return ``markdown`` as a terminal shows it best: cells below each other, nothing bold."""
+    text = re.sub(r"\*\*(.+?)\*\*", r"\1", markdown.strip())
+    return re.sub(r"(?:^\|.*\n?){2,}", _aligned_table, text, flags=re.MULTILINE)
+
+
+def _aligned_table(found: re.Match[str]) -> str:
+    lines = found[0].splitlines()
+    header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    if any(len(row) != len(header) for row in (rule, *rows)):
+        return found[0]  # a bar within a cell: leave it
+    right = [column for column, side in enumerate(rule) if side.endswith(":")]
+    return table(header, rows, right) + "\n" * found[0].endswith("\n")
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes as people say it: "3.2 GB"."""
+    return humanize.naturalsize(count).replace("Byte", "byte")
 
 
 def plain(value: Any) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from mcvrp.flows.cli.output import aligned, plain
+from mcvrp.flows.cli.output import Outcome, aligned, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.preset import load_preset
@@ -24,8 +23,8 @@ ROUTES = "routes"  # the folder for folders of routes
 _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed")
 
 
-def solve(options: argparse.Namespace) -> tuple[Any, str]:
-    """Route a day's orders; return what came of it, as a document and as text.
+def solve(options: argparse.Namespace) -> Outcome:
+    """Route a day's orders; return what came of it.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def solve(options: argparse.Namespace) -> tuple[Any, str]:
     notes = [*solved.summary.notes, *([replaced] if replaced else [])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
     document = plain(solved.summary) | {"notes": notes, "files": files}
-    return document, "\n".join([*text, f"routes, map and README.md: {place.url}"])
+    return Outcome(document, "\n".join([*text, f"routes, map and README.md: {place.url}"]))
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:

@@ -1,22 +1,12 @@
-"""What `mcvrp verify` has to say: one line for a dataset that is right, else every fault with its place."""
+"""`mcvrp verify` in words: one line for a dataset that is right, else every fault with its place."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from mcvrp.flows.cli.output import plain
 from mcvrp.storage.labels.verification import VerificationReport
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.progress import duration
-
-
-def verified(store: Store, dataset: str, workers: int | None = None) -> tuple[VerificationReport, float]:
-    """Return the report on ``dataset`` and the seconds that it took; McvrpError as in `verify_dataset`."""
-    began = time.monotonic()
-    report = verify_dataset(store, dataset, workers=workers)
-    return report, time.monotonic() - began
 
 
 def verification_document(report: VerificationReport, seconds: float) -> Any:

@@ -56,6 +56,11 @@ def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[s
     return [FieldError(path, _sentence(path, details, model)) for path, details in found.items()]
 
 
+def first_of(errors: Sequence[FieldError]) -> str:
+    """Return the first of ``errors`` in one sentence, and how many more there are."""
+    return errors[0].text + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
+
+
 def dotted(path: Path) -> str:
     """Return ``path`` as a person writes it: "train.phases.0.lr"."""
     return ".".join(map(str, path))

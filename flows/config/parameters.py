@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from mcvrp.flows.config.errors import field_errors
+from mcvrp.flows.config.errors import field_errors, first_of
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.tabular import IN_STORE
@@ -73,7 +73,5 @@ def parsed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = model.model_validate(dict(given))
     except ValidationError as error:
-        errors = field_errors(error, model, given)
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise McvrpError(f"{errors[0].text}{more}") from None
+        raise McvrpError(first_of(field_errors(error, model, given))) from None
     return {name: getattr(checked, name) for name in model.model_fields}

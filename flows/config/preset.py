@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcvrp.flows.config.errors import FieldError, dotted, field_errors, nearest
+from mcvrp.flows.config.errors import FieldError, dotted, field_errors, first_of, nearest
 from mcvrp.flows.config.spec import PipelineSpec, contradictions
 from mcvrp.model.errors import McvrpError
 
@@ -134,5 +134,4 @@ def _index(here: Any, part: str | int, change: Override, depth: int, file: str) 
 def _one_sentence(errors: Sequence[FieldError], changes: Sequence[Override], file: str) -> str:
     first = errors[0]
     given = any(first.path[: len(change.path)] == change.path for change in changes if first.path)
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{'--set' if given else file}: {first.text}{more}"
+    return f"{'--set' if given else file}: {first_of(errors)}"

@@ -29,8 +29,8 @@ _PICTURE_BYTES = 500_000  # of a picture that is shown within the page; a larger
 _PAGE_BYTES = 1_000_000  # of all pictures that one artifact shows
 
 
-def show_figures(thing: str, title: str, figures: Mapping[str, object], body: str = "") -> None:
-    """Leave a list of ``figures`` with the running flow or task, ``body`` (Markdown) below it.
+def show_figures(thing: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
+    """Leave a list of ``figures`` with the running flow or task, ``parts`` (Markdown) below it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def show_figures(thing: str, title: str, figures: Mapping[str, object], body: st
     """
     # A list wraps on a narrow screen, where Prefect cuts a table off; and a table needs headings.
     lines = "\n".join(f"- {name}: **{value}**" for name, value in figures.items())
-    markdown = f"# {title}\n\n{lines}\n\n{body}".rstrip() + "\n"
+    markdown = "\n\n".join(part for part in (f"# {title}", lines, *parts) if part) + "\n"
     with contextlib.suppress(Exception):
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
 

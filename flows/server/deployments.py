@@ -14,16 +14,18 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import yaml
+from pydantic import BaseModel
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import one_line, terminal
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 
 logger = logging.getLogger("mcvrp.flows.server.deployments")  # also under python -m
@@ -91,26 +93,11 @@ def deployments() -> list[Deployment]:
 
 def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
     """Return what ``preset`` says about the parameters of ``flow``: the values that its form begins with."""
-    parts = (
-        preset,
-        preset.city,
-        preset.label,
-        preset.train,
-        preset.benchmark,
-        preset.attention_models,
-        preset.night,
-        preset.improvement,
-        preset.solve,
-    )
-    specs = {type(part): part for part in parts}
-    names = {"city": preset.city.name, "model": preset.train.model}
-    values: dict[str, Any] = {}
-    for name, hint in get_type_hints(flow.fn).items():
-        if hint in specs:
-            values[name] = specs[hint].model_dump(mode="json")
-        elif name in names and str in (hint, *get_args(hint)):
-            values[name] = names[name]
-    return values
+    asked = STAGES[flow.name].asks(preset)
+    return {
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        for name, value in asked.items()
+    }
 
 
 def register(preset: PipelineSpec) -> list[str]:

@@ -16,7 +16,7 @@ from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.files import CorruptFile, LabelFile, read_footers, read_table
 from mcvrp.storage.labels.schema import Footer, Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.versions import refuse_earlier
 
@@ -244,7 +244,7 @@ def _read_label(store: Store, shard: LabelFile, row: int) -> Label:
                     table = file.read_row_group(group).slice(row, 1)
                     return next(table_labels(table, shard.footer.city_id))
                 row -= rows
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(
             f"{store.url(shard.path)} is corrupt ({reason(error)}): run mcvrp verify"
         ) from error

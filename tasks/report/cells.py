@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from mcvrp.tasks.report.significance import Method, PairedTest
-from mcvrp.tasks.report.tables import Line, Percentiles, Table
+from mcvrp.tasks.report.significance import PairedTest
+from mcvrp.tasks.report.tables import Line, Percentiles, Table, method_name
 from mcvrp.tasks.support.text import format_seconds
 
 BASELINE = "baseline"
@@ -117,12 +117,7 @@ def significance_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _hypothesis(test: PairedTest) -> str:
-    return f"X: {_name(test.x)}; Y: {_name(test.y)}"
-
-
-def _name(method: Method) -> str:
-    label, samples = method
-    return label if samples == 1 else f"{label}, best of {samples:,}"
+    return f"X: {method_name(test.x)}; Y: {method_name(test.y)}"
 
 
 def _both(test: PairedTest, fields: tuple[str, ...], decimals: int) -> str:

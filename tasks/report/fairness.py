@@ -1,4 +1,4 @@
-"""Under what conditions a benchmark's times were measured, in words, from its stored results alone."""
+"""Conditions under which a benchmark's times were measured, in words, from its results alone."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ def _facts(block: pd.DataFrame) -> Iterator[str]:
     for configuration, version in texts.itertuples(index=False):
         yield configuration if not version or version in configuration else f"{configuration} ({version})"
     yield _seeds(block)
-    places = block[["device", "workers", "machine"]].drop_duplicates()
-    for device, workers, machine in places.itertuples(index=False, name=None):
-        part = block[(block[["device", "workers", "machine"]] == [device, workers, machine]).all(axis=1)]
-        at_once = f", {workers} at once" if workers > 1 else ""
+    for (device, workers, machine), part in block.groupby(["device", "workers", "machine"], sort=False):
+        at_once = f", {workers} at once" if workers != 1 else ""
         yield f"{device} an instance{at_once}, on a machine with {machine}"
         yield _alone(part["other_cores"])
 

@@ -1,4 +1,4 @@
-"""The paper's own figures (Tables 3 to 8), to stand beside ours where the setting is the paper's."""
+"""Figures of the paper itself (Tables 3 to 8), to stand beside ours where the setting is the paper's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 
 _DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.1, text)
 
-TestFigures = dict[str, float]  # by column of paper_tests.csv
+TestFigures = dict[str, float]  # by column of published/tests.csv
 
 
 def is_papers_setting(city: City, rules: Rules) -> bool:
@@ -46,7 +46,7 @@ def published(table: str) -> dict[tuple[int, str, int], Published]:
     table
         "training", "larger", "lkh3" or "am".
     """
-    frame = _read("paper_tables.csv")
+    frame = _read("tables.csv")
     return {
         (int(row["n"]), str(row["method"]), int(row["samples"])): Published(
             wins=None if pd.isna(row["wins"]) else int(row["wins"]),
@@ -63,7 +63,7 @@ def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigur
     """Return the figures of Tables 7 and 8 by their methods ((x, samples), (y, samples))."""
     return {
         ((row.pop("x"), row.pop("x_samples")), (row.pop("y"), row.pop("y_samples"))): row
-        for row in _records(_read("paper_tests.csv"))
+        for row in _records(_read("tests.csv"))
     }
 
 
@@ -100,4 +100,4 @@ def _range(row: dict[str, Any], name: str) -> Percentiles | None:
 
 
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(StringIO((files(__package__) / name).read_text()), comment="#")
+    return pd.read_csv(StringIO((files(__package__) / "published" / name).read_text()), comment="#")

@@ -1,4 +1,4 @@
-"""The paper's tests of significance (Tables 7 and 8): is one method's mean cost below another's?"""
+"""Tests of significance, those of the paper (Tables 7 and 8): is one method's mean cost below another's?"""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pandas as pd
 
 from mcvrp.tasks.report.paper import HGS, SAMPLED
 from mcvrp.tasks.report.paper_values import published_tests
-from mcvrp.tasks.report.tables import paired
+from mcvrp.tasks.report.tables import MethodRun, paired
 from mcvrp.tasks.support.t_test import Statistics, paired_t_test
 
 PAPER_SIZE = 400  # customers (Appendix "Test Statistics")
-Method = tuple[str, int]  # its label and its number of samples
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class PairedTest:
     paper's figures by the names of `Statistics` where they are comparable.
     """
 
-    x: Method
-    y: Method
+    x: MethodRun
+    y: MethodRun
     n: int
     statistics: Statistics | None
     reason: str | None = None
@@ -64,7 +63,7 @@ def benchmark_tests(
     return paper_tests(results, n=n, samples=int(samples.max()), is_papers_setting=is_papers_setting)
 
 
-def _test(results: pd.DataFrame, n: int, x: Method, y: Method, is_papers_setting: bool) -> PairedTest:
+def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun, is_papers_setting: bool) -> PairedTest:
     paper = published_tests().get((x, y)) if is_papers_setting and n == PAPER_SIZE else None
     ours, theirs = paired(results, n, x, y)
     if len(ours) >= 2:

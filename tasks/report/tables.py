@@ -1,4 +1,4 @@
-"""The benchmark's tables: per-instance results in, the columns of the paper's tables out (pandas).
+"""Tables of a benchmark: per-instance results in, the columns of the paper's tables out (pandas).
 
 How a table is written down is `tasks.report.formats`' business, which tables there are in the
 paper that of `tasks.report.paper`.
@@ -25,6 +25,7 @@ from mcvrp.tasks.support.text import unit_text
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
+MethodRun = tuple[str, int]  # a method's label and its number of samples
 DIVERGED = "diverged"  # stands in the failure of a model whose training did not converge
 
 
@@ -68,15 +69,15 @@ class Line:
     n: int
     method: str
     samples: int
-    instances: int
-    failed: int
-    is_baseline: bool
-    wins: int | None
-    cost: Percentiles | None
-    gap: Percentiles | None
-    seconds: float | None
-    run_on: str
-    failure: str | None
+    instances: int = 0
+    failed: int = 0
+    is_baseline: bool = False
+    wins: int | None = None
+    cost: Percentiles | None = None
+    gap: Percentiles | None = None
+    seconds: float | None = None
+    run_on: str = "–"
+    failure: str | None = None
     published: Published | None = None
     is_beyond: bool = False
 
@@ -135,6 +136,12 @@ def beginnings(table: Table) -> list[Beginning]:
     return found
 
 
+def method_name(method: MethodRun) -> str:
+    """Return a method as legends name it: "HGS", "HGS, best of 4", "FM-MCVRP (NS), best of 1,000"."""
+    label, samples = method
+    return label if samples == 1 else f"{label}, best of {samples:,}"
+
+
 def gaps(cost: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the gap of each instance to the baseline, ``100 (z - z_base) / z_base`` percent."""
     return 100 * (cost - base) / base
@@ -146,11 +153,11 @@ def wins(cost: NDArray[np.float64], base: NDArray[np.float64]) -> int:
 
 
 def paired(
-    results: pd.DataFrame, n: int | None, one: tuple[str, int], other: tuple[str, int]
+    results: pd.DataFrame, n: int | None, one: MethodRun, other: MethodRun
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return two methods' costs on the instances that both solved, ``(k,)`` each, in index order.
 
-    A method is named by (method, samples); ``n`` None takes every size.
+    ``n`` None takes every size.
     """
     rows = results if n is None else results[results["n"] == n]
     return matched(
@@ -160,20 +167,13 @@ def paired(
 
 def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the costs of two blocks of results on the instances that both solved, as `paired`."""
-    (keys, costs), (other_keys, other_costs) = _solved(one), _solved(other)
-    _, places, other_places = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
-    return costs[places], other_costs[other_places]
+    ours, theirs = (rows.dropna(subset="cost")[["n", "index", "cost"]] for rows in (one, other))
+    # the order decides the last digits of a mean
+    both = ours.merge(theirs, on=["n", "index"], suffixes=("", "_other")).sort_values(["n", "index"])
+    return both["cost"].to_numpy(np.float64), both["cost_other"].to_numpy(np.float64)
 
 
-def _solved(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return a number for each instance with a cost, ascending as (n, index) do, and the costs."""
-    costs = rows["cost"].to_numpy(np.float64, na_value=np.nan)
-    there = ~np.isnan(costs)
-    instances = (rows["n"].to_numpy(np.int64) << 32) + rows["index"].to_numpy(np.int64)
-    return instances[there], costs[there]
-
-
-def baseline_of(results: pd.DataFrame) -> tuple[str, int]:
+def baseline_of(results: pd.DataFrame) -> MethodRun:
     """Return what gaps are to: a run of HGS, or of PyVRP where HGS has no answer, as to asymmetric costs."""
     solved = results[results["cost"].notna() & (results["samples"] == 1)]
     has_answers = set(solved["method"])
@@ -225,19 +225,17 @@ def make_line(
     n: int,
     method: str,
     samples: int,
-    baseline: tuple[str, int],
+    baseline: MethodRun,
     published: Published | None = None,
 ) -> Line:
     """Return the figures of ``method`` at size ``n`` against ``baseline`` (its label, its samples)."""
-    block = blocks.get((n, method, samples))
+    block, is_baseline = blocks.get((n, method, samples)), (method, samples) == baseline
     if block is None:
         why = _not_yet(blocks, n, method, samples)
-        is_baseline = (method, samples) == baseline
-        return Line(n, method, samples, 0, 0, is_baseline, None, None, None, None, "–", why, published)
+        return Line(n, method, samples, is_baseline=is_baseline, failure=why, published=published)
     other = blocks.get((n, *baseline))
     solved = block["cost"].dropna().to_numpy(np.float64)
     cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
-    is_baseline = (method, samples) == baseline
     won = None if is_baseline or not len(cost) else wins(cost, base)
     if len(solved) and other is not None and _diverged(other):
         won = len(solved)

@@ -17,7 +17,7 @@ from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
 from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting
-from mcvrp.tasks.report.pictures import Pictured, pictures
+from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.significance import PairedTest, benchmark_tests
 from mcvrp.tasks.report.summary import BenchmarkSummary, benchmark_table, summarise
 from mcvrp.tasks.report.tables import Table
@@ -37,7 +37,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     of_the_paper = paper_tables(frame, trained_up_to=limit, is_papers_setting=papers, unit=city.unit)
     tables, tests = (overview, *of_the_paper), benchmark_tests(frame, limit, is_papers_setting=papers)
     summary, history = summarise(results, city, overview), read_history(store, card)
-    drawn = list(pictures(Pictured(city, spec.rules, results.table, frame, limit, history.losses)))
+    drawn = list(pictures(city, results, limit, history.losses))
     configuration = history.configuration(spec)
 
     folder = layout.benchmark_dir(spec.run)

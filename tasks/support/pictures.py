@@ -25,14 +25,6 @@ DPI = 150
 _LEAST_WIDTH = 8.4  # inches: a legend of all methods has to fit
 FONT = 12
 
-Method = tuple[str, int]  # its label and its number of samples
-
-
-def method_name(method: Method) -> str:
-    """Return a method as legends name it: "HGS", "HGS, best of 4", "FM-MCVRP (NS), best of 1,000"."""
-    label, samples = method
-    return label if samples == 1 else f"{label}, best of {samples:,}"
-
 
 def in_unit(unit: str) -> str:
     """Return the unit as it follows an axis label: of a synthetic city the side of its square is 1."""

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 IN_STORE = "store:"  # what the address of a file begins with that lies in the store
@@ -46,6 +46,10 @@ class Faults:
     def add(self, text: str, row: int = 0) -> None:
         """Remember a fault of a row, or of the file."""
         self.found.append((row, text))
+
+    def at(self, row: int | np.integer[Any], text: str) -> None:
+        """Remember a fault of a row, whose number the text then begins with."""
+        self.add(f"row {row}: {text}", int(row))
 
     def add_all(self, texts: Iterator[str], count: int) -> None:
         """Remember ``count`` faults of the file, of which no more are put in words than are told."""
@@ -122,7 +126,7 @@ class Tabular:
             found = values.to_numpy(np.float64, na_value=np.nan)
             for k in np.flatnonzero(~np.isfinite(found)):
                 what = "missing" if np.isnan(found[k]) else f"{found[k]}, no finite number"
-                faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+                faults.at(self.rows[k], f"{name} is {what}")
             return np.where(np.isfinite(found), found, np.nan)
         text = pd.Series(self.text(name), dtype=str)
         comma = text.str.fullmatch(_COMMA.pattern)
@@ -138,7 +142,7 @@ class Tabular:
         found = parsed.to_numpy(np.float64)
         for k in np.flatnonzero(~np.isfinite(found)):
             what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
-            faults.add(f"row {self.rows[k]}: {name} is {what}", int(self.rows[k]))
+            faults.at(self.rows[k], f"{name} is {what}")
         return np.where(np.isfinite(found), found, np.nan)
 
 
@@ -207,7 +211,7 @@ def _parquet(name: str, data: bytes) -> Tabular:
     try:
         table = pq.read_table(pa.BufferReader(data))
         frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]

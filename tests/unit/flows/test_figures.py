@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcvrp.flows.cli.output import aligned, aligned_table, plain
+from mcvrp.flows.cli.output import aligned, markdown_text, plain
 from mcvrp.flows.figures import label_figures, phase_figures
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.train.phases import PhaseSummary
@@ -16,17 +16,17 @@ from mcvrp.tasks.train.phases import PhaseSummary
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
     """Columns stand below each other, numbers to the right, and the text around stays as it is."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
-    assert aligned_table(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
+    assert markdown_text(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
 
 
 def test_a_table_without_headings_has_none() -> None:
     """Key figures stand below each other, with no line above them."""
-    assert aligned_table("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
+    assert markdown_text("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
 
 
 def test_text_without_a_table_stays_as_it_is() -> None:
     """Nothing to align, nothing changed."""
-    assert aligned_table("no table\n\n- a note") == "no table\n\n- a note"
+    assert markdown_text("no table\n\n- a note") == "no table\n\n- a note"
 
 
 def test_figures_are_aligned() -> None:

@@ -228,7 +228,7 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
     text = card_markdown(carded, "d")
     assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text
-    monkeypatch.setattr("mcvrp.flows.server.artifacts._LARGEST", 100)
+    monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
     assert carded.url(figure_path("d", "cost")) in card_markdown(carded, "d")
     assert card_markdown(carded, "bare") == ""
 
@@ -245,7 +245,7 @@ def some_verdict(**changes: object) -> VerificationReport:
 def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
     """The verdicts that verify gives, without proving anything."""
     verdicts: list[VerificationReport] = []
-    monkeypatch.setattr("mcvrp.flows.cli.verify.verify_dataset", lambda *_, **__: verdicts[0])
+    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: verdicts[0])
     monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
     return verdicts
 

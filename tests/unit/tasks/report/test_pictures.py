@@ -10,10 +10,12 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.report.pictures import Pictured, best_of_the_model, pictures
+from mcvrp.tasks.benchmark.results import BenchmarkResults
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.report.routes_picture import Panel
 from mcvrp.tasks.report.significance import compared_size
-from mcvrp.tasks.support.pictures import Method
+from mcvrp.tasks.report.tables import MethodRun
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
@@ -44,7 +46,7 @@ def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
     ],
 )
 def test_the_models_best_is_its_sampling_with_the_most_samples(
-    rows: list[tuple[str, int, float | None]], expected: Method | None
+    rows: list[tuple[str, int, float | None]], expected: MethodRun | None
 ) -> None:
     """Greedy where sampling has no answers, nothing without a model."""
     assert best_of_the_model(pd.DataFrame(rows, columns=["method", "samples", "cost"])) == expected
@@ -63,7 +65,9 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     monkeypatch.setattr(report_pictures, "png", lambda figure: str(figure).encode())
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
     found = {
-        picture.name: picture for picture in pictures(source(store)) if "instance with" in picture.caption
+        picture.name: picture
+        for picture in pictures(CITY, results(store), 20, [])
+        if "instance with" in picture.caption
     }
     assert list(found) == ["solution", "best-gap-20", "best-gap-30"]
     assert drawn == [(n, ["FM-MCVRP (GS)", "HGS"]) for n in (20, 20, 30)]
@@ -78,7 +82,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.open(tmp_path_factory.mktemp("store"))
 
 
-def source(store: Store) -> Pictured:
+def results(store: Store) -> BenchmarkResults:
     """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
     stream = InstanceStream(CITY, 1, "test", RULES)
     rows = [
@@ -102,6 +106,5 @@ def source(store: Store) -> Pictured:
         for index, cost in enumerate(costs)
     ]
     write_results(store, "b", rows)
-    stored = read_results(store, "b")
-    frame = stored.drop_columns(["routes", "costs"]).to_pandas().astype({"n": "int64", "samples": "int64"})
-    return Pictured(CITY, RULES, stored, frame, 20, [])
+    spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
+    return BenchmarkResults(spec, None, None, read_results(store, "b"))

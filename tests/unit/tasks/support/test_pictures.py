@@ -14,12 +14,10 @@ from matplotlib.image import imread
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution
-from mcvrp.tasks.report import pictures as benchmark_figures
-from mcvrp.tasks.report import pictures as time_figures
+from mcvrp.tasks.report import distributions, time_curves
 from mcvrp.tasks.report.paper_values import PublishedDistances, published_distances
-from mcvrp.tasks.report.pictures import cost_against_time
 from mcvrp.tasks.report.routes_picture import Panel, solutions
-from mcvrp.tasks.report.time_curves import Curve, SizeCurves
+from mcvrp.tasks.report.time_curves import Curve, SizeCurves, cost_against_time
 from mcvrp.tasks.support.pictures import png, svg
 from mcvrp.tasks.train.card import training_curves
 
@@ -56,7 +54,7 @@ def drawn(figure: Figure) -> float:
 @pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
 def test_distances_have_a_panel_a_size(sizes: tuple[int, ...], count: int) -> None:
     """One instance is enough; four sizes make two rows of three panels."""
-    picture = benchmark_figures.distance_distributions(results(sizes, count), HGS, NS, "m")
+    picture = distributions.distance_distributions(results(sizes, count), HGS, NS, "m")
     height, width = pixels(picture).shape[:2]
     assert drawn(picture) > 0.01
     assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
@@ -68,14 +66,14 @@ def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
     """The picture with a method that failed everywhere is the one without it."""
     rows = results((20,), 10)
     failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
-    with_failed = benchmark_figures.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
-    assert png(with_failed) == png(benchmark_figures.gap_boxes(rows, HGS, [NS]))
+    with_failed = distributions.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
+    assert png(with_failed) == png(distributions.gap_boxes(rows, HGS, [NS]))
 
 
 def test_pictures_are_the_same_for_the_same_data() -> None:
     """No clock and no version inside: equal data, equal bytes."""
     rows = results((20,), 10)
-    one, other = (benchmark_figures.distance_distributions(rows, HGS, NS) for _ in range(2))
+    one, other = (distributions.distance_distributions(rows, HGS, NS) for _ in range(2))
     assert png(one) == png(other)
     assert svg(one) == svg(other)
 
@@ -93,7 +91,7 @@ def test_a_picture_is_also_an_svg_without_a_clock() -> None:
 
 def test_the_papers_picture_names_means_and_their_difference() -> None:
     """Costs 2 % apart: the title says so, as the paper says it of its two pictures."""
-    figure = benchmark_figures.paper_distances(results((20,), 10), 20, HGS, NS, "m")
+    figure = distributions.paper_distances(results((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
     assert axis.get_xlabel() == "Total distance (m)"
@@ -111,7 +109,7 @@ def test_the_papers_figures_stand_in_its_pictures() -> None:
     assert best == PublishedDistances(34.43, 34.71, 0.81)
     assert published_distances(("HGS", 100), ours) is None
     assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
-    figure = benchmark_figures.paper_distances(results((20,), 10), 20, HGS, NS, published=single)
+    figure = distributions.paper_distances(results((20,), 10), 20, HGS, NS, published=single)
     assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
@@ -119,7 +117,7 @@ def test_the_papers_figures_stand_in_its_pictures() -> None:
 
 def test_no_two_methods_look_alike_in_the_curves() -> None:
     """Thirteen markers; colours that two share have different lines."""
-    looks = [*time_figures._KNOWN.values(), *time_figures._OTHERS]
+    looks = [*time_curves._KNOWN.values(), *time_curves._OTHERS]
     assert len({marker for _, _, marker in looks}) == len(looks)
     assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)
 
