@@ -15,7 +15,7 @@ from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.source import stored_spec
+from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH, FROZEN
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.progress import Progress
