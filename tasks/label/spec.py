@@ -1,16 +1,21 @@
-"""What a dataset of labels is asked to be, and about how long an instance of it takes."""
+"""Spec of a dataset of labels: what it is asked to be, what one in the store says it is, and estimates."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from mcvrp.model.instances import Split
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Split
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
@@ -142,6 +147,45 @@ def _not_taken(solver: str, field: str, value: object, who: str) -> str:
     if field == "time_limit":
         return f"{solver} has no time_limit here: give iterations, if it takes them, or nothing"
     return f"{field} = {value}: only {who} {'takes a fleet' if field == 'fleet' else 'has one'}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The spec that a dataset was made from, and its city."""
+
+    spec: LabelSpec
+    city: City
+
+    @cached_property
+    def recipe(self) -> LabelRecipe:
+        """What decides the labels."""
+        return self.spec.recipe(self.city)
+
+    @property
+    def stream(self) -> InstanceStream:
+        """The instances."""
+        return InstanceStream(self.city, self.spec.seed, self.spec.split, self.spec.rules)
+
+
+def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
+    """Return the spec of the dataset ``dataset`` and the id of its city.
+
+    Raises
+    ------
+    McvrpError
+        If the spec is missing or corrupt.
+    """
+    path = layout.label_spec(dataset)
+    there = store.get_json(path)
+    try:
+        fields = dict(there)
+        city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
+        return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise McvrpError(
+            f"{store.url(path)} is no spec of labels ({reason}): remove it, `mcvrp label` writes it again"
+        ) from error
 
 
 def seconds_an_instance(spec: LabelSpec, n: int) -> float:

@@ -23,8 +23,7 @@ from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import Missing, count_missing, sweep
 from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
-from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.retry import StoreRetry

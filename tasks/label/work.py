@@ -15,7 +15,7 @@ from mcvrp.tasks.solvers.registry import SolverEntry
 ATTEMPTS = 3  # runs of the solver before an instance is quarantined
 LONGEST_INSTANCE = 60.0  # seconds that even the easiest instance may take
 UNIT_GRACE = 300.0  # seconds that even the shortest unit may take
-_PATIENCE = 20.0  # times its estimate that anything may take
+_SLOWEST = 20.0  # times its estimate: what anything may take
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Unit:
     @property
     def instance_seconds(self) -> float:
         """How long one instance may take before its solver counts as hanging."""
-        return max(LONGEST_INSTANCE, _PATIENCE * self.seconds / self.rows)
+        return max(LONGEST_INSTANCE, _SLOWEST * self.seconds / self.rows)
 
     @property
     def limit(self) -> float:
         """Seconds after which something must be wrong."""
         if self.isolated:
             return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
-        return UNIT_GRACE + _PATIENCE * self.seconds
+        return UNIT_GRACE + _SLOWEST * self.seconds
 
     def shards(self, shard_rows: int) -> Iterator[tuple[int, int, int]]:
         """Yield number, first row and last row (excluded) of each of its shards."""
