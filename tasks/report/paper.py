@@ -1,4 +1,4 @@
-"""Which tables of results the paper has, and ours in their place: its rows, its columns, its baselines.
+"""Tables of results that the paper has, and ours in their place: its rows, its columns, its baselines.
 
 Methods that the paper does not have follow its own at every size; a method of the paper without
 results keeps its row, and a note says why it is empty.
@@ -7,7 +7,7 @@ results keeps its row, and a note says why it is empty.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -129,15 +129,13 @@ def _table(
     theirs = published(comparison.name) if is_papers_setting else {}
     others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
     lines = tuple(
-        replace(
-            make_line(
-                blocks,
-                n,
-                method,
-                samples,
-                (comparison.baseline, comparison.baseline_samples(method, samples)),
-                theirs.get((n, method, samples)),
-            ),
+        make_line(
+            blocks,
+            n,
+            method,
+            samples,
+            (comparison.baseline, comparison.baseline_samples(method, samples)),
+            theirs.get((n, method, samples)),
             is_beyond=method in others,
         )
         for n in sizes

@@ -11,7 +11,7 @@ configuration, failure. A cost that is missing has its reason in ``failure``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -189,35 +189,25 @@ def blocks_of(results: pd.DataFrame) -> Blocks:
     return {key: groups.get_group(key) for key in keys}
 
 
-def make_table(
-    results: pd.DataFrame,
-    caption: str,
-    *,
-    baseline: str = "HGS",
-    baseline_samples: int | None = 1,
-    notes: Sequence[str] = (),
-    unit: str = "unit",
-) -> Table:
-    """Return the table of ``results`` against ``baseline``.
+def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: str = "unit") -> Table:
+    """Return the table of a benchmark: every method against a single run of the baseline.
 
     Parameters
     ----------
     results
         One row an instance, method and number of samples.
-    baseline_samples
-        The baseline's number of samples; None compares at equal numbers.
-    notes
-        What stands below the table, before what the data itself says (number of
-        instances, configurations, failures).
+    accuracy
+        Share of the problem tokens that the model's encoder names, None without a model.
     unit
         What a cost of 1 means, as `model.problem.City` has it.
     """
-    blocks = blocks_of(results)
-    lines = tuple(
-        make_line(blocks, n, method, samples, (baseline, baseline_samples or samples))
-        for n, method, samples in blocks
-    )
-    return Table(caption, lines, (*data_notes(lines, unit), *notes), tuple(conditions(results)))
+    blocks, baseline = blocks_of(results), baseline_of(results)
+    lines = tuple(make_line(blocks, *key, baseline) for key in blocks)
+    notes = list(data_notes(lines, unit))
+    if accuracy is not None:
+        notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
+    caption = f"Held-out instances, gaps to a single run of {baseline[0]}"
+    return Table(caption, lines, tuple(notes), tuple(conditions(results)))
 
 
 def make_line(
@@ -227,12 +217,13 @@ def make_line(
     samples: int,
     baseline: MethodRun,
     published: Published | None = None,
+    is_beyond: bool = False,
 ) -> Line:
-    """Return the figures of ``method`` at size ``n`` against ``baseline`` (its label, its samples)."""
+    """Return the figures of ``method`` at size ``n`` against ``baseline``; see `Line` for the others."""
     block, is_baseline = blocks.get((n, method, samples)), (method, samples) == baseline
     if block is None:
-        why = _not_yet(blocks, n, method, samples)
-        return Line(n, method, samples, is_baseline=is_baseline, failure=why, published=published)
+        empty = Line(n, method, samples, failure=_not_yet(blocks, n, method, samples))
+        return replace(empty, is_baseline=is_baseline, published=published, is_beyond=is_beyond)
     other = blocks.get((n, *baseline))
     solved = block["cost"].dropna().to_numpy(np.float64)
     cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
@@ -256,6 +247,7 @@ def make_line(
         run_on=run_on(block, seconds),
         failure=reason,
         published=published,
+        is_beyond=is_beyond,
     )
 
 

@@ -24,7 +24,7 @@ from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec, MethodName
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 
