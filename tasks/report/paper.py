@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from mcvrp.tasks.benchmark.spec import LABELS
-from mcvrp.tasks.report.fairness import conditions
+from mcvrp.tasks.report.lines import Blocks, blocks_of, make_line
+from mcvrp.tasks.report.notes import conditions, data_notes
 from mcvrp.tasks.report.paper_values import published
-from mcvrp.tasks.report.tables import Blocks, Table, blocks_of, data_notes, make_line
+from mcvrp.tasks.report.tables import Table
 
 PAPER_METHODS = tuple(LABELS[method] for method in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS

@@ -11,8 +11,9 @@ import pandas as pd
 from mcvrp.model.problem import City
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.formats import to_markdown
+from mcvrp.tasks.report.lines import MethodRun, baseline_of, gaps, paired
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
-from mcvrp.tasks.report.tables import MethodRun, Table, baseline_of, gaps, paired
+from mcvrp.tasks.report.tables import Table
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import latex_escape, to_csv, to_html, to_latex, to_markdown
-from mcvrp.tasks.report.tables import (
-    Line,
-    Percentiles,
-    Table,
-    benchmark_table,
-    blocks_of,
-    gaps,
-    make_line,
-    paired,
-    wins,
-)
+from mcvrp.tasks.report.lines import Line, Percentiles, blocks_of, gaps, make_line, paired, wins
+from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
 
 
