@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import task
@@ -50,18 +49,14 @@ def attention(
     read = preflight(check_attention, there, city, spec)
     cards = tuple(train_attention_model(there, read.city, spec, n) for n in spec.sizes or ())
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
+    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
+    places = {f"n = {card.n}": card.folder for card in cards}
     show_figures(
         f"attention {summary.model}",
         f"Attention models {summary.model}",
         attention_figures(summary),
-        _body(there, cards),
+        attention_table(cards),
+        album(there, curves),
+        links(there, places),
     )
     return summary
-
-
-def _body(store: Store, cards: Sequence[AttentionCard]) -> str:
-    """Return a table of the models, their learning curves, and where they lie."""
-    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
-    places = {f"n = {card.n}": card.folder for card in cards}
-    parts = attention_table(cards), album(store, curves), links(store, places)
-    return "\n\n".join(filter(None, parts))

@@ -8,7 +8,7 @@ from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_benchmark, preflight
-from mcvrp.flows.figures import BenchmarkResult, benchmark_figures
+from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, clock, open_store, resuming_task_options, stage
 from mcvrp.model.problem import City
@@ -63,9 +63,12 @@ def benchmark(
     page = f"{folder}/report.html"
     result = BenchmarkResult(summary, there.url(page), measured.seconds)
     places = {"everything": folder, "the report": page, "tables": f"{folder}/tables"}
-    parts = [summary.markdown, gallery(there, f"{folder}/figures"), links(there, places)]
-    title = f"Benchmark {benchmark.run}"
     show_figures(
-        f"benchmark {benchmark.run}", title, benchmark_figures(result), "\n\n".join(filter(None, parts))
+        f"benchmark {benchmark.run}",
+        f"Benchmark {benchmark.run}",
+        benchmark_figures(result),
+        benchmark_tables(result),
+        gallery(there, f"{folder}/figures"),
+        links(there, places),
     )
     return result

@@ -26,8 +26,8 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     facts = city_facts(city, made.addresses)
     summary = CitySummary(spec.name, city.city_id, city.customers, measured.seconds, facts, made.notes)
     places = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
-    body = "\n\n".join(filter(None, [city_markdown(store, spec.name), links(store, places)]))
-    show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), body)
+    body = city_markdown(store, spec.name), links(store, places)
+    show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), *body)
     return summary
 
 

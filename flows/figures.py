@@ -97,6 +97,13 @@ def phase_figures(phase: PhaseSummary) -> Figures:
     return {**figures, **_held_out_gap(phase)}
 
 
+def phase_table(phases: Sequence[PhaseSummary]) -> str:
+    """Return the key figures of phases as a Markdown table, a row each."""
+    figures = [phase_figures(phase) for phase in phases]
+    names = list(dict.fromkeys(name for row in figures for name in row))
+    return table(names, [[row.get(name, "") for name in names] for row in figures])
+
+
 def train_figures(train: TrainSummary) -> Figures:
     """Return the key figures of a training run."""
     return {

@@ -28,8 +28,8 @@ def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         summary = label_missing(store, city, spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
     places = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
-    body = "\n\n".join(filter(None, [card_markdown(store, spec.dataset), links(store, places)]))
-    show_figures(f"label {spec.dataset}", title, label_figures(summary), body)
+    body = card_markdown(store, spec.dataset), links(store, places)
+    show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
     return summary
 
 

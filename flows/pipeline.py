@@ -53,10 +53,8 @@ def pipeline(
             begin("benchmark")
             compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    body = "\n\n".join(
-        filter(None, [pipeline_tables(summary), _pictures(there, summary), _links(there, summary)])
-    )
-    show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), body)
+    body = pipeline_tables(summary), _pictures(there, summary), _links(there, summary)
+    show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 

@@ -31,9 +31,9 @@ def write(place: Place, solved: Solved) -> None:
     files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.png")}
     notes = "\n".join(f"- {note}" for note in solved.summary.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
-    body = "\n\n".join(filter(None, [shown, notes, route_table(solved), links(place.store, files)]))
+    body = shown, notes, route_table(solved), links(place.store, files)
     summary = solved.summary
-    show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), body)
+    show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), *body)
 
 
 _AS_IT_IS = SolveSpec()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from prefect import task
@@ -10,7 +9,7 @@ from prefect import task
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_training, preflight
-from mcvrp.flows.figures import phase_figures, train_figures
+from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
 from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
 from mcvrp.model.problem import City
@@ -35,12 +34,9 @@ def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str)
     thing = f"train {spec.run} {phase}"
     with showing_progress(thing):
         summary = train_phase(store, city, spec, phase, settings.cache_dir())
-    places = {
-        "the phase": layout.phase_dir(spec.run, phase),
-        "the run's card": layout.run_card(spec.run),
-    }
-    body = "\n\n".join(filter(None, [training_curve(store, spec.run, [phase]), links(store, places)]))
-    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), body)
+    places = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
+    body = training_curve(store, spec.run, [phase]), links(store, places)
+    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
     return summary
 
 
@@ -83,17 +79,9 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
         "the run": layout.run_dir(train.run),
         "its card": layout.run_card(train.run),
     }
-    body = "\n\n".join([_phase_table(phases), curve, links(there, places)])
-    show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), body)
+    body = phase_table(phases), curve, links(there, places)
+    show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), *body)
     return summary
-
-
-def _phase_table(phases: Sequence[PhaseSummary]) -> str:
-    """Return the phases as a Markdown table, a row each."""
-    figures = [phase_figures(phase) for phase in phases]
-    names = list(dict.fromkeys(name for row in figures for name in row))
-    lines = [names, ["---"] * len(names), *([row.get(name, "") for name in names] for row in figures)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 @stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)

@@ -69,7 +69,7 @@ Routes = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class PartRow:
-    """What a method made of one instance.
+    """Answer of a method to one instance.
 
     Parameters
     ----------

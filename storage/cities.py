@@ -72,9 +72,6 @@ class Addresses:
         """Return the id of each of ``nodes``."""
         return [self.ids[node] for node in nodes]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._node
-
 
 def joined(first: Addresses, ids: Sequence[str], lonlat: NDArray[np.float64] | None) -> Addresses:
     """Return ``first`` with more addresses behind them."""
@@ -94,7 +91,7 @@ class StoredCity:
 
 @dataclass(frozen=True, kw_only=True)
 class CityCard:
-    """What makes a city besides its Parquet files: frame, unit, ranges, hash.
+    """Card of a city: all of it that is not in its Parquet files.
 
     ``parent`` is the hash of the city that it extends, ``extends`` the numbers of customers of all of
     these; fields with a default are not in cards of version 1.

@@ -1,4 +1,4 @@
-"""What people drove, day by day: a file of one label a day, and what became of each file of routes.
+"""Driven days of a city: a file of one label a day, a receipt for each file of routes that was taken in.
 
 A day is written once and stays; its footer's spec hash is the checksum of the file that it came
 from. A receipt is written last: a file without one is taken (again) by the next who looks.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -35,7 +35,7 @@ _SHOWN = 50  # files in the card, the last ones; more are counted
 
 @dataclass(frozen=True)
 class IntakeReceipt:
-    """What became of one file of routes.
+    """Receipt of one file of routes: the days that it gave, or why it was refused.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class IntakeReceipt:
 
     @property
     def key(self) -> str:
-        """What names its receipt and its quarantine."""
+        """Name of its receipt and its quarantine."""
         return self.sha256[:_NAMES]
 
 
@@ -75,7 +75,7 @@ class StoredDay:
 
     @property
     def name(self) -> str:
-        """What tells it from any other: the day, and the file that it came from."""
+        """The day, and the file that it came from: no other day has the same."""
         return f"{self.date.isoformat()} {self.source}"
 
 
@@ -92,11 +92,6 @@ def receipts(store: Store, city: str) -> list[IntakeReceipt]:
         if path.endswith(".json")
     ]
     return sorted(found, key=lambda receipt: receipt.name)
-
-
-def has_receipt(store: Store, city: str, sha256: str) -> bool:
-    """Return whether the file with this checksum was taken."""
-    return store.exists(layout.driven_receipt(city, sha256[:_NAMES]))
 
 
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
@@ -125,7 +120,7 @@ def write_day(
 
 def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
     """Yield the days of the city ``name``, by date; of each file only the footer is read."""
-    with _damage_mended(store, name):
+    with _with_hint(store, name):
         paths = store.list(layout.driven_days_dir(name))
         for path, footer in zip(paths, read_footers(store, paths), strict=True):
             if isinstance(footer, CorruptFile):
@@ -142,13 +137,13 @@ def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return what was driven on one day; McvrpError if its file is corrupt or not there."""
     path = layout.driven_day(name, date.isoformat())
     data, where = store.get(path), store.url(path)
-    with _damage_mended(store, name):
+    with _with_hint(store, name):
         return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
 
 
 @contextmanager
-def _damage_mended(store: Store, name: str) -> Iterator[None]:
-    """Say what mends a corrupt day: no solver makes it, its file of routes does, taken once more."""
+def _with_hint(store: Store, name: str) -> Iterator[None]:
+    """Replace the hint on a corrupt day: no solver makes it, its file of routes does, taken once more."""
     try:
         yield
     except CorruptFile as error:
@@ -157,11 +152,6 @@ def _damage_mended(store: Store, name: str) -> Iterator[None]:
             f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
             "and its file of routes is taken again"
         ) from error
-
-
-def sources(store: Store, name: str) -> Mapping[str, str]:
-    """Return the names of the files taken so far by their checksums."""
-    return {receipt.sha256: receipt.name for receipt in receipts(store, name)}
 
 
 def write_driven_card(store: Store, city: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import Schema, require_readable_table, stamped
 
@@ -70,7 +70,7 @@ def read_parquet(
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
         table = table if schema is None else require_readable_table(schema, table, store.url(path))
         return table if columns is None else _with(columns, table, later or {})
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise McvrpError(f"{store.url(path)} is no readable {named} ({reason(error)}): {hint}") from error
 
 

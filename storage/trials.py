@@ -1,4 +1,4 @@
-"""What became of each trial of a new champion, by night or round: pairs of costs, a record written last."""
+"""Trials of a new champion, by night or round: the costs that were compared, a record written last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcvrp.storage.store.store import Store
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """What one night, or one round of improving, decided.
+    """Decision of one night, or of one round of improving.
 
     Parameters
     ----------

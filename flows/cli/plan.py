@@ -1,24 +1,24 @@
-"""What a run would cost, before it starts: arithmetic on the spec, times from measured rates."""
+"""`mcvrp plan`: the cost of a run before it starts, by arithmetic on the spec and measured rates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
-from mcvrp.flows.cli.output import aligned
+from mcvrp.flows.cli.output import aligned, size_text, table
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import CAPACITY_TABLE, City
 from mcvrp.storage.labels.flat import expected_bytes
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec
-from mcvrp.tasks.benchmark.spec import FINISHERS, HEURISTICS, NEURAL, MethodName
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
 
@@ -69,6 +69,15 @@ class PhasePlan:
 
 
 @dataclass(frozen=True)
+class AttentionPlan:
+    """Attention models: how many, instances that each is trained on, wall-clock seconds of all."""
+
+    models: int
+    instances: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class BenchmarkPlan:
     """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
 
@@ -110,7 +119,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: C
     network = NetworkConfig(classes=classes, **spec.train.network.model_dump())
     label = _label(spec, customers, cores)
     phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
-    attention = plan_attention(spec, _routes, FLOPS_A_CORE * cores)
+    attention = _attention(spec, cores)
     benchmark = _benchmark(spec, network, cores)
     kept = spec.train.keep + (spec.train.held_out is not None)  # the last, and the best where it is measured
     a_parameter = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
@@ -133,9 +142,14 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: C
 
 def plan_text(plan: Plan) -> str:
     """Return ``plan`` as a person reads it."""
-    label, benchmark = plan.label, plan.benchmark
+    label, attention, benchmark = plan.label, plan.attention, plan.benchmark
     cores = f"on {plan.cores} core{'s' if plan.cores > 1 else ''}"
     held_out = f" and {label.held_out:,} held out" if label.held_out else ""
+    models = attention and (
+        f"{attention.models} of {attention.instances:,} instances each, "
+        f"about {duration(attention.seconds)} {cores}"
+    )
+    kept, whole, own = map(size_text, (label.bytes, plan.bytes, label.cache_bytes))
     head = {
         "preset": plan.preset,
         "city": f"{plan.customers:,} customers",
@@ -147,11 +161,10 @@ def plan_text(plan: Plan) -> str:
             for name, hours in label.by_budget.items()
         },
         "network": f"{plan.parameters:,} parameters",
-        **_attention_text(plan, cores),
+        **({"attention models": models} if attention else {}),
         "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
         f"heuristics, about {duration(benchmark.seconds)} {cores}",
-        "disk": f"{_bytes(label.bytes)} of labels, {_bytes(plan.bytes)} in all; each machine that trains "
-        f"keeps {_bytes(label.cache_bytes)} of its own",
+        "disk": f"{kept} of labels, {whole} in all; each machine that trains keeps {own} of its own",
         "in all": f"about {duration(plan.seconds)} {cores}",
     }
     titles = ("phase", "trains", "samples", "steps", "tokens", f"about, {cores}")
@@ -159,27 +172,18 @@ def plan_text(plan: Plan) -> str:
         (p.phase, p.trains, f"{p.samples:,}", f"{p.steps:,}", f"{p.tokens:,}", duration(p.seconds))
         for p in plan.phases
     ]
-    parts = [aligned(head), _table(titles, rows)]
+    parts = [aligned(head), table(titles, rows, range(2, 6))]
     if all(phase.paper_hours is not None for phase in plan.phases):
         hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
         parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
     return "\n\n".join(parts)
 
 
-def _attention_text(plan: Plan, cores: str) -> dict[str, str]:
-    """Return the line of the attention models, where there are any."""
-    if plan.attention is None:
-        return {}
-    models, instances = plan.attention.models, plan.attention.instances
-    text = f"{models} of {instances:,} instances each, about {duration(plan.attention.seconds)} {cores}"
-    return {"attention models": text}
-
-
 def _label(spec: PipelineSpec, customers: int, cores: int) -> LabelPlan:
     label = spec.label
     core_hours = _core_hours(label)
     used = min(cores, label.workers or cores)
-    named = get_args(BudgetName) if label.solver == "hgs" and label.time_limit else ()
+    named = get_args(BudgetName) if "budget" in SOLVERS[label.solver].takes and label.time_limit else ()
     return LabelPlan(
         instances=label.count * len(label.sizes),
         held_out=label.held_out * len(label.sizes),
@@ -253,35 +257,49 @@ def _stack_parameters(network: NetworkConfig) -> tuple[int, int]:
     return encoder + output, decoder + output
 
 
+def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
+    """Return the cost of the attention models that the benchmark compares with, None where it has none."""
+    if not spec.compares_attention:
+        return None
+    am = spec.attention_models
+    sizes = am.sizes or ()
+    flops = 0.0
+    for n in sizes:
+        encoder, path = _attention_flops(am.network, n)
+        # Three times forward for the network and its gradient, a rollout, and the baseline's.
+        step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
+        compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
+        flops += am.steps(n) * step + compared
+    return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / (FLOPS_A_CORE * cores))
+
+
+def _attention_flops(network: AttentionNetworkSpec, n: int) -> tuple[float, float]:
+    """Return the operations of the encoder for an instance, and of the decoder for one solution of it."""
+    products = 4 * network.dim**2 + 2 * network.dim * network.ff
+    encoder = 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
+    # two products of the glimpse and one of the scores, at each step of a path
+    return encoder, 2 * (n + _routes(n)) * 3 * (n + 1) * network.dim
+
+
 def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
     benchmark = spec.benchmark
     heuristics = decoding = 0.0
     for n, count in benchmark.counts.items():
         for method in benchmark.methods:
-            heuristics += count * _program_seconds(spec, method, n)
-            decoding += count * _paths(spec, method, n) * _path_flops(network, n)
+            heuristics += count * benchmark.seconds_of(method, n)
+            decoding += count * _paths(spec, method) * _path_flops(network, n)
     seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
     return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
 
 
-def _program_seconds(spec: PipelineSpec, method: MethodName, n: int) -> float:
-    """Return the processor seconds of a program for an instance, all runs together; 0 where there is none."""
-    if method in FINISHERS:
-        return spec.benchmark.equal_time  # decoding before it included
-    if method not in HEURISTICS:
-        return 0.0
-    return spec.benchmark.samples_of(method)[-1] * _seconds_a_run(spec, method, n)
-
-
-def _paths(spec: PipelineSpec, method: MethodName, n: int) -> float:
+def _paths(spec: PipelineSpec, name: str) -> int:
     """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
-    benchmark = spec.benchmark
-    if method not in NEURAL or method in FINISHERS:
-        return 0.0  # equal time has a limit; the attention model is small
-    if method == "fm-rrc":
-        # a round's parts are the whole at most
-        return benchmark.samples[-1] + benchmark.rounds * benchmark.part_samples
-    return sum(benchmark.samples_of(method))  # each number is timed by itself
+    method = methods()[name]
+    if not method.decoded:
+        return 0  # equal time has a limit; the attention model is small
+    if method.paths:
+        return method.paths(spec.benchmark)
+    return sum(spec.benchmark.samples_of(name))  # each number is timed by itself
 
 
 def _path_flops(network: NetworkConfig, n: int) -> float:
@@ -289,82 +307,5 @@ def _path_flops(network: NetworkConfig, n: int) -> float:
     return 2 * (decoder * (n + _routes(n)) + encoder * n)
 
 
-def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
-    benchmark = spec.benchmark
-    limit = benchmark.time_limit(method)
-    if method == "lkh3":
-        as_label: dict[str, object] = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
-    elif limit is not None:
-        as_label = {"solver": method, "time_limit": limit}
-    else:
-        as_label = {"solver": method, "iterations": getattr(benchmark, f"{method}_iterations")}
-    runs = benchmark.lkh_runs if method == "lkh3" else 1
-    size = {"dataset": "plan", "smallest": n, "largest": n, "count": 1}
-    return runs * seconds_an_instance(LabelSpec.model_validate({**size, **as_label}), n)
-
-
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[k]) for row in [titles, *rows]) for k in range(len(titles))]
-    lines = []
-    for row in [titles, *rows]:
-        words = row[0].ljust(widths[0]), row[1].ljust(widths[1])
-        numbers = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
-        lines.append("  ".join([*words, *numbers]))
-    return "\n".join(lines)
-
-
 def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB"
-
-
-# What training the attention models would cost
-
-
-@dataclass(frozen=True)
-class AttentionPlan:
-    """Attention models: how many, instances that each is trained on, wall-clock seconds of all."""
-
-    models: int
-    instances: int
-    seconds: float
-
-
-def plan_attention(
-    spec: PipelineSpec, routes: Callable[[int], float], flops_a_second: float
-) -> AttentionPlan | None:
-    """Return the cost of the attention models that the benchmark compares with, None where it has none.
-
-    Parameters
-    ----------
-    routes
-        About how many routes serve so many customers.
-    """
-    if not spec.compares_attention:
-        return None
-    am = spec.attention_models
-    sizes = am.sizes or ()
-    flops = 0.0
-    for n in sizes:
-        encoder, path = _encoder_flops(am.network, n), _attention_path_flops(am.network, n, n + routes(n))
-        # Three times forward for the network and its gradient, a rollout, and the baseline's.
-        step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
-        compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
-        flops += am.steps(n) * step + compared
-    return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / flops_a_second)
-
-
-def _encoder_flops(network: AttentionNetworkSpec, n: int) -> float:
-    products = 4 * network.dim**2 + 2 * network.dim * network.ff
-    return 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
-
-
-def _attention_path_flops(network: AttentionNetworkSpec, n: int, steps: float) -> float:
-    return 2 * steps * 3 * (n + 1) * network.dim  # two products of the glimpse, one of the scores

@@ -21,16 +21,16 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
-from mcvrp.tasks.support.progress import Report, listening
-from mcvrp.tasks.train.card import begun_phases, loss_grid
+from mcvrp.tasks.support.progress import ProgressReport, listening
+from mcvrp.tasks.train.curves import begun_phases, loss_grid
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # of a picture that is shown within the page; a larger one is linked
 _PAGE_BYTES = 1_000_000  # of all pictures that one artifact shows
 
 
-def show_figures(thing: str, title: str, figures: Mapping[str, object], body: str = "") -> None:
-    """Leave a list of ``figures`` with the running flow or task, ``body`` (Markdown) below it.
+def show_figures(thing: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
+    """Leave a list of ``figures`` with the running flow or task, ``parts`` (Markdown) below it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def show_figures(thing: str, title: str, figures: Mapping[str, object], body: st
     """
     # A list wraps on a narrow screen, where Prefect cuts a table off; and a table needs headings.
     lines = "\n".join(f"- {name}: **{value}**" for name, value in figures.items())
-    markdown = f"# {title}\n\n{lines}\n\n{body}".rstrip() + "\n"
+    markdown = "\n\n".join(part for part in (f"# {title}", lines, *parts) if part) + "\n"
     with contextlib.suppress(Exception):
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
 
@@ -71,7 +71,7 @@ def showing_progress(thing: str) -> Iterator[None]:
     """
     bars: dict[str, _Bar] = {}
 
-    def listener(report: Report) -> None:
+    def listener(report: ProgressReport) -> None:
         bar = bars.setdefault(report.label, _Bar(progress_key(thing, report.label)))
         share = report.done / report.total if report.total else 1.0
         if share >= 1 or time.monotonic() - bar.shown >= FLUSH_SECONDS:

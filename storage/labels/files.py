@@ -17,7 +17,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.columns import Columns, content_hash, makers_hash
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read or lost together
@@ -123,7 +123,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
     """Return the footer in ``tail``, the end of a file of labels, whose address ``where`` is for people."""
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {HINT}") from error
     try:
         footer = Footer.of(schema.metadata, where)
@@ -158,7 +158,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
-    except SPOILT as error:
+    except UNREADABLE as error:
         raise CorruptFile(f"{where} is corrupt ({reason(error)}): {HINT}") from error
     if table.num_rows != footer.rows:
         raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")

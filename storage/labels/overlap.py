@@ -17,7 +17,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
@@ -99,7 +99,7 @@ def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int
                     batch["index"].to_numpy().astype(np.int64),
                     _keys(ids, demands, batch["capacity"].to_numpy()),
                 )
-    except (*SPOILT, KeyError) as error:
+    except (*UNREADABLE, KeyError) as error:
         raise McvrpError(
             f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
         ) from error

@@ -20,7 +20,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.columns import add_contents
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
 
@@ -80,7 +80,7 @@ class ShardList:
             column = _SCHEMA.get_field_index("n")
             groups = [metadata.row_group(k).column(column).statistics for k in range(metadata.num_row_groups)]
             self._groups = {statistics.min: k for k, statistics in enumerate(groups)}
-        except (*SPOILT, AttributeError) as error:
+        except (*UNREADABLE, AttributeError) as error:
             raise self._corrupt(error) from error
 
     def __iter__(self) -> Iterator[Shard]:
@@ -93,7 +93,7 @@ class ShardList:
         if n in self._groups:
             try:
                 rows = self._file.read_row_group(self._groups[n]).to_pylist()
-            except SPOILT as error:
+            except UNREADABLE as error:
                 raise self._corrupt(error) from error
             for row in rows:
                 row["absent"] = tuple(row["absent"])

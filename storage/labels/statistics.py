@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 QUANTITIES = ("cost", "routes", "runtime")
@@ -126,7 +126,7 @@ def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
             .to_pylist()
         )
         return [_statistics(row) for row in rows]
-    except (*SPOILT, KeyError, TypeError):
+    except (*UNREADABLE, KeyError, TypeError):
         return []  # derived data: whatever is wrong with it, it is made anew
 
 

@@ -39,7 +39,7 @@ _MASKED = ("not in the instance", "served", "demand over the remaining capacity"
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a model is and where it comes from; written after the weights, which it vouches for.
+    """Card of a version: what it is and where it comes from; written after the weights, which it vouches for.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which version of a model is champion and which challenger: pointers that one person at a time moves.
+"""Registry of champions and challengers: pointers to versions of a model, moved by one person at a time.
 
 An alias is a small JSON document beside the versions, changed only by compare-and-swap: who
 changes it says what it was when they looked. It remembers who moved it when and why, so that
@@ -38,14 +38,13 @@ class Move:
     back: bool = False
 
     def __str__(self) -> str:
-        return f"{_words(self.version)} since {self.when} by {self.by}" + (
-            f": {self.why}" if self.why else ""
-        )
+        why = f": {self.why}" if self.why else ""
+        return f"{_version_text(self.version)} since {self.when} by {self.by}{why}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _AliasDocument:
-    """What the store keeps of an alias."""
+    """Document of an alias, as the store keeps it."""
 
     schema_version: int = ALIAS.version
     version: int | None
@@ -54,7 +53,7 @@ class _AliasDocument:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where an alias points, None to no version, the tag of the document that said so, and its moves."""
+    """Version that an alias points to, if any, the tag of the document that said so, and its moves."""
 
     version: int | None
     tag: str | None = None  # None: there was no document
@@ -108,10 +107,10 @@ def point(
     if version is not None and not store.exists(layout.model_card(name, version)):
         raise McvrpError(f"model {name!r} has no version {version} that could be its {alias}")
     if not _swap(store, name, alias, version, seen, why, back=back):
-        now = pointer(store, name, alias).version
+        now, before = _version_text(pointer(store, name, alias).version), _version_text(seen.version)
         raise McvrpError(
-            f"the {alias} of model {name!r} is {_words(now)} now, it was {_words(seen.version)} when you "
-            "looked: somebody else has changed it, look again"
+            f"the {alias} of model {name!r} is {now} now, it was {before} when you looked: somebody else has "
+            "changed it, look again"
         )
     # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
     if version is not None and store.exists(layout.model_removal(name, version)):
@@ -139,8 +138,8 @@ def promote(store: Store, name: str, champion: Pointer, challenger: Pointer, why
     now = pointer(store, name, "challenger").version
     if now != challenger.version:
         raise McvrpError(
-            f"the challenger of model {name!r} is {_words(now)} now, it was {_words(challenger.version)} "
-            "when you looked: compare again"
+            f"the challenger of model {name!r} is {_version_text(now)} now, it was "
+            f"{_version_text(challenger.version)} when you looked: compare again"
         )
     point(store, name, "champion", challenger.version, champion, why)
     _swap(store, name, "challenger", None, challenger, "it became champion")
@@ -163,7 +162,7 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
     if not there:
         gone = f": version {', '.join(map(str, seen.before))} is not there any more" if seen.before else ""
         raise McvrpError(
-            f"model {name!r} has had no champion before {_words(seen.version)} to go back to{gone}"
+            f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}"
         )
     point(store, name, "champion", there[0], seen, why, back=True)
     return seen.version, there[0]
@@ -211,5 +210,5 @@ def _somebody() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _words(version: int | None) -> str:
+def _version_text(version: int | None) -> str:
     return "no version" if version is None else f"version {version}"

@@ -1,4 +1,4 @@
-"""What a store answers instead of doing its work: refused for good, or not to be had just now, or corrupt."""
+"""Errors of a store: refused for good, not to be had just now, or corrupt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from mcvrp.model.errors import McvrpError
 
 # What pyarrow raises on bytes that are no Parquet; ValueError where a column's name is no UTF-8.
-SPOILT = (pa.ArrowException, OSError, ValueError)
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
 class StoreError(McvrpError):

@@ -1,4 +1,4 @@
-"""One worker at a time: a file in the store that says who is at it, and that it is still alive.
+"""Lease, one worker at a time: a file in the store that says who is at it, and that it is still alive.
 
 It keeps two from doing the same work, nothing more: what they write has to stay right if a lease
 is lost, because a machine that sleeps or is cut off does not know that it is taken for dead.
@@ -30,7 +30,7 @@ _LONG_SILENT = 10  # times as long, and nobody waits for a sign of life any more
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease; ``beats`` counts the signs of life.
+    """Holder of a lease; ``beats`` counts the signs of life.
 
     ``machine`` names a running system and its process numbers: two containers of one computer
     have different ones.
@@ -53,7 +53,7 @@ class Holder:
 
     @property
     def dead(self) -> bool:
-        """Whether it was a process of this machine, and is no more."""
+        """Return whether it was a process of this machine, and is no more."""
         return bool(self.machine) and self.machine == _machine() and _started(self.process) != self.started
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Lease:
                 self._store.delete(self._path)
 
     def _ours(self) -> bool:
-        """Whether the file is still ours; on a full disk it can be removed, though not renewed."""
+        """Return whether the file is still ours; on a full disk it can be removed, though not renewed."""
         with contextlib.suppress(McvrpError):
             return Holder.decode(self._store.get(self._path)).token == self._holder.token
         return False

@@ -59,7 +59,7 @@ class S3Objects:
             shown = f"s3://{self.bucket.rpartition('@')[2].partition(':')[0]}"  # no secret on the screen
             raise StoreError(f"{shown} is no address of objects: write s3://bucket or s3://bucket/prefix")
         self.root = f"{self.bucket}/{self._prefix}".rstrip("/")
-        self._patience = timeouts
+        self._timeouts = timeouts
         session = boto3.session.Session()
         region = os.environ.get("AWS_REGION") or session.region_name
         self._client = session.client(
@@ -119,7 +119,7 @@ class S3Objects:
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
         """Return what `read` returns, and the tag of this very content."""
-        attempts = self._patience.attempts
+        attempts = self._timeouts.attempts
         while True:
             with _absence(path):
                 answer = self._client.get_object(**self._at(path))

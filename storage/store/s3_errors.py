@@ -1,4 +1,4 @@
-"""What an S3 server's answers mean to a user: which are final, which may pass, and what mends them."""
+"""Answers of an S3 server in words: which are final, which may pass, and a hint for each."""
 
 from __future__ import annotations
 

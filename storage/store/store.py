@@ -174,9 +174,7 @@ class Store:
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below the folder ``prefix`` at any depth, sorted; [] when there are none."""
-        root, infos = self._infos(prefix, recursive=True)
-        paths = [info.path.removeprefix(f"{root}/") for info in infos if info.type == fs.FileType.File]
-        return sorted(path for path in paths if _sound(path) and not _is_hidden(path))
+        return [file.path for file in self.files(prefix)]
 
     def now(self) -> float:
         """Return what time it is in seconds since 1970, by the clock that dates the store's files."""
@@ -198,7 +196,7 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or mend it") from error
+            raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or repair it") from error
 
     def url(self, path: str = "") -> str:
         """Return the full address of ``path``, for people."""
@@ -223,7 +221,7 @@ class Store:
 
 
 class _Files(Protocol):
-    """What a kind of store does: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
+    """Operations of a kind of store: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
 
     @property
     def root(self) -> str: ...
@@ -245,7 +243,7 @@ class _Files(Protocol):
 
 
 def _sound(path: str) -> bool:
-    """Whether ``path`` names something within the store, on every kind of store."""
+    """Return whether ``path`` names something within the store, on every kind of store."""
     parts = path.split("/")
     return (
         path.isprintable()

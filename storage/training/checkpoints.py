@@ -36,7 +36,7 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Origin:
-    """What a checkpoint belongs to: training goes on from it only where all of this is the same.
+    """Origin of a checkpoint: training goes on from it only where all of this is the same.
 
     ``network`` and ``recipe`` hold the fields of the network's and the phase's
     specification; ``parent`` is the checksum of the weights that the phase began with, ""
@@ -79,7 +79,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """Where a phase stands after ``step`` of its ``steps``; ``files`` has the facts of each file."""
+    """State of a phase after ``step`` of its ``steps``; ``files`` has the facts of each file."""
 
     run: str
     phase: str
@@ -93,7 +93,7 @@ class CheckpointState:
 
     @property
     def complete(self) -> bool:
-        """Whether the phase is finished."""
+        """Return whether the phase is finished."""
         return self.step == self.steps
 
     @property
@@ -232,8 +232,7 @@ def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
     kept = {state.folder for state in [*states[-keep:], *best_checkpoint(states)]}
     phase = layout.phase_dir(newest.run, newest.phase)
-    names = (path.removeprefix(f"{phase}/").split("/")[0] for path in store.list(phase))
-    folders = {f"{phase}/{name}" for name in names if _STEP.fullmatch(name)}
+    folders = {f"{phase}/{name}" for name in store.folders(phase) if _STEP.fullmatch(name)}
     for folder in folders - kept:
         store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
         store.delete(folder)

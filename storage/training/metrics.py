@@ -22,7 +22,7 @@ _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """What happened since the row before; losses are means over tokens, accuracies shares of tokens.
+    """Metrics since the row before; losses are means over tokens, accuracies shares of tokens.
 
     Parameters
     ----------

@@ -78,11 +78,11 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
     first: dict[str, int] = {}
     for name, row in zip(ids, table.rows.tolist(), strict=True):
         if not name:
-            faults.add(f"row {row}: id is missing", row)
+            faults.at(row, "id is missing")
         elif len(name) > _LONGEST_ID or not name.isprintable():
-            faults.add(f"row {row}: id {shown(name)} is too long or cannot be printed", row)
+            faults.at(row, f"id {shown(name)} is too long or cannot be printed")
         elif name in first:
-            faults.add(f"row {row}: id {shown(name)} is that of row {first[name]} already", row)
+            faults.at(row, f"id {shown(name)} is that of row {first[name]} already")
         else:
             first[name] = row
     return ids
@@ -97,8 +97,7 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
         for k in np.flatnonzero((np.abs(xy) > _LARGEST).any(axis=1)):
-            row = int(table.rows[k])
-            faults.add(f"row {row}: ({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {_LARGEST:g}", row)
+            faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {_LARGEST:g}")
         return xy, False
     else:
         there = listed(table.frame.columns, most=8)
@@ -114,11 +113,10 @@ def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.f
         faults.add("lat and lon look swapped: lat goes from -90 to 90 and most rows are beyond")
         return places
     for k in np.flatnonzero(known & beyond.any(axis=1)):
-        row = int(table.rows[k])
         name, value = (lat, places[k, 1]) if beyond[k, 1] else (lon, places[k, 0])
         swapped = " (swapped with lon?)" if beyond[k, 1] and abs(places[k, 1]) <= 180 else ""
         bound = 90 if beyond[k, 1] else 180
-        faults.add(f"row {row}: {name} {value:g} is not within -{bound} to {bound}{swapped}", row)
+        faults.at(table.rows[k], f"{name} {value:g} is not within -{bound} to {bound}{swapped}")
     sound = known & ~(beyond[:, 0] | beyond[:, 1])
     if sound.any():
         _tell_far_ones(table, places, sound, faults)
@@ -135,17 +133,15 @@ def _tell_far_ones(
         np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0), middle
     )
     for k in np.flatnonzero(sound & (distance > WIDEST)):
-        row, (lon, lat) = int(table.rows[k]), places[k]
+        lon, lat = places[k]
         if exchanged[k] < _NEAR * WIDEST:
             why = "lat and lon look swapped"
         elif lon == 0 and lat == 0:
             why = "0, 0 is what geocoders say when they found nothing"
         else:
             why = f"a city is at most {WIDEST:g} km wide"
-        faults.add(
-            f"row {row}: ({lat:g}, {lon:g}) lies {distance[k]:,.0f} km from the middle of the others: {why}",
-            row,
-        )
+        where = f"({lat:g}, {lon:g}) lies {distance[k]:,.0f} km from the middle of the others"
+        faults.at(table.rows[k], f"{where}: {why}")
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:
@@ -163,7 +159,7 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
     marks = [mark.lower().removesuffix(".0") for mark in table.text(column).tolist()]
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
         if mark not in _TRUE + _FALSE:
-            faults.add(f"row {row}: depot is {shown(mark)}: write 1 for the depot, 0 or nothing else", row)
+            faults.at(row, f"depot is {shown(mark)}: write 1 for the depot, 0 or nothing else")
     marked = [k for k, mark in enumerate(marks) if mark in _TRUE]
     if len(marked) > 1:
         rows = listed(int(table.rows[k]) for k in marked)

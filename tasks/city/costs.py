@@ -72,8 +72,7 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
         names = table.text(column)
         at = np.array([place.get(end, -1) for end in names.tolist()], dtype=np.int64)
         for k in np.flatnonzero(at < 0):
-            row = int(table.rows[k])
-            faults.add(f"row {row}: {column} {shown(names[k])} is no address of the city", row)
+            faults.at(table.rows[k], f"{column} {shown(names[k])} is no address of the city")
         ends.append(at)
     values = table.numbers("cost", faults)
     faults.check()
@@ -83,8 +82,7 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     key = start * len(ids) + end
     _, first = np.unique(key, return_index=True)
     for k in np.setdiff1d(np.arange(len(key)), first):
-        row = int(table.rows[k])
-        faults.add(f"row {row}: {shown(ids[start[k]])} to {shown(ids[end[k]])} is there already", row)
+        faults.at(table.rows[k], f"{shown(ids[start[k]])} to {shown(ids[end[k]])} is there already")
     costs[start, end] = values
     missing = np.argwhere(np.isnan(costs))
     faults.add_all(

@@ -1,4 +1,4 @@
-"""From a file of addresses to a city, or to one that extends a city; nothing is written."""
+"""Import of a city from a file of addresses, or of one that extends a city; nothing is written."""
 
 from __future__ import annotations
 
@@ -104,11 +104,8 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     read = address_table(table, needs_depot=False)
     before, city = parent.addresses, parent.city
     if read.degrees != (before.lonlat is not None):
-        words = {True: "lat and lon", False: "x and y"}
-        raise McvrpError(
-            f"{table.name} has {words[read.degrees]}, city {parent.name!r} was made of "
-            f"{words[not read.degrees]}"
-        )
+        found, made_of = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
+        raise McvrpError(f"{table.name} has {found}, city {parent.name!r} was made of {made_of}")
     xy = _coordinates(table.name, read.places, before.projection, city.unit, city.matrix is not None)
     node = before.nodes(read.ids)
     _check_known(parent, read, xy, node)
@@ -177,21 +174,15 @@ def _check_known(
 ) -> None:
     """Raise McvrpError if an address is elsewhere than it was, or another one is the depot."""
     faults = Faults(read.name)
+    limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
     for k in np.flatnonzero(node >= 0):
-        was, row = parent.city.xy[node[k]], int(read.rows[k])
-        limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
-        if np.abs(xy[k] - was).max() > limit:
-            moved = float(np.hypot(*(xy[k] - was)))
-            faults.add(
-                f"row {row}: {shown(read.ids[k])} was {moved:,.4g} from there: an address keeps its place, "
-                "give the new one a new id",
-                row,
-            )
+        way = xy[k] - parent.city.xy[node[k]]
+        if np.abs(way).max() > limit:
+            moved = f"{shown(read.ids[k])} was {float(np.hypot(*way)):,.4g} from there"
+            faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new one a new id")
     if read.depot is not None and node[read.depot] != DEPOT:
-        row = int(read.rows[read.depot])
-        faults.add(
-            f"row {row}: the depot of city {parent.name!r} is {shown(parent.addresses.ids[DEPOT])}", row
-        )
+        depot = shown(parent.addresses.ids[DEPOT])
+        faults.at(read.rows[read.depot], f"the depot of city {parent.name!r} is {depot}")
     faults.check()
 
 
@@ -203,11 +194,10 @@ def _check_frame(
     outside = np.maximum(np.maximum(-unit, unit - 1).max(axis=1), 0)
     for k, share in zip(new.tolist(), outside.tolist(), strict=True):
         if share > MARGIN:
-            row = int(read.rows[k])
-            faults.add(
-                f"row {row}: {shown(read.ids[k])} lies {100 * share:,.0f} % of the city's width outside it, "
+            faults.at(
+                read.rows[k],
+                f"{shown(read.ids[k])} lies {100 * share:,.0f} % of the city's width outside it, "
                 f"{100 * MARGIN:g} % is the most: import all addresses as a new city",
-                row,
             )
     faults.check()
 
@@ -217,9 +207,8 @@ def _extended_matrix(
 ) -> NDArray[np.float64] | None:
     city = parent.city
     if (city.matrix is None) != (spec.matrix is None):
-        had = (
-            "straight lines" if city.matrix is None else "a matrix of costs: give one with the new addresses"
-        )
+        with_matrix = "a matrix of costs: give one with the new addresses"
+        had = "straight lines" if city.matrix is None else with_matrix
         raise McvrpError(f"city {parent.name!r} has {had}, and the one that extends it has to have the same")
     matrix = _matrix(store, spec, addresses.ids)
     if city.matrix is None or matrix is None:

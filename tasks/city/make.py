@@ -12,7 +12,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import AddressFile as AddressFile
 from mcvrp.tasks.city.spec import CitySpec as CitySpec
 
-_FIELDS = ("demand", "capacity", "classes")  # of a city, beside what its id is of
+_SETTINGS = ("demand", "capacity", "classes")  # of a city, beside what its id is of
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
                 f"there is no city {spec.name!r} in {store.url()}: "
                 f"run mcvrp city import FILE --name {spec.name}"
             )
-        return PlannedCity(there.city, _names(there), (), True)
+        return PlannedCity(there.city, None if there.source == "synthetic" else there.addresses, (), True)
     if spec.addresses is None:
         asked = PlannedCity(City.uniform(spec.customers, spec.seed), None, (), there is not None)
-        words = f"asked for {spec.customers}, seed {spec.seed}"
+        what = f"asked for {spec.customers}, seed {spec.seed}"
     else:
         asked = _from_file(store, spec.addresses, there is not None)
-        words = f"{spec.addresses.file} has {asked.city.customers}"
+        what = f"{spec.addresses.file} has {asked.city.customers}"
     if there:
-        _check_same(store, there, asked, words)
+        _check_same(store, there, asked, what)
     return asked
 
 
@@ -79,31 +79,21 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
 def _from_file(store: Store, spec: AddressFile, there: bool) -> PlannedCity:
     from mcvrp.tasks.city.importer import extend_city, import_city
 
-    made = (
-        extend_city(store, stored_city(store, spec.extends), spec)
-        if spec.extends
-        else import_city(store, spec)
-    )
+    parent = stored_city(store, spec.extends) if spec.extends else None
+    made = extend_city(store, parent, spec) if parent else import_city(store, spec)
     return PlannedCity(made.city, made.addresses, made.notes, there)
 
 
-def _names(there: StoredCity) -> Addresses | None:
-    return None if there.source == "synthetic" else there.addresses
-
-
-def _check_same(store: Store, there: StoredCity, asked: PlannedCity, words: str) -> None:
+def _check_same(store: Store, there: StoredCity, asked: PlannedCity, what: str) -> None:
     old, new = there.city, asked.city
     if old.city_id != new.city_id:
-        hint = ", or say city.source = imported for the one that is there" * (
-            there.source == "imported" and asked.addresses is None
-        )
+        mixed_up = there.source == "imported" and asked.addresses is None
+        hint = ", or say city.source = imported for the one that is there" if mixed_up else ""
         raise McvrpError(
             f"{store.url()} has another city named {there.name!r} ({old.customers} customers, id "
-            f"{old.city_id}; {words}, id {new.city_id}): give this one another name{hint}"
+            f"{old.city_id}; {what}, id {new.city_id}): give this one another name{hint}"
         )
-    differing = [
-        name for name in ("demand", "capacity", "classes") if getattr(old, name) != getattr(new, name)
-    ]
+    differing = [name for name in _SETTINGS if getattr(old, name) != getattr(new, name)]
     if asked.addresses is not None and asked.addresses.ids != there.addresses.ids:
         differing.append("ids")
     if differing:

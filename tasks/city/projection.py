@@ -1,4 +1,4 @@
-"""Degrees to metres and back: a transverse Mercator projection of the city's own, centred on it.
+"""Projection of degrees to metres: a transverse Mercator projection of the city's own, centred on it.
 
 Along its central meridian the projection is true to scale; at x metres to the east or west lengths
 come out larger by x^2 / 2 R^2, R the radius of the Earth: 0.0003 % at 15 km, 0.03 % at 150 km, the
@@ -39,12 +39,6 @@ def to_metres(projection: str, lonlat: NDArray[np.float64]) -> NDArray[np.float6
     """Return metres to the east and north of ``lonlat``, both ``(N, 2)``, to the millimetre."""
     x, y = _transformer(projection).transform(lonlat[:, 0], lonlat[:, 1])
     return np.round(np.column_stack([x, y]), _MILLIMETRES) + 0.0  # no -0.0
-
-
-def to_degrees(projection: str, xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return longitude and latitude of ``xy`` in metres, both ``(N, 2)``."""
-    lon, lat = _transformer(projection).transform(xy[:, 0], xy[:, 1], direction="INVERSE")
-    return np.column_stack([lon, lat])
 
 
 def kilometres(lonlat: NDArray[np.float64], centre: NDArray[np.float64]) -> NDArray[np.float64]:

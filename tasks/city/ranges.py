@@ -17,7 +17,7 @@ _MOST = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
 
 @dataclass(frozen=True)
 class Ranges:
-    """What past orders say; None where they have no such column."""
+    """Ranges of past orders; None where they have no such column."""
 
     demand: Range | None
     capacity: Range | None
@@ -34,23 +34,24 @@ def fitted(table: Tabular) -> Ranges:
     McvrpError
         If there is neither column; naming every row without a whole number from 1 up.
     """
-    faults, found, words = Faults(table.name), {}, []
+    faults, found = Faults(table.name), {}
     for name in ("demand", "capacity"):
         if name not in table.frame:
             continue
         values = table.numbers(name, faults)
         wrong = np.isfinite(values) & ((values < 1) | (values > _MOST[name]) | (values % 1 != 0))
         for k in np.flatnonzero(wrong):
-            row = int(table.rows[k])
-            faults.add(f"row {row}: {name} is {values[k]:g}, no whole number from 1 to {_MOST[name]}", row)
+            faults.at(table.rows[k], f"{name} is {values[k]:g}, no whole number from 1 to {_MOST[name]}")
         found[name] = values
     if not found:
         raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from")
     faults.check()
     ranges = {name: _range(values) for name, values in found.items()}
-    for name, (low, high) in ranges.items():
-        words.append(f"{name} {low} to {high} of {int(found[name].min())} to {int(found[name].max())}")
-    note = f"from {len(table):,} past orders: {', '.join(words)}"
+    parts = (
+        f"{name} {low} to {high} of {int(found[name].min())} to {int(found[name].max())}"
+        for name, (low, high) in ranges.items()
+    )
+    note = f"from {len(table):,} past orders: {', '.join(parts)}"
     return Ranges(ranges.get("demand"), ranges.get("capacity"), note)
 
 

@@ -1,4 +1,4 @@
-"""What city is asked for: a synthetic one, one that was imported, or a file of addresses to import."""
+"""Specification of a city: a synthetic one, one that was imported, or a file of addresses to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which driven routes can be learned from: rules over whole columns, a reason for each row that fails.
+"""Rules that driven routes keep to be learned from, over whole columns; a reason for each row that fails.
 
 A faulty row takes its route along, as the order of the others is then not what was driven; the
 other routes of its day stay, since they serve their customers whatever becomes of that one. A
@@ -36,7 +36,7 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class CheckedRoutes:
-    """What `check_routes` makes of a table: each of its rows is in a day or among the rejected, in one.
+    """Result of `check_routes`: each of its rows is in a day or among the rejected, in one.
 
     ``rejected`` are rows as they came, with their number ``row`` in front and a ``reason`` behind.
     """

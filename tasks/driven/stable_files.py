@@ -1,4 +1,4 @@
-"""Which files of a folder that others write to are whole: nothing is taken that is still on its way.
+"""Stable files of a folder that others write to: nothing is taken that is still on its way.
 
 An object of an object store appears when it is whole. A file of a local folder appears with its first
 byte: it is taken once it has been left alone for a while. One that looks cut off (its last line has no
@@ -74,7 +74,7 @@ def _files(store: Store, folder: str, endings: tuple[str, ...]) -> list[StoredFi
 
 
 def _ends(store: Store, file: StoredFile) -> bool:
-    """Whether the last bytes of a file are an end."""
+    """Return whether the last bytes of a file are an end."""
     with store.open_input(file.path) as stream:
         stream.seek(max(0, file.size - len(_PARQUET_END)))
         tail = stream.read()

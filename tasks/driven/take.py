@@ -22,8 +22,7 @@ from mcvrp.storage.driven import (
     StoredDay,
     checksum,
     driven_days,
-    has_receipt,
-    sources,
+    receipts,
     write_day,
     write_driven_card,
     write_receipt,
@@ -41,7 +40,7 @@ _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 @dataclass(frozen=True)
 class Taken:
-    """What one look into the incoming folder brought: a receipt for each new file; ``known`` were before.
+    """Intake of one look into the incoming folder: a receipt for each new file; ``known`` were before.
 
     ``stored`` are all days that there are now, by date; ``waiting`` are files that may not be whole yet.
     """
@@ -83,17 +82,18 @@ def take_routes(
     McvrpError
         If days are there that were driven in another city.
     """
-    files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
-    names, made, known = dict(sources(store, name)), list[IntakeReceipt](), 0
+    paths, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
+    names = {receipt.sha256: receipt.name for receipt in receipts(store, name)}  # of files taken before
+    made, known = list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
     _require_city(store, name, city, days.values())
-    with Progress("take routes", len(files), "files") as progress:
-        for path in files:
+    with Progress("take routes", len(paths), "files") as progress:
+        for path in paths:
             data = store.get(path)
-            if has_receipt(store, name, checksum(data)):
+            file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
+            if sha256 in names:
                 known += 1
             else:
-                file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
                 taken = {
                     date: names.get(day.source, "another file")
                     for date, day in days.items()

@@ -41,7 +41,7 @@ from mcvrp.tasks.gc.trials import LEASE, needless_trial
 
 @dataclass(frozen=True)
 class CleaningSummary:
-    """What was found, and whether it was removed; ``skipped`` says what was left alone and why.
+    """Summary of what was found, and whether it was removed; ``skipped`` says what was left alone and why.
 
     ``kept_now`` counts candidates that somebody began to need in the meantime.
     """
@@ -58,7 +58,7 @@ class CleaningSummary:
 
     @property
     def bytes(self) -> int:
-        """What they hold."""
+        """The number of bytes that they hold."""
         return sum(candidate.bytes for candidate in self.candidates)
 
 

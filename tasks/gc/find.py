@@ -75,12 +75,12 @@ class StoreView:
     now: float
 
     def old(self, files: Sequence[StoredFile], seconds: float = 0.0) -> bool:
-        """Whether all ``files`` are older than the grace period and than ``seconds``."""
+        """Return whether all ``files`` are older than the grace period and than ``seconds``."""
         limit = max(seconds, self.policy.grace_hours * _HOUR)
         return bool(files) and self.now - max(file.modified for file in files) > limit
 
     def aged(self, files: Sequence[StoredFile]) -> bool:
-        """Whether all ``files`` are older than ``keep_days``."""
+        """Return whether all ``files`` are older than ``keep_days``."""
         return self.old(files, self.policy.keep_days * _DAY)
 
     @cached_property
@@ -109,7 +109,7 @@ class StoreView:
         return frozenset(names)
 
     def models_are_gone(self, run: str) -> bool:
-        """Whether ``run`` has published, and all that it has published is removed or may go."""
+        """Return whether ``run`` has published, and all that it has published is removed or may go."""
         fates = [stays for card, stays in self._cards if card.run == run]
         return not any(fates) and (bool(fates) or self.store.exists(layout.models_removed(run)))
 

@@ -1,4 +1,4 @@
-"""How long what nobody needs is kept: the policy of `mcvrp gc`."""
+"""Policy of `mcvrp gc`: how long what nobody needs is kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcvrp.tasks.support.spec import StrictSpec
 
 
 class RetentionSpec(StrictSpec):
-    """What is kept although nothing points to it, and for how long."""
+    """Retention of what nothing points to: how much is kept, and for how long."""
 
     keep_models: int = Field(
         3, ge=1, description="Newest versions of a model that are kept, besides those that an alias names"

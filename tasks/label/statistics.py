@@ -17,7 +17,7 @@ from mcvrp.storage.labels.files import CorruptFile
 from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.shards import Shard, ShardList
 from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
-from mcvrp.storage.store.errors import SPOILT
+from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
@@ -90,7 +90,7 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
         try:
             with store.open_input(shard.path) as stream:
                 table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
-        except SPOILT as error:
+        except UNREADABLE as error:
             raise CorruptFile(
                 f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
             ) from error

@@ -11,4 +11,6 @@ if TYPE_CHECKING:
     from mcvrp.tasks.report.tables import Table as Table
     from mcvrp.tasks.report.write import write_report as write_report
 else:
-    __getattr__, __dir__ = lazy(__name__, tables="Table", summary="BenchmarkSummary", write="write_report")
+    __getattr__, __dir__ = lazy(
+        __name__, lines="gaps paired", tables="Table", summary="BenchmarkSummary", write="write_report"
+    )

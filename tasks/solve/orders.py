@@ -125,7 +125,7 @@ def checked_day(
     ):
         wrong = list(_wrong(id_, demand, node, name))
         for text in wrong:
-            faults.add(f"row {row}: {text}", row)
+            faults.at(row, text)
         if not wrong:
             wanted.setdefault(node, []).append(int(float(demand)))
     nodes = sorted(wanted)
@@ -184,7 +184,7 @@ def _capacity(table: Tabular, city: City, given: int | None) -> int:
         for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
             if cell and not (_whole(cell) and 1 <= float(cell) <= MOST_CAPACITY):
                 what = f"is no whole number from 1 to {MOST_CAPACITY:,}"
-                faults.add(f"row {row}: capacity {shown(cell)} {what}", row)
+                faults.at(row, f"capacity {shown(cell)} {what}")
             elif cell:
                 said.setdefault(int(float(cell)), row)
         faults.check()
