@@ -24,6 +24,7 @@ from mcvrp.tasks.support.progress import duration
 CLUSTER_CORES = 384  # the processes that the paper labelled with
 HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
 GPUS_OF_THE_PAPER = 16
+SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
 
 # Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.
 FLOPS_A_CORE = 2.3e10  # of training, small networks
@@ -90,7 +91,7 @@ class BenchmarkPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of ``preset`` would cost on ``cores`` processor cores."""
+    """Cost of a run of ``preset`` on ``cores`` processor cores."""
 
     preset: str
     cores: int
@@ -213,7 +214,7 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
     encoder, decoder = _stack_parameters(network)
     both = phase.trains == "both"
     flops = 6 * (encoder * problem + (decoder * solution if both else 0))  # 2 forward, 4 backward
-    same_as_the_paper = curriculum.samples == _SAMPLES_OF_THE_PAPER.get(name)
+    same_as_the_paper = curriculum.samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
         phase=name,
         trains=phase.trains,
@@ -223,9 +224,6 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
         seconds=START_SECONDS + flops / (FLOPS_A_CORE * cores),
         paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
     )
-
-
-_SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
 
 
 def _tokens(curriculum: Curriculum) -> tuple[int, int]:
