@@ -23,8 +23,9 @@ from mcvrp.tasks.report.cells import (
     significance_notes,
     significance_rows,
 )
+from mcvrp.tasks.report.lines import Line, Published
 from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.tables import Beginning, Line, Published, Table, beginnings
+from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
 
 _TEXTS = ("Method", "Run on")  # columns that are no numbers
