@@ -41,6 +41,7 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     difference = x - y
     k, mean = len(difference), float(difference.mean())
     error = float(difference.std(ddof=1)) / k**0.5
+    # where all differences are equal, scipy's ttest_rel divides by 0
     without_spread = float(np.sign(mean)) * np.inf if mean else 0.0
     t = mean / error if error > 0 else without_spread
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, k - 1)) * error
