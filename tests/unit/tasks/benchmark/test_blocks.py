@@ -1,4 +1,4 @@
-"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+"""Tests of blocks: another number of samples or instances costs only what is new."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 

@@ -16,9 +16,9 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution
 from mcvrp.tasks.report import distributions, time_curves
 from mcvrp.tasks.report.paper_values import PublishedDistances, published_distances
-from mcvrp.tasks.report.routes_picture import Panel, solutions
 from mcvrp.tasks.report.time_curves import Curve, SizeCurves, cost_against_time
 from mcvrp.tasks.support.pictures import png, svg
+from mcvrp.tasks.support.routes_picture import Panel, solutions
 from mcvrp.tasks.train.curves import training_curves
 
 HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
