@@ -1,4 +1,4 @@
-"""The networks of a benchmark, decoded in this process on its best device."""
+"""Networks of a benchmark, decoded in this process on its best device."""
 
 from __future__ import annotations
 

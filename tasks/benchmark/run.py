@@ -1,4 +1,4 @@
-"""The stage that compares: every method on the same held-out instances, what is missing only.
+"""Run of a benchmark: every method on the same held-out instances, what is missing only.
 
 Programs run on Ray, one instance a core; networks run in this process on all cores. Answers are
 stored in parts that are named by what decides them, so a run that was killed goes on, and a changed
@@ -62,12 +62,14 @@ def run_benchmark(
     """
     spec = spec.in_city(city)
     card = _check(store, city, spec, model_name, version)
+    # all that can be refused has been, or is as parts are read, before anything is solved
     blocks = [make_block(store, city, spec, method, card) for method in spec.methods]
     stored = stored_parts(store, spec.run)
     for block in blocks:
         block.find(stored)
     model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
     _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
+    # networks after the programs: either has all processors while its time counts
     here = WorkerContext(store, city, workers=1)
     for block in blocks:
         if block.method == "am":
@@ -114,9 +116,6 @@ def _check(
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return card
-
-
-# The check that no instance of a benchmark is one that the model was trained on
 
 
 def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) -> None:

@@ -1,4 +1,4 @@
-"""Which methods meet on which held-out instances, and what each may spend."""
+"""Spec of a benchmark: the methods, the held-out instances they meet on, and what each may spend."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class BenchmarkSpec(OrdersSpec):
 
     @property
     def decoding(self) -> Decoding:
-        """The settings of decoding strategies."""
+        """Settings of decoding strategies."""
         return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
 
     @property
     def neural(self) -> tuple[str, ...]:
-        """The methods that need a model."""
+        """Methods that need a model."""
         return tuple(name for name in self.methods if all_methods()[name].network == "fm")
 
     def samples_of(self, method: str) -> tuple[int, ...]:

@@ -174,6 +174,7 @@ def _rows(
 
     ``there`` is what has results at this size.
     """
+    # of more runs of a baseline than of samples, the first table has nothing to compare
     deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
     asked = {samples for method, samples in there if method in deciding}
     for samples in sorted({1, *asked}):

@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class SizeCurves:
-    """The curves of all methods at one size, over the ``instances`` that all of them solved."""
+    """Curves of all methods at one size, over the ``instances`` that all of them solved."""
 
     n: int
     instances: int
@@ -99,6 +99,7 @@ def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
     means = block.select(["samples", "seconds"]).group_by("samples").aggregate([("seconds", "mean")])
     means = means.sort_by("samples")
     measured = np.array(means["samples"].to_pylist(), np.int64)
+    # where each number was decoded anew, fewer samples may have taken longer
     seconds = np.maximum.accumulate(means["seconds_mean"].to_numpy())
     costs = block.filter(pc.is_valid(pc.field("costs")))["costs"]
     if pc.any(pc.not_equal(pc.list_value_length(costs), measured[-1])).as_py():

@@ -1,4 +1,4 @@
-"""The report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
+"""Report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     )
     text = benchmark_text(summary, page.lead, page.key_figures, drawn)
     store.put(layout.benchmark_card(spec.run), text.encode())
+    # the page is last: where it lies, all that it links to does
     store.put(f"{folder}/report.html", render(page).encode())
     return summary
 

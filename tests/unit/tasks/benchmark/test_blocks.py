@@ -1,4 +1,4 @@
-"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+"""Tests of blocks: another number of samples or instances costs only what is new."""
 
 from __future__ import annotations
 
