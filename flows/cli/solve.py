@@ -16,7 +16,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.orders import FLEET, TIME, refusal
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
+from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
 
 ROUTES = "routes"  # the folder for folders of routes

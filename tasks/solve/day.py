@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcvrp.model.problem import City, cost
+from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.models.registry import pointer
@@ -187,7 +187,7 @@ def _summary(
         compared = Compared(
             other.label,
             other.configuration,
-            cost(planned.city, other.solution),
+            other.cost,
             other.gap(routed),
             len(other.solution.routes),
         )

@@ -1,27 +1,24 @@
-"""What is written about a routed day: stops as CSV, routes as GeoJSON, a map, a summary, and what all is.
+"""Files of a routed day: stops as CSV, routes as GeoJSON, a map, a summary, and a README.
 
 A summary is written last: a folder without one is not finished.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
 import numpy as np
+import pandas as pd
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import DEPOT, Solution, cost
+from mcvrp.model.problem import DEPOT
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
-from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import length_text
+from mcvrp.tasks.solve.day import Planned, Solved
+from mcvrp.tasks.solve.readme import solve_readme
 
 SUMMARY = "summary.json"
 _DECIMALS = 6  # of a cost; of degrees, 10 cm
@@ -163,11 +160,8 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
 
 
 def _csv(routes: list[list[Stop]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Stop))
-    writer.writerows(astuple(stop) for route in routes for stop in route)
-    return text.getvalue().encode()
+    table = pd.DataFrame([asdict(stop) for route in routes for stop in route])
+    return table.to_csv(index=False, lineterminator="\n").encode()
 
 
 def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:
@@ -211,89 +205,3 @@ def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:
 def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -> dict[str, object]:
     geometry = {"type": kind, "coordinates": coordinates}
     return {"type": "Feature", "geometry": geometry, "properties": dict(properties)}
-
-
-# What there is to say about a routed day
-
-_POLISHED = {"none": "", "local-search": ", each polished by local search"}
-
-_FILES = """\
-## Files
-
-- `routes.csv`: a line a stop, for a vehicle in the order of driving. A route begins (stop 0) and ends
-  at the depot. `customer` is what the city calls the address; `load_after` is the demand served on the
-  route so far, this stop included (what is still on board of a delivery is the route's last
-  `load_after` minus this one); `leg_cost` is the cost of the way from the stop before, `cumulative_cost`
-  of the way since the depot. The cost of the day is the sum of all `leg_cost`.
-- `routes.geojson`: each route as a LineString, each customer and the depot as a Point, for any map
-  program. {coordinates}
-  Lines between stops are straight, whatever the costs are made of.
-- `map.png`: the same as a picture.
-- `summary.json`: the figures above for programs, with more decimals.
-- `spec.json`: what was asked for: model, samples, time, polish.
-"""
-_DEGREES = "Longitude and latitude (WGS 84), as RFC 7946 has it."
-_OWN = (
-    "The city has no longitude and latitude:\n  coordinates are its own x and y, not what RFC 7946 expects, "
-    "and the document's member\n  `coordinates` says so."
-)
-
-
-def solve_readme(solved: Solved) -> str:
-    """Return the README in Markdown."""
-    summary, planned = solved.summary, solved.planned
-    coordinates = _OWN if planned.addresses.lonlat is None else _DEGREES
-    rows = "\n".join(f"| {name} | {value} |" for name, value in solve_figures(summary).items())
-    notes = "".join(f"- {note}\n" for note in summary.notes)
-    told = f"## To know\n\n{notes}\n" if notes else ""
-    title = f"# Routes of {summary.orders}, city {summary.city}"
-    return (
-        f"{title}\n\n| | |\n|---|---|\n{rows}\n\n![The routes](map.png)\n\n{told}{route_table(solved)}\n\n"
-        + _FILES.format(coordinates=coordinates)
-    )
-
-
-def route_table(solved: Solved) -> str:
-    """Return the routes as a Markdown table, a row each: customers, load, cost."""
-    city, instance, unit = solved.planned.city, solved.planned.day.instance, solved.summary.unit
-    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    lines = ["| Route | Customers | Load | Of a vehicle | Cost |", "|--:|--:|--:|--:|--:|"]
-    for number, route in enumerate(solved.solution.routes, start=1):
-        load = sum(demand[node] for node in route)
-        share = f"{100 * load / instance.capacity:.0f} %"
-        price = length_text(cost(city, Solution((route,))), unit)
-        lines.append(f"| {number} | {len(route):,} | {load:,} | {share} | {price} |")
-    return "\n".join(lines)
-
-
-def _polished(polish: str) -> str:
-    said = _POLISHED.get(polish)
-    return f", the best of them polished by {SOLVERS[polish].label}" if said is None else said
-
-
-def solve_figures(summary: SolveSummary) -> dict[str, str]:
-    """Return the figures of a day, in words."""
-    seconds = summary.seconds
-    fewest = -(-summary.demand // summary.capacity)
-    figures = {
-        "orders": f"{summary.lines:,}, of {summary.customers:,} customers who want {summary.demand:,} in all",
-        "routes": f"{summary.routes:,} ({fewest:,} at least), {100 * summary.utilisation:.1f} % full "
-        f"on average, a vehicle holds {summary.capacity:,}",
-        "cost": length_text(summary.cost, summary.unit),
-        "by": f"model {summary.model} version {summary.model_version}, "
-        f"{summary.samples:,} samples{_polished(summary.polish)} ({summary.device})",
-    }
-    if summary.polish != "none":
-        figures["best sample"] = f"{length_text(summary.best_sample, summary.unit)} before polishing"
-    if summary.compared:
-        other = summary.compared
-        figures[f"{other.label} in equal time"] = (
-            f"{length_text(other.cost, summary.unit)}, {other.routes:,} routes; ours: {other.gap:+.2f} %"
-        )
-    figures["time"] = (
-        f"{duration(seconds.start_up)} to start, {duration(seconds.decoding)} decoding, "
-        f"{duration(seconds.polishing)} polishing"
-    )
-    if summary.compared:
-        figures["time"] += f"; {duration(seconds.comparing)} {summary.compared.label}"
-    return figures

@@ -12,8 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import torch
-
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded, decode
 from mcvrp.model.errors import McvrpError
@@ -21,6 +19,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solvers.devices import cores_text, torch_threads
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
@@ -97,7 +96,7 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     """
     clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
     share = 1.0 if spec.polish == "none" else _DECODING_SHARE
-    with _threads(spec.threads):
+    with torch_threads(spec.threads):
         costs: list[float] = []
         best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
         for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
@@ -191,18 +190,7 @@ def _sorted(solution: Solution) -> Solution:
 def _device(model: FmMcvrp, threads: int) -> str:
     if model.output.weight.device.type != "cpu":
         return "GPU"
-    return "1 CPU core" if threads == 1 else f"{threads} CPU cores"
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let PyTorch work on ``count`` threads: on a busy machine, more wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return cores_text(threads)
 
 
 @dataclass

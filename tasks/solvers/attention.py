@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from mcvrp.model.attention_model import AttentionModel, Orders, rollout
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.instance_rows import InstanceRows, philox_rows
-from mcvrp.model.problem import DEPOT, City, Instance, Solution, infeasibility, require_instances
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, require_instances
 from mcvrp.model.random import philox_key
-from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.devices import device_text
+from mcvrp.tasks.solvers.solver import Answer, checked_answer
 
 _CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
 
@@ -54,10 +54,9 @@ class AttentionSolver:
     @cached_property
     def device(self) -> str:
         """What decoding runs on."""
-        if any(model.device.type != "cpu" for model in self.models.values()):
-            return f"GPU ({torch.cuda.get_device_name()})"
-        cores = torch.get_num_threads()
-        return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
+        devices = [model.device for model in self.models.values()]
+        # those of the sizes may lie on several: one on a GPU is what counts
+        return device_text(max(devices, key=lambda device: device.type != "cpu", default=torch.device("cpu")))
 
     @property
     def configuration(self) -> str:
@@ -121,7 +120,10 @@ class AttentionSolver:
             found += list(np.concatenate(padded, axis=1))
         best = [_best(city, instance, paths) for instance, paths in zip(instances, found, strict=True)]
         seconds = (time.perf_counter() - began) / len(instances)
-        return [_answer(city, instance, *one, seconds) for instance, one in zip(instances, best, strict=True)]
+        return [
+            checked_answer(city, instance, *one, seconds)
+            for instance, one in zip(instances, best, strict=True)
+        ]
 
     def _paths(
         self,
@@ -163,12 +165,3 @@ def _best(city: City, instance: Instance, paths: NDArray[np.int64]) -> tuple[Sol
     costs = leg[paths[:, :-1], paths[:, 1:]].cumsum(axis=1)[:, -1]
     best = paths[int(np.argmin(costs))]
     return Solution.from_path(instance.nodes[best].tolist()), costs
-
-
-def _answer(
-    city: City, instance: Instance, best: Solution, costs: NDArray[np.float64], seconds: float
-) -> Answer:
-    reason = infeasibility(instance, best)  # feasible by construction, and checked again
-    if reason:
-        return Answer(None, costs, seconds, reason)
-    return Answer(canonical(city, best), costs, seconds)

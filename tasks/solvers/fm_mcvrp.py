@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded, decode
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City, Instance, infeasibility
+from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
-from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.devices import device_text, torch_threads
+from mcvrp.tasks.solvers.solver import Answer, checked_answer
 from mcvrp.tasks.solvers.warm_start import Start
 
 _SCORES = 1 << 25  # scores of all classes held at once
@@ -56,10 +55,7 @@ class FmMcvrpSolver:
     @cached_property
     def device(self) -> str:
         """What decoding runs on."""
-        if self.model.output.weight.device.type != "cpu":
-            return f"GPU ({torch.cuda.get_device_name()})"
-        cores = torch.get_num_threads()
-        return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
+        return device_text(self.model.output.weight.device)
 
     @property
     def configuration(self) -> str:
@@ -86,7 +82,7 @@ class FmMcvrpSolver:
         decoded = self.decoded(city, instances, samples, seed)
         seconds = (time.perf_counter() - start) / len(instances)
         for instance, answer in zip(instances, decoded, strict=True):
-            yield _answer(city, instance, answer, seconds)
+            yield checked_answer(city, instance, answer.best, answer.costs, seconds)
 
     def starts(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -101,7 +97,7 @@ class FmMcvrpSolver:
         clock = time.thread_time if on_cpu else time.perf_counter
         table = CityTable.of(city, self.model.output.weight.device)
         for k, instance in enumerate(instances):
-            with _one_thread():
+            with torch_threads(1):
                 if k == 0:
                     self.decoded(city, [instance], 1, seed, table)
                 began = clock()
@@ -131,16 +127,6 @@ class FmMcvrpSolver:
         )
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:
     """Return the share of problem tokens, depots included, whose node the encoder names first."""
     device = model.output.weight.device
@@ -164,11 +150,3 @@ def _chunks(instances: Iterable[Instance], size: int) -> Iterator[list[Instance]
     rest = iter(instances)
     while chunk := list(itertools.islice(rest, size)):
         yield chunk
-
-
-def _answer(city: City, instance: Instance, decoded: Decoded, seconds: float) -> Answer:
-    best = decoded.best
-    reason = infeasibility(instance, best)  # feasible by construction, and checked again
-    if reason:
-        return Answer(None, decoded.costs, seconds, reason)
-    return Answer(canonical(city, best), decoded.costs, seconds)

@@ -135,6 +135,15 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
     return Answer(canonical(city, best), costs, seconds, elapsed=elapsed)
 
 
+def checked_answer(
+    city: City, instance: Instance, best: Solution, costs: NDArray[np.float64], seconds: float
+) -> Answer:
+    """Return the answer of a network: feasible by construction, and proved again."""
+    if reason := infeasibility(instance, best):
+        return Answer(None, costs, seconds, reason)
+    return Answer(canonical(city, best), costs, seconds)
+
+
 def checked_budget(time_limit: float | None, iterations: int | None) -> str:
     """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
     if (time_limit is None) == (iterations is None):
