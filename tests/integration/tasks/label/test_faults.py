@@ -29,7 +29,7 @@ from tests.support.fault_kinds import (
     damageable,
     disturb,
     filled,
-    poison,
+    poisoned,
     seeds,
     small_disk,
     strike,
@@ -165,7 +165,7 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
     """The one instance that kills the solver is put aside with its reason, and everything else is done."""
     rng = random.Random(seed)
     n, i = rng.choice(SPEC.sizes), rng.randrange(SPEC.count)
-    environment = poison(scratch / "poison", n, i)
+    environment = poisoned(scratch / "poison", n, i)
     for _ in range(1 if seed == FIRST else 2):  # trying again changes nothing
         driver = site.start(**environment)
         assert driver.wait() == 1, driver.said
@@ -201,7 +201,7 @@ def test_at_least_fifty_faults(request: pytest.FixtureRequest, capsys: pytest.Ca
     counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(INJECTED.items()))
     with capsys.disabled():
         print(f"\n{INJECTED.total()} faults: {counts}")
-    trials = [item for item in request.session.items if "test_label_fault" in item.nodeid]
+    trials = [item for item in request.session.items if item.path == request.path]
     if len(trials) < TRIALS:
         pytest.skip("a part of the suite")
     assert INJECTED.total() >= 50

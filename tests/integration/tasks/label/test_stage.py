@@ -36,7 +36,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.unit.tasks.label.test_isolated import poison
+from tests.support.poison import poison
 
 CITY = City.uniform(60, seed=3)
 ROOT = Path(__file__).parents[4]
@@ -400,7 +400,7 @@ def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_pa
     The command says which instance it was and that it is incomplete; with a solver that does not
     crash the same command completes the dataset.
     """
-    poison(tmp_path, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
+    poison(tmp_path, CITY, 20, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
     child = run_script(store, SCRIPT.replace("800", "30"), PYTHONPATH=str(tmp_path))
     said, _ = child.communicate(timeout=240)
     reason = "(n=20, i=7): the solver died with SIGSEGV"
