@@ -170,7 +170,7 @@ def _rollback(options: argparse.Namespace) -> Outcome:
 
 
 def _ui(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.server.deployments import check_address
+    from mcvrp.flows.server.notify import check_address
     from mcvrp.flows.server.ui import Options, serve
 
     if not 1 <= options.port <= 65535:

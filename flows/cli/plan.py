@@ -15,9 +15,10 @@ from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import CAPACITY_TABLE, City
 from mcvrp.storage.labels.flat import expected_bytes
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec
-from mcvrp.tasks.benchmark.spec import FINISHERS, HEURISTICS, NEURAL, MethodName
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
 
@@ -182,7 +183,7 @@ def _label(spec: PipelineSpec, customers: int, cores: int) -> LabelPlan:
     label = spec.label
     core_hours = _core_hours(label)
     used = min(cores, label.workers or cores)
-    named = get_args(BudgetName) if label.solver == "hgs" and label.time_limit else ()
+    named = get_args(BudgetName) if "budget" in SOLVERS[label.solver].takes and label.time_limit else ()
     return LabelPlan(
         instances=label.count * len(label.sizes),
         held_out=label.held_out * len(label.sizes),
@@ -285,49 +286,25 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
     heuristics = decoding = 0.0
     for n, count in benchmark.counts.items():
         for method in benchmark.methods:
-            heuristics += count * _program_seconds(spec, method, n)
-            decoding += count * _paths(spec, method, n) * _path_flops(network, n)
+            heuristics += count * benchmark.seconds_of(method, n)
+            decoding += count * _paths(spec, method) * _path_flops(network, n)
     seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
     return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
 
 
-def _program_seconds(spec: PipelineSpec, method: MethodName, n: int) -> float:
-    """Return the processor seconds of a program for an instance, all runs together; 0 where there is none."""
-    if method in FINISHERS:
-        return spec.benchmark.equal_time  # decoding before it included
-    if method not in HEURISTICS:
-        return 0.0
-    return spec.benchmark.samples_of(method)[-1] * _seconds_a_run(spec, method, n)
-
-
-def _paths(spec: PipelineSpec, method: MethodName, n: int) -> float:
+def _paths(spec: PipelineSpec, name: str) -> int:
     """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
-    benchmark = spec.benchmark
-    if method not in NEURAL or method in FINISHERS:
-        return 0.0  # equal time has a limit; the attention model is small
-    if method == "fm-rrc":
-        # a round's parts are the whole at most
-        return benchmark.samples[-1] + benchmark.rounds * benchmark.part_samples
-    return sum(benchmark.samples_of(method))  # each number is timed by itself
+    method = methods()[name]
+    if not method.decoded:
+        return 0  # equal time has a limit; the attention model is small
+    if method.paths:
+        return method.paths(spec.benchmark)
+    return sum(spec.benchmark.samples_of(name))  # each number is timed by itself
 
 
 def _path_flops(network: NetworkConfig, n: int) -> float:
     encoder, decoder = _stack_parameters(network)
     return 2 * (decoder * (n + _routes(n)) + encoder * n)
-
-
-def _seconds_a_run(spec: PipelineSpec, method: MethodName, n: int) -> float:
-    benchmark = spec.benchmark
-    limit = benchmark.time_limit(method)
-    if method == "lkh3":
-        as_label: dict[str, object] = {"solver": "lkh3", "iterations": benchmark.lkh_max_trials}
-    elif limit is not None:
-        as_label = {"solver": method, "time_limit": limit}
-    else:
-        as_label = {"solver": method, "iterations": getattr(benchmark, f"{method}_iterations")}
-    runs = benchmark.lkh_runs if method == "lkh3" else 1
-    size = {"dataset": "plan", "smallest": n, "largest": n, "count": 1}
-    return runs * seconds_an_instance(LabelSpec.model_validate({**size, **as_label}), n)
 
 
 def _hours(hours: float) -> str:

@@ -214,8 +214,8 @@ class Dataset:
         """
         there = list(self.shards(n))
         for shard in there:
-            if shard.footer.row_start <= i < shard.footer.row_stop and i not in shard.footer.absent:
-                return _read_label(self.store, shard, i)
+            if (row := shard.footer.row_of(i)) is not None:
+                return _read_label(self.store, shard, row)
         rows = sum(shard.footer.rows for shard in there)
         raise McvrpError(
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
@@ -234,8 +234,7 @@ def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) ->
     return Dataset.open(store, dataset).labels(n, limit)
 
 
-def _read_label(store: Store, shard: LabelFile, i: int) -> Label:
-    row = i - shard.footer.row_start - sum(absent < i for absent in shard.footer.absent)
+def _read_label(store: Store, shard: LabelFile, row: int) -> Label:
     try:
         with store.open_input(shard.path) as stream:
             file = pq.ParquetFile(stream, page_checksum_verification=True)

@@ -100,6 +100,12 @@ class Footer:
         """The number of rows."""
         return self.row_stop - self.row_start - len(self.absent)
 
+    def row_of(self, i: int) -> int | None:
+        """Return the row of instance ``i`` within the file, None where it has none."""
+        if not self.row_start <= i < self.row_stop or i in self.absent:
+            return None
+        return i - self.row_start - sum(absent < i for absent in self.absent)
+
     def metadata(self) -> dict[bytes, bytes]:
         """Return the footer as Parquet key-value metadata, with a checksum of itself."""
         text = {f.name: str(getattr(self, f.name)) for f in fields(self)}

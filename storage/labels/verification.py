@@ -1,4 +1,4 @@
-"""The report on a dataset, as the store keeps it: what proving its bytes found wrong, file by file."""
+"""Report on a dataset, as the store keeps it: what verifying its bytes found wrong, file by file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, replace
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.documents import read_document
+from mcvrp.storage.store.store import Store, StoreError
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class FileFault:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """What proving a dataset found.
+    """What verifying a dataset found.
 
     Parameters
     ----------
@@ -91,12 +92,10 @@ def read_verification(store: Store, dataset: str) -> VerificationReport | None:
     if not store.exists(path):
         return None
     try:
-        there = store.get_json(path)
-        faults = tuple(FileFault(**fault) for fault in there.pop("faults"))
-        missing = tuple((int(n), int(start), int(stop)) for n, start, stop in there.pop("missing"))
-        unchecked = tuple(map(str, there.pop("unchecked")))
-        return VerificationReport(faults=faults, missing=missing, unchecked=unchecked, **there)
-    except (McvrpError, KeyError, TypeError, ValueError, AttributeError):
+        return read_document(store, path, VerificationReport, named="verification report")
+    except StoreError:
+        raise
+    except McvrpError:
         return None  # `mcvrp verify` makes it anew
 
 

@@ -18,7 +18,7 @@ from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import DECODED, PROGRAMS, WARM_STARTED, attention_cards, make_block
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.benchmark.networks import (
     attention,
     decode_missing,
@@ -30,6 +30,7 @@ from mcvrp.tasks.benchmark.networks import (
 )
 from mcvrp.tasks.benchmark.on_ray import solve_heuristics
 from mcvrp.tasks.benchmark.part import WorkerContext
+from mcvrp.tasks.benchmark.prepare import attention_cards, make_block
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.support.ray_session import ray_session
@@ -72,7 +73,7 @@ def run_benchmark(
         if block.method == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(here, block, attention(store, spec, sizes))
-        elif model and card and block.method in DECODED:
+        elif model and card and methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
     table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
@@ -83,8 +84,8 @@ def _solve_on_ray(
     store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], samples: FmMcvrpSolver | None
 ) -> None:
     """Solve what is missing of the methods that are a program, or end with one."""
-    programs = [block for block in blocks if block.method in PROGRAMS]
-    finished = [block for block in blocks if block.method in WARM_STARTED]
+    programs = [block for block in blocks if block.grows]
+    finished = [block for block in blocks if methods()[block.method].warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:

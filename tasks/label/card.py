@@ -1,10 +1,10 @@
-"""The card of a dataset: README.md with its figures, statistics by size, and where its labels come from."""
+"""Card of a dataset: README.md with its figures, statistics by size, and where its labels come from."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
-from mcvrp.storage.markdown import table
+from mcvrp.storage.markdown import render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
@@ -25,6 +25,11 @@ from mcvrp.tasks.support.text import unit_text
 
 _ROWS = 40  # of the table by size; of more sizes a selection is shown
 _SHOWN = 20
+_PANELS = 6  # sizes with a histogram of their own, of a picture
+_COLUMNS = 3
+_WIDTH, _HEIGHT = 3.7, 3.0  # inches a panel
+_HEADROOM = 1.3  # the axis over its highest bar, for the legend
+_DECIMALS = {"cost": 2, "routes": 1, "runtime": 3}
 FIGURES = {
     "cost": "Total distance of a label, in the unit of the city",
     "routes": "Routes of a label",
@@ -78,28 +83,44 @@ def card_text(
     dataset: str, city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]
 ) -> str:
     """Return the card as Markdown; pictures are links relative to it."""
-    parts = [f"# Labels `{dataset}`", _lead(city, manifest, statistics)]
-    if statistics:
-        parts += [f"![{text}](figures/{quantity}.png)" for quantity, text in FIGURES.items()]
-        parts += ["## By size", size_table(statistics)]
-        parts += ["## Where the labels come from", "\n".join(_makers(statistics))]
-    parts += [
-        "## How they were asked for",
-        f"```json\n{json.dumps(manifest.get('spec'), indent=2)}\n```",
-        f"Fingerprint of city, instances and routes: `{manifest.get('fingerprint')}`.",
-        "## Proving and reading",
-        _USE.replace("DATASET", dataset),
-        table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return render(
+        __package__,
+        "dataset.md.j2",
+        dataset=dataset,
+        city=city,
+        unit=unit_text(city.unit),
+        spec=manifest.get("spec") or {},
+        asked=json.dumps(manifest.get("spec"), indent=2),
+        fingerprint=manifest.get("fingerprint"),
+        rows=sum(size.rows for size in statistics),
+        absent=sum(size.absent for size in statistics),
+        sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
+        figures=FIGURES,
+        size_table=size_table(statistics) if statistics else "",
+        makers=_makers(statistics),
+        hours=sum(size.rows * size.runtime.mean for size in statistics) / 3600,
+        columns=table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
+    )
 
 
 def size_table(statistics: Sequence[SizeStatistics]) -> str:
     """Return the table by size as Markdown, of many sizes a selection, with the totals."""
-
     shown = selection(statistics, _SHOWN) if len(statistics) > _ROWS else list(statistics)
     header = ["Customers", "Labels", "Unsolved", "Distance", "80 %", "Routes", "80 %", "Solver time", "MB"]
-    rows = [_size_row(size) for size in shown]
+    rows = [
+        [
+            f"{size.n}",
+            f"{size.rows:,}",
+            f"{size.absent:,}",
+            f"{size.cost.mean:,.3f} ± {size.cost.std:,.3f}",
+            f"{size.cost.p10:,.2f} – {size.cost.p90:,.2f}",
+            f"{size.routes.mean:.2f}",
+            f"{size.routes.p10:.0f} – {size.routes.p90:.0f}",
+            f"{size.runtime.mean:.3g} s",
+            f"{size.bytes / 1e6:,.1f}",
+        ]
+        for size in shown
+    ]
     total = f"{sum(size.rows for size in statistics):,}"
     absent = f"{sum(size.absent for size in statistics):,}"
     seconds = sum(size.rows * size.runtime.mean for size in statistics)
@@ -109,42 +130,7 @@ def size_table(statistics: Sequence[SizeStatistics]) -> str:
     return table(header, rows, right=True)
 
 
-def _size_row(size: SizeStatistics) -> list[str]:
-    cost, routes = size.cost, size.routes
-    return [
-        f"{size.n}",
-        f"{size.rows:,}",
-        f"{size.absent:,}",
-        f"{cost.mean:,.3f} ± {cost.std:,.3f}",
-        f"{cost.p10:,.2f} – {cost.p90:,.2f}",
-        f"{routes.mean:.2f}",
-        f"{routes.p10:.0f} – {routes.p90:.0f}",
-        f"{size.runtime.mean:.3g} s",
-        f"{size.bytes / 1e6:,.1f}",
-    ]
-
-
-def _lead(city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]) -> str:
-    spec = manifest.get("spec") or {}
-    rows = sum(size.rows for size in statistics)
-    text = f"{rows:,} solved instances of the Montreal capacitated vehicle routing problem"
-    sizes = sorted({statistics[k].n for k in (0, -1)}) if statistics else []
-    if sizes:
-        text += f", {' to '.join(map(str, sizes))} customers each"
-    costs = "straight lines" if city.matrix is None else "costs from a matrix"
-    costs += f", in {unit_text(city.unit)}"
-    text += f", on a city of {city.customers:,} addresses ({costs}; id `{city.city_id}`)."
-    if spec.get("split") and "seed" in spec:
-        text += f" The {spec['split']} split of seed {spec['seed']}."
-    if absent := sum(size.absent for size in statistics):
-        text += (
-            f"\n\n**{absent:,} instances have no label so far**: no solver has solved them "
-            "(`quarantine.json` says why; `mcvrp label` tries them again)."
-        )
-    return text
-
-
-def _makers(statistics: Sequence[SizeStatistics]) -> Iterator[str]:
+def _makers(statistics: Sequence[SizeStatistics]) -> str:
     labels: Counter[Maker] = Counter()
     for size in statistics:
         for maker in size.makers:
@@ -153,27 +139,7 @@ def _makers(statistics: Sequence[SizeStatistics]) -> Iterator[str]:
         [maker.source, maker.solver, maker.version, maker.budget, maker.cpu, f"{rows:,}"]
         for maker, rows in labels.most_common()
     ]
-    yield table(["Source", "Solver", "Version", "Budget", "Processor", "Labels"], cells)
-    seconds = sum(size.rows * size.runtime.mean for size in statistics)
-    yield f"\nIn all {seconds / 3600:,.2f} core-hours of the solver."
-
-
-_USE = """`mcvrp verify DATASET` proves every label from its bytes. Below the store:
-
-```python
-import glob, pyarrow.dataset as ds
-files = glob.glob("labels/DATASET/n=*/*.parquet")
-labels = ds.dataset(files, partitioning="hive").to_table(columns=["n", "index", "routes", "cost"])
-```"""
-
-
-# The pictures of a dataset's card as PNG bytes
-
-_PANELS = 6  # sizes with a histogram of their own
-_COLUMNS = 3
-_WIDTH, _HEIGHT = 3.7, 3.0  # inches a panel
-_HEADROOM = 1.3  # the axis over its highest bar, for the legend
-_DECIMALS = {"cost": 2, "routes": 1, "runtime": 3}
+    return table(["Source", "Solver", "Version", "Budget", "Processor", "Labels"], cells)
 
 
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:

@@ -1,7 +1,7 @@
 """The driver of labelling: a bounded number of units in Ray's hands, and what becomes of each.
 
 It knows no instance: a unit goes out, a receipt comes back, and a unit whose worker was lost goes
-out again, with care. What it holds does not grow with the number of shards.
+out again, isolated. What it holds does not grow with the number of shards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
 from mcvrp.tasks.label.publish import merge_shard
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
@@ -204,7 +204,7 @@ class Driver:
             self._retry_queue.append(_Task([job]))
 
     def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
-        """Do ``task`` again, with care where it was ``lost``; give it up when it was often enough."""
+        """Do ``task`` again, isolated where it was ``lost``; give it up when it was often enough."""
         task.tries += 1
         task.losses += lost
         self.failures += lost
@@ -212,7 +212,7 @@ class Driver:
             self.retried += 1
             if lost and task.unit:
                 task.unit = replace(task.unit, isolated=True)
-                logger.warning("%s: %s; tried again with care", task, reason)
+                logger.warning("%s: %s; tried again, isolated", task, reason)
             self._retry_queue.append(task)
             return
         self.lost.append(f"{task}: {reason}")

@@ -1,4 +1,4 @@
-"""Solving with care: in a process apart, so that a crash or a hang costs one attempt at one instance.
+"""Isolated solving: in a process apart, so that a crash or a hang costs one attempt at one instance.
 
 The process is started again after each crash. It speaks over a pair of connected sockets: a
 question is the instance and the solver's seed, the answer a label, or why there is none.
@@ -111,7 +111,7 @@ class _Child:
         except (EOFError, OSError):
             pass
         self.stop()
-        raise McvrpError("the process that solves with care did not start: look at the machine's memory")
+        raise McvrpError("the isolated process did not start: look at the machine's memory")
 
 
 def _death(code: int | None) -> str:

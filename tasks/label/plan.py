@@ -17,8 +17,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.label.work import Unit
 
 _LONGEST_UNIT = 60.0  # seconds: what a lost worker may cost
@@ -191,7 +190,7 @@ def cut_into_units(
 
     A unit is either one shard or several whole, which its worker publishes itself, or a run of
     missing rows of one, which is staged; None where all rows of one are staged. Suspects are in
-    units of their own, to be done carefully.
+    units of their own, to be solved isolated.
     """
     whole: list[ShardJob] = []
     for job in jobs:

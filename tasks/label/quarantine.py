@@ -1,4 +1,4 @@
-"""The instances of a dataset that no solver has solved so far, with the reason: tried again by each run."""
+"""Quarantine of the instances of a dataset that no solver has solved so far: each run tries them again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.documents import read_document
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Unit
 
@@ -36,9 +37,16 @@ class FailedInstance:
         return f"(n={self.n}, i={self.i}): {self.reason}"
 
 
+@dataclass(frozen=True)
+class FailedInstances:
+    """They all, as a document of the store."""
+
+    instances: tuple[FailedInstance, ...]
+
+
 @dataclass
 class Quarantine:
-    """The list of them, as the driver holds it; nobody else writes it."""
+    """The failed instances as the driver holds them, who alone writes them."""
 
     store: Store
     dataset: str
@@ -52,9 +60,11 @@ class Quarantine:
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
         if store.exists(path):
             try:
-                entries = [FailedInstance(**entry) for entry in store.get_json(path)["instances"]]
+                entries = read_document(store, path, FailedInstances, named="quarantine").instances
                 quarantine.entries = {(entry.n, entry.i): entry for entry in entries}
-            except (McvrpError, KeyError, TypeError):
+            except StoreError:
+                raise
+            except McvrpError:
                 quarantine._changed = True
         return quarantine
 
@@ -100,8 +110,8 @@ class Quarantine:
         if self._changed:
             path = layout.quarantine(self.dataset)
             if self.entries:
-                entries = [asdict(entry) for _, entry in sorted(self.entries.items())]
-                self.store.put_json(path, {"instances": entries})
+                entries = FailedInstances(tuple(entry for _, entry in sorted(self.entries.items())))
+                self.store.put_json(path, asdict(entries))
             else:
                 self.store.delete(path)
             self._changed, self._saved = False, time.monotonic()

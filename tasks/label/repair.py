@@ -21,7 +21,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import write_table
 from mcvrp.storage.labels.verification import clear_faults, corrupt_files
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed

@@ -23,8 +23,7 @@ from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import Missing, count_missing, sweep
 from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
-from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.retry import StoreRetry
@@ -184,12 +183,7 @@ def _check(store: Store, source: Source) -> None:
         )
     for n in spec.sizes:
         recipe.rules.capacity_range(n)
-    if spec.solver == "hgs":
-        from mcvrp.tasks.solvers.hgs import require_symmetric
-
-        require_symmetric(city)
-    if spec.solver == "lkh3" and city.matrix is not None:
-        raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+    recipe.solver.require_costs(city)
     make_solver(recipe, spec.smallest)
     refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)

@@ -1,6 +1,6 @@
-"""Proving a dataset from its bytes: every file on Ray, then what only all of them together can show.
+"""Verification of a dataset from its bytes: every file on Ray, then what only all of them together show.
 
-Nothing is changed but the report, which is kept beside the dataset for `mcvrp label` to repair_dataset.
+Nothing is changed but the report, which is kept beside the dataset for `mcvrp label` to repair it by.
 """
 
 from __future__ import annotations
@@ -23,24 +23,13 @@ from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
-from mcvrp.tasks.label.source import Source, stored_spec
-from mcvrp.tasks.label.verify_file import misplaced, verify_file
+from mcvrp.tasks.label.spec import Source, stored_spec
+from mcvrp.tasks.label.verify_file import FileReport, misplaced, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 
 _SHARED_NAMED = 10  # instances that two datasets share, named a size; more are counted
-
-
-@dataclass(frozen=True)
-class _Receipt:
-    """What a worker found out about a file: small, however large the file."""
-
-    path: str
-    sha256: str
-    footer: Footer | None
-    rows: int
-    faults: tuple[FileFault, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     try:
         write_verification(store, report)
     except StoreError as error:
-        unkept = f"the report is not kept, mcvrp label will not repair_dataset what it finds corrupt: {error}"
+        unkept = f"the report is not kept, mcvrp label will not repair what it finds corrupt: {error}"
         report = replace(report, unchecked=(*report.unchecked, unkept))
     return report
 
@@ -115,13 +104,13 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
         unchecked.append(f"checksums could not be compared: {error}")
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))
-    receipts = list(_proved(context, paths, checksums, cores))
-    faults = [fault for receipt in receipts for fault in receipt.faults]
+    reports = list(_verified(context, paths, checksums, cores))
+    faults = [fault for report in reports for fault in report.faults]
     faults += [
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} and not there")
         for path in sorted(checksums.keys() - set(paths))
     ]
-    whole = [receipt for receipt in receipts if receipt.footer]
+    whole = [report for report in reports if report.footer]
     faults += _overlaps(source, whole)
     for n, found in _compared(context, whole, cores):
         if isinstance(found, str):
@@ -131,57 +120,52 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     return VerificationReport(
         dataset,
         _now(),
-        _fingerprint(dataset, receipts),
-        rows=sum(receipt.rows for receipt in receipts),
-        files=len(receipts),
+        _fingerprint(dataset, reports),
+        rows=sum(report.rows for report in reports),
+        files=len(reports),
         faults=tuple(sorted(faults, key=lambda fault: (fault.path, -1 if fault.row is None else fault.row))),
         missing=tuple(_missing(source, whole)),
-        quarantined=sum(len(receipt.footer.absent) for receipt in whole if receipt.footer),
+        quarantined=sum(len(report.footer.absent) for report in whole if report.footer),
         unchecked=tuple(unchecked),
     )
 
 
-# A file --------------------------------------------------------------------------------------
-
-
-def _proved(
+def _verified(
     context: _VerifyContext, paths: Sequence[str], checksums: dict[str, str], cores: int
-) -> Iterator[_Receipt]:
+) -> Iterator[FileReport]:
+    """Yield the report on each file, without its rows."""
     jobs = [(path, checksums.get(path)) for path in paths]
     rows = faults = 0
     with Progress(f"verify {context.source.spec.dataset}", len(jobs), "files") as progress:
-        for (path, _), found in windowed(_prove, jobs, cores, context):
-            receipt = found if isinstance(found, _Receipt) else _unreadable(context.store, path, found)
-            rows, faults = rows + receipt.rows, faults + len(receipt.faults)
+        for (path, _), found in windowed(_verify_one, jobs, cores, context):
+            report = found if isinstance(found, FileReport) else _unreadable(context.store, path, found)
+            rows, faults = rows + report.rows, faults + len(report.faults)
             progress.advance(note=f"{rows:,} labels proved" + (f", {faults:,} faults" if faults else ""))
-            yield receipt
+            yield report
 
 
-def _prove(job: tuple[str, str | None], context: _VerifyContext) -> _Receipt:
+def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> FileReport:
     path, sha256 = job
     report = verify_file(context.store.get(path), path, context.source, sha256)
-    return _Receipt(path, report.sha256, report.footer, report.rows, tuple(report.faults))
+    return replace(report, good=[])  # what goes back to the driver is small, however large the file
 
 
-def _unreadable(store: Store, path: str, error: Exception) -> _Receipt:
-    """Return the receipt of a file that killed whoever read it."""
+def _unreadable(store: Store, path: str, error: Exception) -> FileReport:
+    """Return the report on a file that killed whoever read it."""
     sha256 = hashlib.sha256(store.get(path)).hexdigest()
     what = f"whoever reads it dies ({type(error).__name__})"
-    return _Receipt(path, sha256, None, 0, (FileFault(path, sha256, what),))
+    return FileReport(path, sha256, faults=[FileFault(path, sha256, what)])
 
 
-# All files -----------------------------------------------------------------------------------
-
-
-def _by_row(receipts: Sequence[_Receipt], n: int) -> list[tuple[Footer, _Receipt]]:
-    files = [(receipt.footer, receipt) for receipt in receipts if receipt.footer and receipt.footer.n == n]
+def _by_row(reports: Sequence[FileReport], n: int) -> list[tuple[Footer, FileReport]]:
+    files = [(report.footer, report) for report in reports if report.footer and report.footer.n == n]
     return sorted(files, key=lambda file: (file[0].row_start, file[1].path))
 
 
-def _fingerprint(dataset: str, receipts: Sequence[_Receipt]) -> str:
+def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
     """Return the fingerprint of what was proved, "" where a file has no footer or another's name."""
     digest = Fingerprint()
-    files = [LabelFile(receipt.path, receipt.footer) for receipt in receipts if receipt.footer]
+    files = [LabelFile(report.path, report.footer) for report in reports if report.footer]
     for n, of_size in groupby(sorted(files, key=lambda file: file.footer.n), lambda file: file.footer.n):
         digest.add(n, list(of_size))
     own = [
@@ -190,14 +174,14 @@ def _fingerprint(dataset: str, receipts: Sequence[_Receipt]) -> str:
         if (k := layout.shard_number(file.path)) is not None
         and file.path == layout.label_shard(dataset, file.footer.n, k)
     ]
-    return digest.value if len(own) == len(receipts) else ""
+    return digest.value if len(own) == len(reports) else ""
 
 
-def _overlaps(source: Source, receipts: Sequence[_Receipt]) -> Iterator[FileFault]:
+def _overlaps(source: Source, reports: Sequence[FileReport]) -> Iterator[FileFault]:
     """Yield the files with rows that another has too: files in their places have none in common."""
-    for stray in receipts:
+    for stray in reports:
         if stray.footer and any(misplaced(stray.path, stray.footer, source)):
-            for footer, other in _by_row(receipts, stray.footer.n):
+            for footer, other in _by_row(reports, stray.footer.n):
                 first = max(footer.row_start, stray.footer.row_start)
                 last = min(footer.row_stop, stray.footer.row_stop)
                 if other is not stray and first < last:
@@ -205,18 +189,18 @@ def _overlaps(source: Source, receipts: Sequence[_Receipt]) -> Iterator[FileFaul
                     yield FileFault(stray.path, stray.sha256, what)
 
 
-def _missing(source: Source, receipts: Sequence[_Receipt]) -> Iterator[tuple[int, int, int]]:
+def _missing(source: Source, reports: Sequence[FileReport]) -> Iterator[tuple[int, int, int]]:
     """Yield the runs of rows that the spec asks for and no file has."""
     for n in source.spec.sizes:
-        files = [LabelFile(receipt.path, footer) for footer, receipt in _by_row(receipts, n)]
+        files = [LabelFile(report.path, footer) for footer, report in _by_row(reports, n)]
         yield from ((n, start, stop) for start, stop in missing_rows(files, 0, source.spec.count))
 
 
 def _compared(
-    context: _VerifyContext, receipts: Sequence[_Receipt], cores: int
+    context: _VerifyContext, reports: Sequence[FileReport], cores: int
 ) -> Iterator[tuple[int, str | list[FileFault]]]:
     """Yield each size with the instances that a dataset of another split has too, or why not."""
-    sizes = sorted({receipt.footer.n for receipt in receipts if receipt.footer})
+    sizes = sorted({report.footer.n for report in reports if report.footer})
     if not context.others:
         return
     name = f"verify {context.source.spec.dataset}, other splits"
@@ -224,7 +208,7 @@ def _compared(
         for n, found in windowed(_shared, sizes, cores, context):
             progress.advance()
             if isinstance(found, list):
-                yield n, [_in_its_file(context, receipts, n, i, what) for i, what in found]
+                yield n, [_in_its_file(context, reports, n, i, what) for i, what in found]
             else:
                 yield n, found if isinstance(found, str) else reason(found)
 
@@ -249,12 +233,11 @@ def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
 
 
 def _in_its_file(
-    context: _VerifyContext, receipts: Sequence[_Receipt], n: int, i: int, what: str
+    context: _VerifyContext, reports: Sequence[FileReport], n: int, i: int, what: str
 ) -> FileFault:
-    for footer, receipt in _by_row(receipts, n):
-        if footer.row_start <= i < footer.row_stop:
-            row = i - footer.row_start - sum(absent < i for absent in footer.absent)
-            return FileFault(receipt.path, "", what, n, row, i)  # the bytes are right: nothing to repair
+    for footer, report in _by_row(reports, n):
+        if (row := footer.row_of(i)) is not None:
+            return FileFault(report.path, "", what, n, row, i)  # the bytes are right: nothing to repair
     return FileFault(layout.size_dir(context.source.spec.dataset, n), "", what, n, None, i)
 
 

@@ -1,4 +1,4 @@
-"""Proving one file of labels from its bytes: every row against the spec, the city and the footer.
+"""Verification of one file of labels from its bytes: every row against the spec, the city and the footer.
 
 Whatever the bytes are, the result is a list of what is wrong with them, and the rows that are right.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,11 @@ from mcvrp.model.errors import reason
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
-from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.checks import RowFault, row_faults
 from mcvrp.storage.labels.columns import Columns, content_hash
 from mcvrp.storage.labels.schema import SCHEMA, Footer
 from mcvrp.storage.labels.verification import FileFault
-from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.spec import Source
 
 _MOST_FAULTS = 1_000  # listed a file; more are counted
 _LONGEST = 160  # characters of what a library says
@@ -34,29 +34,30 @@ _LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
 class FileReport:
     """What there is to say about one file.
 
-    ``footer`` is None where it cannot be read; ``whole`` says whether the file itself, apart from its
-    rows, is what its place and its footer promise; ``tables`` are the rows that can be read, with
-    ``right`` those of them that are right.
+    Parameters
+    ----------
+    path, sha256
+        The file and its checksum.
+    footer
+        None where it cannot be read.
+    faults
+        What is wrong with the file itself or with a row.
+    rows
+        How many rows are right.
+    good
+        Those rows, a table a row group.
     """
 
     path: str
     sha256: str
     footer: Footer | None = None
     faults: list[FileFault] = field(default_factory=list)
-    tables: list[pa.Table] = field(default_factory=list)
-    right: list[NDArray[np.bool_]] = field(default_factory=list)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that are right."""
-        return sum(int(mask.sum()) for mask in self.right)
+    rows: int = 0
+    good: list[pa.Table] = field(default_factory=list)
 
     def good_rows(self) -> pa.Table:
         """Return the rows that are right, by index, each once."""
-        kept = [table.filter(pa.array(mask)) for table, mask in zip(self.tables, self.right, strict=True)]
-        if not kept:
-            return SCHEMA.empty_table()
-        table = pa.concat_tables(kept)
+        table = pa.concat_tables([SCHEMA.empty_table(), *self.good])
         _, first = np.unique(table["index"].to_numpy(), return_index=True)
         return table.take(pa.array(first, pa.int64()))
 
@@ -117,13 +118,13 @@ def verify_file(data: bytes, path: str, source: Source, sha256: str | None = Non
             first += max(length, 0)
             continue
         right = np.ones(table.num_rows, dtype=np.bool_)
-        for row, i, what in _row_faults(table, source, n, expected):
-            right[row] = False
-            wrong(what, first + row, i)
-        report.tables.append(table)
-        report.right.append(right)
+        for fault in _row_faults(table, source, n, expected):
+            right[fault.row] = False
+            wrong(fault.what, first + fault.row, fault.i)
+        report.good.append(table if right.all() else table.filter(pa.array(right)))
         first += table.num_rows
     _check_whole(report, first, wrong)
+    report.rows = sum(table.num_rows for table in report.good)
     if len(report.faults) > _MOST_FAULTS:
         more = len(report.faults) - _MOST_FAULTS
         del report.faults[_MOST_FAULTS:]
@@ -166,79 +167,74 @@ def _check_whole(report: FileReport, rows: int, wrong: Callable[[str], None]) ->
     assert report.footer is not None
     if rows != report.footer.rows:
         wrong(f"{rows} rows, its footer says {report.footer.rows}")
-    elif report.rows == rows and report.tables:
-        content = content_hash(Columns.of(pa.concat_tables(report.tables), report.footer.n))
+    elif report.good and sum(table.num_rows for table in report.good) == rows:
+        content = content_hash(Columns.of(pa.concat_tables(report.good), report.footer.n))
         if content != report.footer.content:  # nobody knows which of them
             wrong("its rows are right, but not those that its footer vouches for")
-            report.right = [np.zeros_like(mask) for mask in report.right]
+            report.good = []
 
 
-# Rows ----------------------------------------------------------------------------------------
-
-_RowFault = tuple[int, int | None, str]  # row within the table, i of the instance, what
-
-
-def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]) -> list[_RowFault]:
-    """Return what is wrong with the rows of ``table``, each row once.
+def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]) -> list[RowFault]:
+    """Return what is wrong with the rows of ``table``, the first fault of each row.
 
     Where the rows cannot even be taken together, halves are, down to the row that is to blame.
     """
     rows = table.num_rows
     try:
         columns = Columns.of(table, n)
-        return sorted(_wrong_rows(columns, table, source, n, expected))
-    except Exception as error:
-        if rows <= 1:
-            i = table["index"][0].as_py() if rows else None
-            return [(0, i, f"it cannot be understood ({reason(error)[:_LONGEST]})")] if rows else []
+        first: dict[int, RowFault] = {}
+        for fault in _all_faults(columns, table, source, n, expected):
+            first.setdefault(fault.row, fault)
+        return [first[row] for row in sorted(first)]
+    except Exception as error:  # columns of any bytes raise errors of any kind
+        if rows == 0:
+            return []
+        if rows == 1:
+            i = table["index"][0].as_py()
+            return [RowFault(0, i, f"it cannot be understood ({reason(error)[:_LONGEST]})")]
     half = rows // 2
-    left = _row_faults(table.slice(0, half), source, n, expected)
     right = _row_faults(table.slice(half), source, n, expected)
-    return left + [(row + half, i, what) for row, i, what in right]
-
-
-def _wrong_rows(
-    columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
-) -> Iterator[_RowFault]:
-    """Yield the first fault of every wrong row."""
-    seen: set[int] = set()
-    for row, i, what in _all_faults(columns, table, source, n, expected):
-        if row not in seen:
-            seen.add(row)
-            yield row, i, what
+    return [
+        *_row_faults(table.slice(0, half), source, n, expected),
+        *(replace(fault, row=fault.row + half) for fault in right),
+    ]
 
 
 def _all_faults(
     columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
-) -> Iterator[_RowFault]:
+) -> Iterator[RowFault]:
     index = columns.index
+
+    def of(rows: NDArray[np.int64], what: Callable[[int], str]) -> Iterator[RowFault]:
+        yield from (RowFault(row, int(index[row]), what(row)) for row in rows.tolist())
+
     ours = np.isin(index, expected)
-    for row in np.flatnonzero(~ours).tolist():
-        yield row, int(index[row]), f"its index {index[row]} is none of the file's"
-    for row in np.flatnonzero(ours)[1:][np.diff(index[ours]) <= 0].tolist():
-        yield row, int(index[row]), f"its index {index[row]} comes after a larger one, or twice"
+    yield from of(np.flatnonzero(~ours), lambda row: f"its index {index[row]} is none of the file's")
+    again = np.flatnonzero(ours)[1:][np.diff(index[ours]) <= 0]
+    yield from of(again, lambda row: f"its index {index[row]} comes after a larger one, or twice")
     sound = np.ones(len(index), dtype=np.bool_)
     for fault in row_faults(source.city, columns):
         sound[fault.row] = False
-        yield fault.row, fault.i, f"it has {fault.what}"
+        yield replace(fault, what=f"it has {fault.what}")
     yield from _other_instances(columns, source.stream, n)
-    for row in np.flatnonzero(sound)[_not_canonical(source.city, columns.take(sound))].tolist():
-        yield row, int(index[row]), "its routes are not in canonical form"
+    turned = np.flatnonzero(sound)[_not_canonical(source.city, columns.take(sound))]
+    yield from of(turned, lambda _: "its routes are not in canonical form")
     runtimes = table["runtime"].to_numpy()
-    for row in np.flatnonzero(~(np.isfinite(runtimes) & (runtimes >= 0))).tolist():
-        yield row, int(index[row]), f"it has runtime {runtimes[row]}"
+    odd = np.flatnonzero(~(np.isfinite(runtimes) & (runtimes >= 0)))
+    yield from of(odd, lambda row: f"it has runtime {runtimes[row]}")
 
 
-def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterator[_RowFault]:
+def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterator[RowFault]:
     """Yield the rows whose instance is not the one that the spec makes."""
     for row, i in enumerate(columns.index.tolist()):
         instance = stream(n, i)
         if not np.array_equal(instance.ids, columns.ids[row]):
-            yield row, i, "its customers are not those of the instance"
+            yield RowFault(row, i, "its customers are not those of the instance")
         elif not np.array_equal(instance.demands, columns.demands[row]):
-            yield row, i, "its demands are not those of the instance"
+            yield RowFault(row, i, "its demands are not those of the instance")
         elif instance.capacity != columns.capacities[row]:
-            yield row, i, f"it has capacity {columns.capacities[row]}, the instance {instance.capacity}"
+            what = f"it has capacity {columns.capacities[row]}, the instance {instance.capacity}"
+            yield RowFault(row, i, what)
 
 
 def _not_canonical(city: City, columns: Columns) -> list[int]:

@@ -1,4 +1,4 @@
-"""What one Ray worker does for a dataset: label the rows of a unit, and stage or publish them.
+"""Work of one Ray worker for a dataset: the rows of a unit are labelled, and staged or published.
 
 No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 """
@@ -14,6 +14,7 @@ from mcvrp.storage.labels.files import LabelFile, read_footer, write_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.attempt import plain_solving
+from mcvrp.tasks.label.isolated import run_isolated
 from mcvrp.tasks.label.publish import LabelPiece, publish
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
 
@@ -28,8 +29,6 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Uni
     """
     began = time.perf_counter()
     if unit.isolated:
-        from mcvrp.tasks.label.isolated import run_isolated
-
         with run_isolated(city, recipe, unit) as solve:
             return _label(store, city, recipe, unit, solve, began)
     return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)

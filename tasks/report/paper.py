@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from mcvrp.tasks.benchmark.spec import LABELS
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.report.fairness import conditions
 from mcvrp.tasks.report.paper_values import published
 from mcvrp.tasks.report.tables import Blocks, Table, blocks_of, data_notes, make_line
 
-PAPER_METHODS = tuple(LABELS[method] for method in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
+PAPER_METHODS = tuple(methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
 EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE
-from mcvrp.tasks.benchmark.spec import LABELS
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.report.fairness import conditions, run_on
 from mcvrp.tasks.support.text import unit_text
 
@@ -263,7 +263,7 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     """Return why there are no results of ``method`` at ``n`` and ``samples``, in a few words."""
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
-        name = next((name for name, label in LABELS.items() if label == method), None)
+        name = next((name for name, entry in methods().items() if entry.label == method), None)
         hint = f": add {name} to benchmark.methods" if name else ""
         return f"not among the methods of this benchmark{hint}"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"

@@ -10,8 +10,9 @@ from urllib.parse import quote
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.methods import methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
@@ -81,7 +82,7 @@ def _files(
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
-    methods = ", ".join(LABELS[method] for method in spec.methods)
+    methods = ", ".join(methods()[name].label for name in spec.methods)
     return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {methods}")
 
 

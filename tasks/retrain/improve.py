@@ -79,13 +79,13 @@ def run_round(
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_measured(store, spec.model, record.name), new=False)
         name = context.name(store, ROUND, [loop, str(number)])
-        seed = spec.seed + number
+        seed = spec.seed + number  # each round draws other labels
         labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.known(store)))
         if not labels:
             raise McvrpError(
                 f"there are no labels of dataset {context.old!r} in {store.url()} to improve: run mcvrp label"
             )
-        from mcvrp.tasks.solvers.local_search import Polished
+        from mcvrp.tasks.solvers.local_search import Polished  # brings torch along
 
         solver = Polished(sampler(store, context.champion, spec.p, spec.tries))
         better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
@@ -131,6 +131,7 @@ def improved(
             path = layout.improved_chunk(*place, n, start, start + len(chunk))
             if not store.exists(path):
                 better = list(_better(city, chunk, solver, tries, seed))
+                # labels that were not beaten: the file says that they were tried
                 absent = {label.index for label in chunk} - {label.index for label in better}
                 write_table(store, path, city, place[1], n, label_table(better), sorted(absent))
             beaten = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}

@@ -95,7 +95,7 @@ def run_night(
         )
         learn, compare = _apart(taken.stored, spec.held_out_every)
         sums = tuple(day.name for day in learn)
-        if not learn or (last and set(sums) <= set(last.days)):
+        if not learn or (last and set(sums) <= set(last.days)):  # the last night has learned from all of them
             return NightSummary(taken, last)
         night = context.name(
             store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})]
@@ -122,5 +122,6 @@ def _apart(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list
     learn, compare = list[StoredDay](), list[StoredDay]()
     for day in days:
         digest = hashlib.sha256(day.date.isoformat().encode()).digest()
+        # of the date alone: a day stays on its side however many more there are
         (learn if int.from_bytes(digest[:8], "big") % every else compare).append(day)
     return learn, compare

@@ -105,7 +105,8 @@ def trial_context(store: Store, city: City, spec: TrialSpec) -> TrialContext:
         for kind in (layout.NIGHT, layout.ROUND)
     )
     champion = _champion(store, city, spec.model)
-    made = {record.name: record.old for record in (*nights, *rounds)}  # it has seen few old labels itself
+    # A champion that a trial has made saw few old labels itself: what that one drew from is drawn from again.
+    made = {record.name: record.old for record in (*nights, *rounds)}
     return TrialContext(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
 
 
@@ -159,7 +160,7 @@ def run_trial(
     champion = context.champion
     challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
-    if pairs is None:
+    if pairs is None:  # else an earlier try of this trial has compared them
         pairs = compared(store, city, spec, context.old, (champion, challenger), trial.fresh)
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
@@ -210,7 +211,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
     phase = PhaseSpec(
         name="tune",
         first=max(rows),
-        last=max(rows),
+        last=max(rows),  # one set, of all sizes that there are
         passes=spec.passes,
         schedule="cosine",
         lr=spec.lr,
@@ -227,7 +228,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         phases=(phase,),
         smallest=min(rows),
         seed=spec.seed,
-        batch=min(spec.batch, spec.passes * sum(rows.values())),
+        batch=min(spec.batch, spec.passes * sum(rows.values())),  # a step takes no more than there is
         ranks=spec.ranks,
         log_every=1,
     )

@@ -23,8 +23,7 @@ from mcvrp.storage.labels.files import ROW_GROUP, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.source import Source
-from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.spec import LabelSpec, Source
 from tests.support.labels import CITY, label_of
 
 

@@ -23,8 +23,8 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import make_block
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city

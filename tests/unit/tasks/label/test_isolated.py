@@ -1,4 +1,4 @@
-"""Solving with care: what crashes or hangs costs its own instance, and the rest goes on as if nothing was."""
+"""Isolated solving: what crashes or hangs costs its own instance, and the rest goes on as if nothing was."""
 
 from __future__ import annotations
 

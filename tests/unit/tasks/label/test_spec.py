@@ -175,7 +175,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
     """More workers mean other units, never other rows; none lasts much longer than a minute.
 
     Units of whole shards are of shards with nothing, suspects are among themselves and dealt with
-    carefully, and each shard knows how many units it waits for.
+    isolated, and each shard knows how many units it waits for.
     """
     wanted = spec(**budget, shard_rows=shard_rows)
     jobs = []

@@ -25,7 +25,7 @@ from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify_file as label_proof
-from mcvrp.tasks.label.source import Source
+from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
     CITY,

@@ -19,7 +19,7 @@ from mcvrp.tasks.report.paper_values import PublishedDistances, published_distan
 from mcvrp.tasks.report.routes_picture import Panel, solutions
 from mcvrp.tasks.report.time_curves import Curve, SizeCurves, cost_against_time
 from mcvrp.tasks.support.pictures import png, svg
-from mcvrp.tasks.train.card import training_curves
+from mcvrp.tasks.train.curves import training_curves
 
 HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
 CITY = City.uniform(60, seed=2)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from matplotlib.image import imread
 
@@ -13,7 +15,7 @@ from mcvrp.flows.server.artifacts import training_curve
 from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
-from mcvrp.tasks.train.card import loss_grid, write_loss_grid
+from mcvrp.tasks.train.curves import loss_grid, write_loss_grid
 
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
@@ -36,12 +38,16 @@ def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[S
     ]
 
 
+def frame(count: int, **kind: bool) -> pd.DataFrame:
+    return pd.DataFrame(map(asdict, rows(count, **kind)))
+
+
 @pytest.mark.parametrize("count", [1, 2, 500])
 def test_a_phase_is_a_row(count: int) -> None:
     """From the first row of metrics on; what is not trained or not measured is no error."""
-    first = ("I", rows(count, encoder=True))
+    first = ("I", frame(count, encoder=True))
     one = imread(io.BytesIO(loss_grid([first])))
-    more = ("II", rows(count)), ("III", rows(count, measured=True))
+    more = ("II", frame(count)), ("III", frame(count, measured=True))
     three = imread(io.BytesIO(loss_grid([first, *more])))
     assert one.shape[1] == three.shape[1]
     assert three.shape[0] > 2.5 * one.shape[0]
@@ -56,7 +62,7 @@ def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
     assert training_curve(store, "r", ["I", "II"]) == ""
     write_metrics(store, "r", "I", rows(5, encoder=True))
     write_loss_grid(store, "r", ["I", "II"])
-    assert store.get(run_losses("r")) == loss_grid([("I", rows(5, encoder=True))])
+    assert store.get(run_losses("r")) == loss_grid([("I", frame(5, encoder=True))])
     markdown = training_curve(store, "r", ["I", "II"])
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
@@ -65,5 +71,5 @@ def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: 
     """The link leads to the picture in the store."""
     store = Store.open(tmp_path)
     write_metrics(store, "r", "II", rows(5))
-    monkeypatch.setattr("mcvrp.flows.server.artifacts._LARGEST", 100)
+    monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
     assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])

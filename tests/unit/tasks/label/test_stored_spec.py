@@ -13,7 +13,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.source import Source, stored_spec
+from mcvrp.tasks.label.spec import Source, stored_spec
 from tests.support.datasets import CITY, label_spec
 
 
