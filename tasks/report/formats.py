@@ -113,7 +113,7 @@ def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
             yield f"\\cmidrule{{2-{columns}}}"
         row = cells(table, line)
         ours = [_figure(cell.text) for cell in row]
-        ours[0] = ours[0] if start is Beginning.SIZE else ""
+        ours[0] = ours[0] if start is Beginning.SIZE else ""  # a size is told once
         ours[1], ours[-1] = (latex_escape(cell.text).replace("s = ", "s~=~") for cell in (row[1], row[-1]))
         if row[first + 1].text == BASELINE:
             ours[first + 1 : first + 3] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]

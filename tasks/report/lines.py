@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.support.text import format_seconds
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
@@ -42,7 +43,7 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper prints in a line: as in `Line`, None where it prints a dash or has no such column."""
+    """Figures of the paper in a line: as in `Line`, None where it prints a dash or has no such column."""
 
     wins: int | None
     cost: Percentiles | None
@@ -79,7 +80,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The method with its number of samples, as the paper writes it."""
+        """Method with its number of samples, as the paper writes it."""
         if self.method.endswith("(GS)"):
             return self.method
         if self.method.endswith(")"):
@@ -119,7 +120,7 @@ def paired(
 def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the costs of two blocks of results on the instances that both solved, as `paired`."""
     ours, theirs = (rows.dropna(subset="cost")[["n", "index", "cost"]] for rows in (one, other))
-    # the order decides the last digits of a mean
+    # the order of instances decides the last digits of a mean
     both = ours.merge(theirs, on=["n", "index"], suffixes=("", "_other")).sort_values(["n", "index"])
     return both["cost"].to_numpy(np.float64), both["cost_other"].to_numpy(np.float64)
 
@@ -127,17 +128,15 @@ def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64]
 def baseline_of(results: pd.DataFrame) -> MethodRun:
     """Return what gaps are to: a run of HGS, or of PyVRP where HGS has no answer, as to asymmetric costs."""
     solved = results[results["cost"].notna() & (results["samples"] == 1)]
-    has_answers = set(solved["method"])
+    has_answers = set(solved["method"])  # HGS refuses costs that differ by direction
     return ("PyVRP" if "HGS" not in has_answers and "PyVRP" in has_answers else "HGS"), 1
 
 
 def blocks_of(results: pd.DataFrame) -> Blocks:
     """Return the results by size, method and number of samples, sizes ascending, else as they come."""
     names = ["n", "method", "samples"]
-    ordered = results.sort_values("n", kind="stable")
-    keys = ordered[names].drop_duplicates().itertuples(index=False, name=None)
-    groups = ordered.groupby(names, sort=False)
-    return {key: groups.get_group(key) for key in keys}
+    groups: Any = results.sort_values("n", kind="stable").groupby(names, sort=False)
+    return {(int(n), method, int(samples)): rows for (n, method, samples), rows in groups}
 
 
 def make_line(
@@ -158,7 +157,7 @@ def make_line(
     solved = block["cost"].dropna().to_numpy(np.float64)
     cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
     won = None if is_baseline or not len(cost) else wins(cost, base)
-    if len(solved) and other is not None and _diverged(other):
+    if len(solved) and other is not None and _diverged(other):  # it lost them all, as in the paper's Table 6
         won = len(solved)
     reasons = block["failure"].dropna()
     reason = str(reasons.mode().iloc[0]) if len(reasons) else None
@@ -185,7 +184,7 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     """Return why there are no results of ``method`` at ``n`` and ``samples``, in a few words."""
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
-        name = next((name for name, entry in methods().items() if entry.label == method), None)
+        name = next((name for name, entry in all_methods().items() if entry.label == method), None)
         hint = f": add {name} to benchmark.methods" if name else ""
         return f"not among the methods of this benchmark{hint}"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"

@@ -18,7 +18,7 @@ from mcvrp.tasks.report.tables import Table
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """The key figures of a run; what could not be measured is None.
+    """Key figures of a run; what could not be measured is None.
 
     Parameters
     ----------

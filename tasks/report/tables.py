@@ -35,7 +35,7 @@ class Table:
 
 
 class Beginning(Enum):
-    """What begins with a line of a table."""
+    """Part of a table that begins with a line."""
 
     SIZE = "size"
     GROUP = "group"

@@ -1,4 +1,4 @@
-"""The report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
+"""Report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
@@ -63,6 +63,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     )
     text = benchmark_text(summary, page.lead, page.key_figures, drawn)
     store.put(layout.benchmark_card(spec.run), text.encode())
+    # the page is last: where it lies, all that it links to does
     store.put(f"{folder}/report.html", render(page).encode())
     return summary
 
@@ -82,7 +83,7 @@ def _files(
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
-    labels = ", ".join(methods()[name].label for name in spec.methods)
+    labels = ", ".join(all_methods()[name].label for name in spec.methods)
     return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {labels}")
 
 

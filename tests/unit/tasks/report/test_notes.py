@@ -1,4 +1,4 @@
-"""What the footnotes say of the conditions: configuration, seeds, processors, company on the machine."""
+"""Footnotes on the conditions: configuration, seeds, processors, company on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instance, size and method a report's pictures are of."""
+"""Instances, sizes and methods that a report's pictures are of."""
 
 from __future__ import annotations
 
