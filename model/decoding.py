@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
@@ -99,7 +98,7 @@ def decode(
     ------
     McvrpError
         If the network has fewer classes than the city has nodes, an instance is another city's or
-        names a customer that is none, or more samples are asked than greedy decoding or a beam has.
+        names a customer that is none, or more samples are asked than the strategy has answers.
     """
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
@@ -108,11 +107,12 @@ def decode(
     share = -(-samples // rotations)
     if max_batch is None:
         max_batch = paths_at_once(model, max(instance.n for instance in instances), share)
-    width = strategy.width if isinstance(strategy, Beam) else None
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
     with torch.inference_mode():
-        for jobs in _batches(instances, range(first, first + samples), rotations, max_batch, width):
-            groups = [_group(seed, instances[job.instance], job.samples, rotations, width) for job in jobs]
+        for jobs in _batches(instances, range(first, first + samples), rotations, max_batch, strategy.width):
+            groups = [
+                _group(seed, instances[job.instance], job.samples, rotations, strategy.width) for job in jobs
+            ]
             for job, paths in zip(jobs, _decode_batch(model, table, groups, strategy), strict=True):
                 pieces[job.instance].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
@@ -150,34 +150,39 @@ class _Job:
 
 
 def _batches(
-    instances: Sequence[Instance], samples: range, rotations: int, max_batch: int, width: int | None
+    instances: Sequence[Instance], samples: range, rotations: int, max_batch: int, width: int
 ) -> Iterator[list[_Job]]:
     """Yield what is decoded together: jobs of equally many paths, sizes alike, so that little is padding."""
     jobs = [
-        _Job(i, of_rotation[start : start + max_batch] if width is None else of_rotation)
+        _Job(i, of_rotation[part])
         for i in range(len(instances))
         for of_rotation in (samples[r::rotations] for r in range(min(rotations, len(samples))))
-        for start in range(0, len(of_rotation), max_batch if width is None else len(of_rotation))
+        for part in _slices(len(of_rotation), max_batch if width == 1 else len(of_rotation))
     ]
     jobs.sort(key=lambda job: (len(job.samples), instances[job.instance].n))
     for count, alike in itertools.groupby(jobs, key=lambda job: len(job.samples)):
-        rest, together = list(alike), max(1, max_batch // (width or count))
-        yield from (rest[start : start + together] for start in range(0, len(rest), together))
+        rest = list(alike)
+        yield from (rest[part] for part in _slices(len(rest), max_batch // (count if width == 1 else width)))
 
 
-def _group(seed: int, instance: Instance, samples: range, rotations: int, width: int | None) -> Group:
+def _slices(count: int, most: int) -> Iterator[slice]:
+    most = max(1, most)
+    return (slice(start, start + most) for start in range(0, count, most))
+
+
+def _group(seed: int, instance: Instance, samples: range, rotations: int, width: int) -> Group:
     """Return the group of ``samples``; word 0 of sample r's stream is rotation r's angle.
 
-    Word t + 1 of a sample's own stream draws the node after token t.
+    Word t + 1 of a sample's own stream draws the node after token t. Paths that compete are as many as
+    the strategy is wide, whatever is asked for.
     """
     digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
     digest.update(str(instance.capacity).encode())
     key = philox_key("decoding", str(seed), instance.city_id, digest.hexdigest())
     rotation = samples.start % rotations
     angle = float(philox_uniforms(key, (rotation, 0), 1)[0]) * 2 * np.pi if rotation else 0.0
-    if width is not None:
-        return Group(instance, angle, np.zeros((width, 2 * instance.n)))
-    uniforms = np.stack([philox_uniforms(key, (sample, 0), 2 * instance.n + 1) for sample in samples])
+    streams = samples if width == 1 else range(rotation, rotation + width * rotations, rotations)
+    uniforms = np.stack([philox_uniforms(key, (sample, 0), 2 * instance.n + 1) for sample in streams])
     return Group(instance, angle, uniforms[:, 1:])
 
 
@@ -189,34 +194,23 @@ def _decode_batch(
     count, size, steps = now.uniforms.shape  # G, S
     device = now.group.device
     paths = torch.zeros(count, size, steps + 1, dtype=torch.int64, device=device)
-    totals = strategy.start(count, device) if isinstance(strategy, Beam) else torch.empty(0)
+    totals = strategy.start(count, size, device)
     for t in range(steps):
-        scores = now.scores(model, t)
-        if isinstance(strategy, Beam):
-            parent, node, totals[now.group] = strategy.extend(scores, totals[now.group])
+        place = (now.group[:, None], now.sample)  # of the paths that go on, among all
+        parent, node, kept = strategy.extend(now.scores(model, t), totals[place], now.uniforms[:, :, t])
+        totals[place] = kept
+        if parent is not None:
             now.follow(parent, t)
-            paths[now.group] = paths[now.group].gather(1, parent[..., None].expand(-1, -1, steps + 1))
-            now.advance(node)
-            going = (now.going & ~totals[now.group].isneginf()).any(1, keepdim=True).expand_as(node)
-        else:
-            node = strategy.choose(scores, now.uniforms[:, :, t])
-            node = torch.where(scores.isneginf().all(-1), DEPOT, node)  # nothing left to do: stay
-            now.advance(node)
-            going = now.going
-        paths[now.group[:, None], now.sample, t + 1] = node
+            paths[place] = paths[place].gather(1, parent[..., None].expand(-1, -1, steps + 1))
+        now.advance(node)
+        paths[*place, t + 1] = node
+        going = now.going
+        if strategy.width > 1:  # a path that has ended competes as long as one of its group goes on
+            going = (going & ~kept.isneginf()).any(1, keepdim=True).expand_as(node)
         if not now.retire(going):
             break
-    if isinstance(strategy, Beam):
-        paths = _by_probability(paths, totals)
-    done = paths[:, :, : t + 2].cpu().numpy()
+    done = strategy.finish(paths, totals)[:, :, : t + 2].cpu().numpy()
     return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
-
-
-def _by_probability(paths: Tensor, totals: Tensor) -> Tensor:
-    """Return a beam's ``paths`` ``(G, S, L)``, most probable first, and that one where there is none."""
-    totals, order = totals.sort(dim=1, descending=True, stable=True)
-    order = torch.where(totals.isneginf(), order[:, :1], order)
-    return paths.gather(1, order[..., None].expand_as(paths))
 
 
 def _finish(
@@ -256,14 +250,11 @@ def _check(
         if value is not None and value < 1:
             raise McvrpError(f"decoding needs at least one {name}, not {value}")
     share = -(-samples.stop // rotations)
-    if share > 1 and isinstance(strategy, Greedy):
-        raise McvrpError(
-            f"greedy decoding has one answer a rotation: {rotations} at most, not {samples.stop}; "
-            "use nucleus sampling"
-        )
-    if samples.start < 0 or (samples.start and isinstance(strategy, Beam)):
+    if samples.start < 0 or (samples.start and strategy.width > 1):
         raise McvrpError(f"{strategy.description} cannot begin with sample {samples.start}")
-    if isinstance(strategy, Beam) and share > strategy.width:
+    if strategy.answers is not None and share > strategy.answers:
+        answers = "one answer" if strategy.answers == 1 else f"{strategy.answers} answers"
         raise McvrpError(
-            f"a beam of width {strategy.width} has {strategy.width} answers a rotation, not {share}"
+            f"{strategy.description} has {answers} a rotation, not {share}: ask for "
+            f"{strategy.answers * rotations} at most, or use nucleus sampling"
         )

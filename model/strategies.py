@@ -1,4 +1,4 @@
-"""How the next node is chosen from the network's scores: greedy, sampling from the likeliest, beam search.
+"""Strategies of decoding: greedy, sampling from the likeliest nodes, beam search, behind one protocol.
 
 Knows scores and random numbers, neither networks nor instances. Symbols in shapes: T nodes to
 choose from, G groups of S paths. A score of minus infinity forbids a node.
@@ -7,29 +7,104 @@ choose from, G groups of S paths. A score of minus infinity forbids a node.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from mcvrp.model.errors import McvrpError
 
+Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the next paths
 
-@dataclass(frozen=True)
-class Greedy:
-    """The most probable node at every step."""
+
+class Strategy(Protocol):
+    """Choice of the next nodes: all paths of a group are extended together, a node a step.
+
+    ``kind`` is its abbreviation in tables, ``description`` the strategy in words. A group has
+    ``width`` paths that compete with each other; where that is 1, it has as many paths as samples
+    are asked for, each decoded as if it were alone. ``answers`` says how many different solutions
+    there are of an instance in one rotation, None where there is no end of them.
+    """
 
     @property
-    def description(self) -> str:
-        """The strategy in words."""
-        return "greedy decoding"
+    def kind(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def answers(self) -> int | None: ...
+
+    def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
+        """Return what is kept of each path, float64 ``(G, S)``: of a beam its log-probability.
+
+        A path with minus infinity is not there yet.
+        """
+        ...
+
+    def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
+        """Return the next paths: which path each continues, with which node, and what is kept of it.
+
+        Parameters
+        ----------
+        scores
+            ``(G, S, T)`` after each path; all forbidden where it has ended: it stays at node 0.
+        totals
+            As `start` and the step before returned it.
+        uniforms
+            Random numbers in [0, 1), float64 ``(G, S)``, a function of instance, sample and step.
+
+        Returns
+        -------
+        tuple
+            int64, int64 and float64, ``(G, S)`` each; None in place of the first where each path
+            continues itself.
+        """
+        ...
+
+    def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
+        """Return ``paths``, int64 ``(G, S, L)``, in the order in which they are answers."""
+        ...
+
+
+class Independent:
+    """Beams of width 1: each path goes on by itself, with the node that `choose` names."""
+
+    width: ClassVar[int] = 1
+    answers: ClassVar[int | None] = None
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the node chosen from ``scores`` ``(..., T)``, int64 ``(...)``."""
+        """Return the node for ``scores`` ``(..., T)`` and ``uniforms`` ``(...)``, int64 ``(...)``."""
+        raise NotImplementedError
+
+    def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
+        """Return zeros, as nothing is kept."""
+        return torch.zeros(groups, paths, dtype=torch.float64, device=device)
+
+    def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
+        """Return the chosen nodes; a path with nothing left to do stays."""
+        return None, torch.where(scores.isneginf().all(-1), 0, self.choose(scores, uniforms)), totals
+
+    def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
+        """Return the paths as they are."""
+        return paths
+
+
+@dataclass(frozen=True)
+class Greedy(Independent):
+    """The most probable node at every step."""
+
+    kind: ClassVar[str] = "GS"
+    description: ClassVar[str] = "greedy decoding"
+    answers: ClassVar[int | None] = 1
+
+    def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
+        """Return the node with the largest of ``scores`` ``(..., T)``, int64 ``(...)``."""
         return scores.argmax(-1)
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Independent):
     """A draw from the likeliest nodes: of the ``k`` most probable, the smallest set with share ``p``.
 
     Parameters
@@ -51,6 +126,7 @@ class Sampling:
     p: float = 1.0
     k: int | None = None
     temperature: float = 1.0
+    kind: ClassVar[str] = "NS"
 
     def __post_init__(self) -> None:
         if not 0 < self.p <= 1:
@@ -101,6 +177,7 @@ class Beam:
     """
 
     width: int
+    kind: ClassVar[str] = "BS"
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -111,27 +188,22 @@ class Beam:
         """The strategy in words."""
         return f"beam search of width {self.width}"
 
-    def start(self, groups: int, device: torch.device) -> Tensor:
+    @property
+    def answers(self) -> int:
+        """All its paths."""
+        return self.width
+
+    def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
         """Return the log-probabilities of the empty paths: one each group, the others not yet there."""
-        totals = torch.full((groups, self.width), -torch.inf, dtype=torch.float64, device=device)
+        totals = torch.full((groups, paths), -torch.inf, dtype=torch.float64, device=device)
         totals[:, 0] = 0.0
         return totals
 
-    def extend(self, scores: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the next beam: which path each continues, with which node, and its log-probability.
+    def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
+        """Return the next beam: the greedy path first, then in descending order of probability.
 
-        Parameters
-        ----------
-        scores
-            ``(G, S, T)`` after each path; all forbidden where it has ended, which costs nothing.
-        totals
-            Log-probability of each path, float64 ``(G, S)``; minus infinity where there is none.
-
-        Returns
-        -------
-        tuple
-            int64, int64 and float64, ``(G, S)`` each; the greedy path first, then in descending order.
-            Where there are fewer paths than S, the rest stays at node 0 with minus infinity.
+        A path that has ended stays, which costs nothing. Where there are fewer paths than S, the rest
+        stays at node 0 with minus infinity.
         """
         nodes = scores.shape[2]
         log_probability = scores.double().log_softmax(-1)
@@ -146,5 +218,8 @@ class Beam:
         node = torch.where(totals.isneginf(), 0, chosen % nodes)
         return chosen // nodes, node, totals
 
-
-Strategy = Greedy | Sampling | Beam
+    def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
+        """Return the paths, most probable first, and that one again where there is none."""
+        totals, order = totals.sort(dim=1, descending=True, stable=True)
+        order = torch.where(totals.isneginf(), order[:, :1], order)
+        return paths.gather(1, order[..., None].expand_as(paths))

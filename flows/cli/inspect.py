@@ -4,52 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mcvrp.flows.cli.inspect_files import describe_file, describe_folder, is_file
-from mcvrp.flows.cli.inspect_things import (
-    describe_attention,
-    describe_city,
-    describe_dataset,
-    describe_driven,
-    describe_model,
-    describe_nights,
-    describe_rounds,
-    describe_solution,
-    describe_version,
-)
+from mcvrp.flows.cli.inspect_things import KINDS, Kind, dataset_of, describe_version
 from mcvrp.flows.cli.output import Outcome, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoredFile
 
 _NAMED = 8  # things of a kind that are named; more are counted
 _CLOSE = 3  # names that may have been meant
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of thing: its folders lie in ``folder``, ``describe`` says what there is to say about one."""
-
-    title: str
-    folder: str
-    describe: Callable[[Store, str], Outcome] | None = None
-
-
-KINDS = (
-    Kind("city", "cities", describe_city),
-    Kind("dataset", "labels", describe_dataset),
-    Kind("training run", "training"),
-    Kind("model", "models", describe_model),
-    Kind("attention models", "attention", describe_attention),
-    Kind("benchmark", "benchmarks"),
-    Kind("driven days", "driven", describe_driven),
-    Kind("nights", "nights", describe_nights),
-    Kind("rounds", "rounds", describe_rounds),
-    Kind("routes", "solutions", describe_solution),
-)
 
 
 def inspect(store: Store, path: str) -> Outcome:
@@ -96,21 +63,17 @@ def within(store: Store, path: str) -> str:
     path = path.rstrip("/")
     if path == store.uri or path.startswith(f"{store.uri}/"):
         return path.removeprefix(store.uri).strip("/")
-    outside = McvrpError(f"{path} is not in the store {store.uri}: say which with --store")
-    if "://" in store.uri:
-        if "://" in path:
-            raise outside
-        return path
-    if "://" in path:
-        raise outside
-    try:
-        place = Path(os.path.abspath(Path(path).expanduser())).relative_to(store.uri).as_posix()
-    except ValueError:
-        if Path(path).is_absolute():
-            raise outside from None
-        return path
-    place = "" if place == "." else place
-    return place if path and is_there(store, place) and not is_there(store, path) else path
+    outside = "://" in path
+    if not outside and "://" not in store.uri:
+        place = Path(os.path.abspath(Path(path).expanduser()))
+        if place.is_relative_to(store.uri):
+            inside = "/".join(place.relative_to(store.uri).parts)
+            # a name of the store wins over one from here
+            return inside if path and is_there(store, inside) and not is_there(store, path) else path
+        outside = Path(path).is_absolute()
+    if outside:
+        raise McvrpError(f"{path} is not in the store {store.uri}: say which with --store")
+    return path
 
 
 def is_there(store: Store, path: str) -> bool:
@@ -133,18 +96,6 @@ def places_of(store: Store, name: str) -> dict[str, str]:
     return {place: kind for place, kind in found.items() if store.exists(place)}
 
 
-def dataset_of(store: Store, path: str) -> str | None:
-    """Return the dataset that ``path`` names as NAME or labels/NAME, None when it names none."""
-    name = path.strip("/").removeprefix("labels/")
-    if "/" in name or not name:
-        return None
-    try:
-        there = store.exists(layout.label_spec(name)) or store.exists(layout.manifest(name))
-    except McvrpError:  # no name for a dataset
-        return None
-    return name if there else None
-
-
 def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into a PNG file.
 
@@ -160,8 +111,8 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset
-    from mcvrp.tasks.report.routes_picture import Panel, solutions
     from mcvrp.tasks.support.pictures import png
+    from mcvrp.tasks.support.routes_picture import Panel, solutions
 
     dataset = dataset_of(store, within(store, path))
     if dataset is None:
@@ -187,49 +138,50 @@ def _folder(store: Store, path: str) -> Outcome:
     kind = next((kind for kind in KINDS if kind.folder == folder), None)
     if kind and not name:
         return _things(store, kind)
-    if kind and kind.describe and "/" not in name and _is_whole(store, kind, name):
+    if kind and kind.describe and "/" not in name and kind.is_whole(store, name):
         return kind.describe(store, name)
     return describe_folder(store, path)
 
 
-def _is_whole(store: Store, kind: Kind, name: str) -> bool:
-    """Whether the folder ``name`` is what its kind says: one that is only begun is described by its files."""
-    if kind.folder == "cities":
-        return store.exists(layout.city_card(name))
-    return kind.folder != "labels" or dataset_of(store, name) is not None
-
-
 def _things(store: Store, kind: Kind) -> Outcome:
     """Describe all things of a kind, a row each."""
-    files: dict[str, list[int]] = {}
-    for file in store.files(kind.folder):
-        files.setdefault(file.path.split("/")[1], []).append(file.size)
-    document = {name: {"files": len(sizes), "bytes": sum(sizes)} for name, sizes in files.items()}
-    rows = [(f"{kind.folder}/{name}", f"{len(s):,}", f"{sum(s):,}") for name, s in files.items()]
+    document = {name: _sum(files) for name, files in _grouped(store.files(kind.folder), 1).items()}
+    rows = [(f"{kind.folder}/{name}", *_sum_text(counted)) for name, counted in document.items()]
     return Outcome({kind.folder: document}, table((kind.title, "files", "bytes"), rows, (1, 2)))
 
 
 def _overview(store: Store) -> Outcome:
     """Describe the whole store, a row a folder."""
-    folders: dict[str, dict[str, list[int]]] = {}
-    for file in store.files(""):
-        top, _, rest = file.path.partition("/")
-        folders.setdefault(top, {}).setdefault(rest.split("/")[0], []).append(file.size)
-    document, rows = {}, []
-    for top, things in folders.items():
-        sizes = [size for each in things.values() for size in each]
-        document[top] = {"files": len(sizes), "bytes": sum(sizes), "names": [name for name in things if name]}
-        rows.append((top, f"{len(sizes):,}", f"{sum(sizes):,}", _some(things)))
-    if not folders:
+    document, rows = dict[str, dict[str, Any]](), []
+    for top, files in _grouped(store.files(""), 0).items():
+        counted, names = _sum(files), [name for name in _grouped(files, 1) if name]
+        document[top] = {**counted, "names": names}
+        rows.append((top, *_sum_text(counted), _some(names)))
+    if not document:
         return Outcome({"store": store.uri, "folders": {}}, f"there is nothing in {store.uri} yet")
     text = table(("folder", "files", "bytes", "holds"), rows, (1, 2))
     return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
-def _some(names: Mapping[str, object]) -> str:
-    shown = [name for name in names if name][:_NAMED]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if shown and more > 0 else "")
+def _grouped(files: Sequence[StoredFile], depth: int) -> dict[str, list[StoredFile]]:
+    """Return ``files`` by the part of their paths at ``depth``, "" where a path is shorter."""
+    groups: dict[str, list[StoredFile]] = {}
+    for file in files:
+        groups.setdefault("".join(file.path.split("/")[depth : depth + 1]), []).append(file)
+    return groups
+
+
+def _sum(files: Sequence[StoredFile]) -> dict[str, int]:
+    return {"files": len(files), "bytes": sum(file.size for file in files)}
+
+
+def _sum_text(counted: Mapping[str, int]) -> list[str]:
+    return [f"{count:,}" for count in counted.values()]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _hint(store: Store, path: str) -> str:
@@ -241,7 +193,4 @@ def _hint(store: Store, path: str) -> str:
     close += [thing for thing in things if thing.split("/")[1] in near and thing not in close]
     if close:
         return f"; did you mean {', '.join(close[: 2 * _CLOSE])}?"
-    if things:
-        more = f" and {len(things) - _NAMED:,} more" if len(things) > _NAMED else ""
-        return f": there is {', '.join(things[:_NAMED])}{more}"
-    return ": the store is empty"
+    return f": there is {_some(things)}" if things else ": the store is empty"

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -54,17 +55,22 @@ def describe_folder(store: Store, path: str) -> Outcome:
     McvrpError
         If there is nothing.
     """
-    files = store.list(path)
+    files = {file.path: file.size for file in store.files(path)}
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}")
     names = [file.removeprefix(f"{path}/") for file in files]
-    documents = {name: store.get_json(f"{path}/{name}") for name in names if _is_document(name)}
-    readme, sizes = f"{path}/{_README}", {}
+    written = [name for name in names if "/" not in name and name.endswith(".json")]
+    documents = {name: store.get_json(f"{path}/{name}") for name in written}
+    readme, sizes = f"{path}/{_README}", dict[str, int]()
     if readme in files:
         text = f"{markdown(store, readme)}\n\n{store.url(path)}: {len(files):,} files"
     else:
-        sizes = {file: store.size(file) for file in files[:_LISTED]}
-        text = "\n".join([*_listing(sizes, len(files)), *_written_out(documents)])
+        sizes = dict(islice(files.items(), _LISTED))
+        lines = [f"{size:>13,}  {file}" for file, size in sizes.items()]
+        lines += [f"... and {more:,} more files"] if (more := len(files) - len(sizes)) else []
+        if len(documents) <= _WRITTEN:
+            lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
+        text = "\n".join(lines)
     document = {"folder": store.url(path), "files": len(files), "bytes": sizes, "documents": documents}
     return Outcome(document, text)
 
@@ -76,25 +82,13 @@ def markdown(store: Store, path: str) -> str:
     return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
 
 
-def _is_document(name: str) -> bool:
-    return "/" not in name and name.endswith(".json")
-
-
-def _listing(sizes: Mapping[str, int], count: int) -> list[str]:
-    lines = [f"{size:>13,}  {file}" for file, size in sizes.items()]
-    return lines + ([f"... and {count - len(sizes):,} more files"] if count > len(sizes) else [])
-
-
-def _written_out(documents: Mapping[str, Any]) -> list[str]:
-    if len(documents) > _WRITTEN:
-        return []
-    written = (json.dumps(document, indent=2, ensure_ascii=False) for document in documents.values())
-    return [f"\n{name}\n{text}" for name, text in zip(documents, written, strict=True)]
+def _pretty(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _json(store: Store, path: str) -> Outcome:
     document = store.get_json(path)
-    return Outcome(document, json.dumps(document, indent=2, ensure_ascii=False))
+    return Outcome(document, _pretty(document))
 
 
 def _markdown(store: Store, path: str) -> Outcome:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 from mcvrp.flows.cli.inspect_files import describe_folder, markdown
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError
@@ -108,17 +112,9 @@ def describe_city(store: Store, name: str) -> Outcome:
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")
 
 
-def describe_nights(store: Store, model: str) -> Outcome:
-    """Describe the nights of ``model``, a row a night in their order."""
-    return _trials(store, layout.nights_dir(model), "night")
-
-
-def describe_rounds(store: Store, model: str) -> Outcome:
-    """Describe the rounds of improving ``model``, a row a round in their order."""
-    return _trials(store, layout.rounds_dir(model), "round")
-
-
-def _trials(store: Store, folder: str, kind: str) -> Outcome:
+def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
+    """Describe the nights or the rounds of ``model``, a row each in their order."""
+    folder = f"{folder}/{model}"
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
     found = sorted(
         ((store.get_json(path), path) for path in paths), key=lambda pair: pair[0].get("number", 0)
@@ -159,3 +155,42 @@ def describe_solution(store: Store, name: str) -> Outcome:
 
 def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
+
+
+def dataset_of(store: Store, path: str) -> str | None:
+    """Return the dataset that ``path`` names as NAME or labels/NAME, None when it names none."""
+    name = path.strip("/").removeprefix("labels/")
+    if "/" in name or not name:
+        return None
+    try:
+        there = store.exists(layout.label_spec(name)) or store.exists(layout.manifest(name))
+    except McvrpError:  # no name for a dataset
+        return None
+    return name if there else None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of thing: its folders lie in ``folder``, ``describe`` knows more of one than its files.
+
+    One that is only begun, without the file that ``is_whole`` looks for, is described by its files.
+    """
+
+    title: str
+    folder: str
+    describe: Callable[[Store, str], Outcome] | None = None
+    is_whole: Callable[[Store, str], bool] = lambda store, name: True
+
+
+KINDS = (
+    Kind("city", "cities", describe_city, lambda store, name: store.exists(layout.city_card(name))),
+    Kind("dataset", "labels", describe_dataset, lambda store, name: dataset_of(store, name) is not None),
+    Kind("training run", "training"),
+    Kind("model", "models", describe_model),
+    Kind("attention models", "attention", describe_attention),
+    Kind("benchmark", "benchmarks"),
+    Kind("driven days", "driven", describe_driven),
+    Kind("nights", "nights", partial(describe_trials, folder="nights", kind="night")),
+    Kind("rounds", "rounds", partial(describe_trials, folder="rounds", kind="round")),
+    Kind("routes", "solutions", describe_solution),
+)

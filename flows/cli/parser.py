@@ -9,8 +9,6 @@ from typing import NoReturn
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 
-POLISHES = ("none", "local-search", "hgs", "pyvrp")
-
 # Options that nothing stands behind, by what they would ask for: refused by name, as "unrecognized"
 # would not say that no option does it.
 _REFUSED = {
@@ -157,7 +155,9 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         help="for decoding and polishing; HGS gets as many again (default: 10)",
     )
     command.add_argument(
-        "--polish", metavar="|".join(POLISHES), help="what improves the samples (default: local-search)"
+        "--polish",
+        metavar="none|local-search|SOLVER",
+        help="what improves the samples; a solver that goes on from them, or (default) local-search",
     )
     command.add_argument(
         "--hgs",

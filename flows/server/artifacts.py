@@ -21,8 +21,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
-from mcvrp.tasks.support.progress import Report, listening
-from mcvrp.tasks.train.card import begun_phases, loss_grid
+from mcvrp.tasks.support.progress import ProgressReport, listening
+from mcvrp.tasks.train.curves import begun_phases, loss_grid
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # of a picture that is shown within the page; a larger one is linked
@@ -71,7 +71,7 @@ def showing_progress(thing: str) -> Iterator[None]:
     """
     bars: dict[str, _Bar] = {}
 
-    def listener(report: Report) -> None:
+    def listener(report: ProgressReport) -> None:
         bar = bars.setdefault(report.label, _Bar(progress_key(thing, report.label)))
         share = report.done / report.total if report.total else 1.0
         if share >= 1 or time.monotonic() - bar.shown >= FLUSH_SECONDS:

@@ -1,8 +1,8 @@
-"""Every deployment of prefect.yaml, registered with a server: its form, its first values, its limits.
+"""Deployments of prefect.yaml, registered with a server: their forms, first values, limits and schedules.
 
-Run it as `python -m flows.server.deployments`. Unlike `prefect deploy` it fills the forms from a preset,
-takes away what prefect.yaml does not list any more, keeps the schedules that somebody has changed
-in the UI, and needs no folder to run in.
+Run it as `python -m mcvrp.flows.server.deployments`. Unlike `prefect deploy` it fills the forms from a
+preset, takes away what prefect.yaml does not list any more, keeps the schedules that somebody has
+changed in the UI, and needs no folder to run in.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from uuid import UUID
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import one_line, terminal
@@ -46,11 +44,11 @@ class Deployment:
 
     name: str
     entrypoint: str
-    description: str
-    tags: tuple[str, ...]
-    concurrency: Mapping[str, Any] | None
-    schedules: tuple[Mapping[str, Any], ...]
-    parameters: Mapping[str, Any]
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    concurrency_limit: Mapping[str, Any] | None = None
+    schedules: tuple[Mapping[str, Any], ...] = ()
+    parameters: Mapping[str, Any] | None = None
 
     @property
     def module_path(self) -> str:
@@ -77,18 +75,7 @@ def prefect_yaml() -> Path:
 def deployments() -> list[Deployment]:
     """Return what prefect.yaml lists."""
     entries = yaml.safe_load(prefect_yaml().read_text(encoding="utf-8"))["deployments"]
-    return [
-        Deployment(
-            name=entry["name"],
-            entrypoint=entry["entrypoint"],
-            description=entry.get("description", ""),
-            tags=tuple(entry.get("tags", ())),
-            concurrency=entry.get("concurrency_limit"),
-            schedules=tuple(entry.get("schedules", ())),
-            parameters=entry.get("parameters") or {},
-        )
-        for entry in entries
-    ]
+    return TypeAdapter(list[Deployment]).validate_python(entries)
 
 
 def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
@@ -138,13 +125,11 @@ def _register(client: SyncPrefectClient, deployment: Deployment, preset: Pipelin
 
     flow = deployment.flow()
     full_name = f"{flow.name}/{deployment.name}"
-    limit = ConcurrencyLimitConfig.model_validate(deployment.concurrency) if deployment.concurrency else None
-    options = None
-    if limit:
-        options = ConcurrencyOptions(
-            collision_strategy=limit.collision_strategy, grace_period_seconds=limit.grace_period_seconds
-        )
-    values = {**first_values(flow, preset), **deployment.parameters}
+    limit = options = None
+    if deployment.concurrency_limit:
+        limit = ConcurrencyLimitConfig.model_validate(deployment.concurrency_limit)
+        options = ConcurrencyOptions.model_validate(limit.model_dump(exclude={"limit"}))
+    values = first_values(flow, preset) | dict(deployment.parameters or {})
     client.create_deployment(
         flow_id=client.create_flow(flow),
         name=deployment.name,
@@ -177,7 +162,7 @@ def _schedules(
         there = []
     known = {schedule.slug: schedule for schedule in there}
     ours = {str(entry.get("slug", k)): entry for k, entry in enumerate(deployment.schedules)}
-    for schedule in there:
+    for schedule in there:  # left out, the server would delete it
         yield DeploymentScheduleCreate.model_validate(
             schedule.model_dump(include={"schedule", "active", "parameters", "slug", "max_scheduled_runs"})
         )
@@ -217,84 +202,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             logger.error("mcvrp: %s", one_line(error))
             return error.exit_code
     return 0
-
-
-# A message when a run fails
-
-NAME = "mcvrp: a run has failed"
-BLOCK = "mcvrp-failed-run"
-_TAG = "mcvrp"  # of every deployment of ours
-# What Slack, Mattermost, Teams and ntfy show, and the parts of it for programs.
-_PAYLOAD = """{
-  "text": {{ ("mcvrp: " ~ flow_run.name ~ " " ~ flow_run.state.name ~ ": " ~ flow_run.state.message ~ " " ~ flow_run|ui_url) | tojson }},
-  "id": {{ flow_run.id | string | tojson }},
-  "run": {{ flow_run.name | tojson }},
-  "deployment": {{ deployment.name | tojson }},
-  "flow": {{ flow.name | tojson }},
-  "state": {{ flow_run.state.name | tojson }},
-  "message": {{ flow_run.state.message | tojson }},
-  "url": {{ flow_run | ui_url | tojson }}
-}"""  # noqa: E501
-
-
-def check_address(url: str) -> None:
-    """Raise McvrpError unless ``url`` is an address that can be called."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise McvrpError("--notify takes an address that begins with http:// or https://")
-
-
-def notify_of_failures(url: str) -> None:
-    """Have the server of the environment call ``url`` whenever a deployed run of ours fails or crashes.
-
-    The address is kept as a secret of the server: it often holds a token, and no page shows it.
-    """
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        _make_automation(client, _save_block(url))
-
-
-def _save_block(url: str) -> UUID:
-    from prefect.blocks.webhook import Webhook
-    from prefect.types import SecretDict
-    from pydantic import SecretStr
-
-    block = Webhook(
-        method="POST", url=SecretStr(url), headers=SecretDict({"Content-Type": "application/json"})
-    )
-    saved = block.save(BLOCK, overwrite=True)
-    assert isinstance(saved, UUID)
-    return saved
-
-
-def _make_automation(client: SyncPrefectClient, block: UUID) -> None:
-    from prefect.events.actions import CallWebhook
-    from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-    from prefect.events.schemas.events import ResourceSpecification
-
-    automation = AutomationCore(
-        name=NAME,
-        description="Calls the webhook that `mcvrp ui --notify` was given.",
-        trigger=EventTrigger(
-            match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=ResourceSpecification(
-                {"prefect.resource.id": f"prefect.tag.{_TAG}", "prefect.resource.role": "tag"}
-            ),
-            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed", "prefect.flow-run.TimedOut"},
-            for_each={"prefect.resource.id"},
-            posture=Posture.Reactive,
-            threshold=1,
-        ),
-        actions=[CallWebhook(block_document_id=block, payload=_PAYLOAD)],
-    )
-    there = client.read_automations_by_name(NAME)
-    for old in there[1:]:
-        client.delete_automation(old.id)
-    if there:
-        client.update_automation(there[0].id, automation)
-    else:
-        client.create_automation(automation)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ from dataclasses import dataclass
 from typing import IO
 from urllib.parse import urlsplit
 
+import asyncpg
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
@@ -31,6 +36,8 @@ START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two
 ANSWER_SECONDS = 10.0
 STOP_SECONDS = 1.0
 DRAIN_SECONDS = 2.0
+_DATABASE_SECONDS = 5.0  # for its answer
+_DRIVER = "postgresql+asyncpg"
 
 # What one run never needs: schedules, automations, workers. The recorder of task runs stays on.
 _SERVICES_OFF = (
@@ -45,7 +52,7 @@ _SERVICES_OFF = (
 
 @dataclass(frozen=True)
 class Server:
-    """Where the records of a run go: ``url`` of the API, and whether the server is our own."""
+    """Prefect server that has the records of a run: ``url`` of its API, and whether it is our own."""
 
     url: str
     ours: bool
@@ -65,8 +72,6 @@ def prefect_server() -> Iterator[Server]:
     McvrpError
         If the configured server does not answer, or our own does not start.
     """
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
     if there := configured_server():
         yield there
         return
@@ -76,7 +81,6 @@ def prefect_server() -> Iterator[Server]:
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         process = start_server(server, log, off)
         try:
-            wait_for_server(process, server, log)
             with temporary_settings({PREFECT_API_URL: server.url}):
                 try:
                     yield server
@@ -94,8 +98,6 @@ def configured_server() -> Server | None:
     McvrpError
         If it does not answer.
     """
-    from prefect.settings import PREFECT_API_URL
-
     configured = PREFECT_API_URL.value()
     if not configured:
         return None
@@ -114,7 +116,7 @@ def server_at(port: int) -> Server:
 
 
 def answers(url: str, seconds: float) -> bool:
-    """Whether the API at ``url`` says within ``seconds`` that it is well."""
+    """Return whether the API at ``url`` says within ``seconds`` that it is well."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=seconds) as response:  # noqa: S310
             return bool(response.status == 200)
@@ -124,15 +126,18 @@ def answers(url: str, seconds: float) -> bool:
 
 def _drain() -> None:
     # Prefect sends events and logs from threads that, at exit, would look for our server for a minute.
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-
     for worker in (EventsWorker, APILogWorker):
         worker.drain_all(timeout=DRAIN_SECONDS)
 
 
 def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start ``server`` with ``changes`` to its environment; what it says goes to ``log``."""
+    """Start ``server`` with ``changes`` to its environment, its output in ``log``; return when it answers.
+
+    Raises
+    ------
+    McvrpError
+        With the last line of ``log``, if it does not start.
+    """
     # The program that `prefect server start` runs, without the launcher in between: a child of
     # ours dies with us even when we are killed, a grandchild does not.
     command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
@@ -143,11 +148,16 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
         **changes,
     )
-    return start_group(command, env=environment, stdout=log, stderr=log)
+    process = start_group(command, env=environment, stdout=log, stderr=log)
+    try:
+        _wait_for(server, process, log)
+    except BaseException:  # Ctrl-C among them: nobody else knows of the process yet
+        stop_group(process, grace=STOP_SECONDS)
+        raise
+    return process
 
 
-def wait_for_server(process: subprocess.Popen[str], server: Server, log: IO[str]) -> None:
-    """Return when ``server`` answers; McvrpError with the last line of ``log`` when it does not start."""
+def _wait_for(server: Server, process: subprocess.Popen[str], log: IO[str]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not answers(server.url, seconds=2.0):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -159,12 +169,6 @@ def wait_for_server(process: subprocess.Popen[str], server: Server, log: IO[str]
                 + ": start one with `prefect server start` and set PREFECT_API_URL to its address"
             )
         time.sleep(0.1)
-
-
-# Where our Prefect server keeps its records
-
-_ANSWER_SECONDS = 5.0
-_DRIVER = "postgresql+asyncpg"
 
 
 def database_environment(url: str | None) -> dict[str, str]:
@@ -185,17 +189,15 @@ def database_environment(url: str | None) -> dict[str, str]:
     kind, _, place = url.partition("://")
     if kind not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
         raise McvrpError("--database takes an address such as postgresql://user:password@host:5432/name")
-    asyncio.run(_try(f"postgresql://{place}"))
+    asyncio.run(_connect(f"postgresql://{place}"))
     whole = f"{_DRIVER}://{place}"
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
     return dict.fromkeys(names, whole)
 
 
-async def _try(url: str) -> None:
-    import asyncpg
-
+async def _connect(url: str) -> None:
     try:
-        connection = await asyncpg.connect(url, timeout=_ANSWER_SECONDS)
+        connection = await asyncpg.connect(url, timeout=_DATABASE_SECONDS)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
         host = urlsplit(url).hostname or "here"  # never the address: it holds the password
         raise McvrpError(f"the database on {host} does not let the server in: {reason(error)}") from None

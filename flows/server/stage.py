@@ -108,7 +108,7 @@ def resuming_task_options() -> dict[str, Any]:
 
 
 def was_cut_off(task: Any, run: Any, state: Any) -> bool:
-    """Whether a task ended early through no fault of its input: a lost worker, a network that failed."""
+    """Return whether a task ended early through no fault of its input: a lost worker, a failed network."""
     try:
         state.result()
     except Exception as error:
@@ -117,7 +117,7 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
 
 
 def deployed() -> bool:
-    """Whether the running flow was started from a deployment: nobody has looked at its input before."""
+    """Return whether the running flow was started from a deployment: nobody has checked its input yet."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     return run is not None and run.deployment_id is not None and run.parent_task_run_id is None

@@ -14,14 +14,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import IO, NoReturn
+
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
-from mcvrp.flows.server.deployments import POOL, notify_of_failures
+from mcvrp.flows.server.deployments import POOL
+from mcvrp.flows.server.notify import notify_of_failures
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
     STOP_SECONDS,
@@ -31,7 +36,6 @@ from mcvrp.flows.server.server import (
     database_environment,
     server_at,
     start_server,
-    wait_for_server,
 )
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.processes import descendants, start_group, stop_group
@@ -52,7 +56,7 @@ _SERVER = {
 
 @dataclass(frozen=True)
 class Options:
-    """What `mcvrp ui` was asked for.
+    """Options of `mcvrp ui`.
 
     Parameters
     ----------
@@ -82,24 +86,23 @@ def serve(options: Options) -> NoReturn:
     McvrpError
         If the server does not start or answer, its database does not, or a deployment is refused.
     """
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
     server = _found(options) or server_at(options.port)
-    ours = _SERVER | database_environment(options.database) if server.ours else None
+    database = database_environment(options.database)  # an address that does not answer is refused now
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[_Keeper] = []
-        if ours is not None:
+        if server.ours:
             logger.info("starting a Prefect server (4 s, the first time 15 s)")
-            keepers.append(_ServerKeeper(server, log, ours | {"PREFECT_UI_URL": server.page}))
-            stack.enter_context(keepers[0].running())
+            changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
+            start, stop = partial(start_server, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
+            keepers.append(stack.enter_context(_Keeper("Prefect server", log, start, stop)))
         stack.enter_context(temporary_settings({PREFECT_API_URL: server.url}))
         environment = settings.run_environment(server.url, options.store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
-        keepers.append(_Worker(environment, log))
-        stack.enter_context(keepers[-1].running())
+        start = partial(_start_worker, environment, log, count(1))
+        keepers.append(stack.enter_context(_Keeper("worker", log, start, _stop_worker)))
         logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.page, path)
         while True:
             time.sleep(_LOOK_SECONDS)
@@ -145,93 +148,60 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
     logger.info("deployments: %s", ", ".join(done.stdout.split()))
 
 
+@dataclass
 class _Keeper:
-    """Keeps a process running that should not end by itself."""
+    """Keeper of a process that should not end by itself: starts it, and starts it again where it has ended.
 
-    what = ""
+    Parameters
+    ----------
+    log
+        Where the process writes.
+    """
 
-    def __init__(self, log: IO[str]) -> None:
-        self._log = log
-        self._process: subprocess.Popen[str] | None = None
-        self._began = 0.0
-        self._tries = 0
+    what: str
+    log: IO[str]
+    start: Callable[[], subprocess.Popen[str]]
+    stop: Callable[[subprocess.Popen[str]], None]
+    _tries: int = 0
 
-    def start(self) -> subprocess.Popen[str]:
-        """Start the process."""
-        raise NotImplementedError
+    def __enter__(self) -> _Keeper:
+        self._began, self._process = time.monotonic(), self.start()
+        return self
 
-    def stop(self) -> None:
-        """Stop the process and all below it."""
-        if self._process:
-            stop_group(self._process, grace=STOP_SECONDS)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Have the process for as long as the context lasts."""
-        try:
-            self._began, self._process = time.monotonic(), self.start()
-            yield
-        finally:
-            self.stop()
+    def __exit__(self, *_: object) -> None:
+        self.stop(self._process)
 
     def look(self) -> None:
         """Start the process again if it has ended."""
-        assert self._process is not None
         if self._process.poll() is None:
             return
         lived = time.monotonic() - self._began
         self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
         if self._tries > _TRIES:
-            raise McvrpError(f"the {self.what} ends again and again: its last words are in {self._log.name}")
+            raise McvrpError(f"the {self.what} ends again and again: its last words are in {self.log.name}")
         code = self._process.returncode
         logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
-        self.stop()
+        self.stop(self._process)  # what it has left behind
         self._began, self._process = time.monotonic(), self.start()
 
 
-class _ServerKeeper(_Keeper):
-    what = "Prefect server"
-
-    def __init__(self, server: Server, log: IO[str], environment: Mapping[str, str]) -> None:
-        super().__init__(log)
-        self._server, self._environment = server, environment
-
-    def start(self) -> subprocess.Popen[str]:
-        process = start_server(self._server, self._log, self._environment)
-        try:
-            wait_for_server(process, self._server, self._log)
-        except BaseException:
-            stop_group(process, grace=STOP_SECONDS)
-            raise
-        return process
-
-
-class _Worker(_Keeper):
-    what = "worker"
-
-    def __init__(self, environment: Mapping[str, str], log: IO[str]) -> None:
-        super().__init__(log)
-        self._environment, self._number = environment, 0
-
-    def start(self) -> subprocess.Popen[str]:
-        self._number += 1
-        name = worker_name(self._number)
-        if ended := end_dead_runs(working=name):
-            logger.warning(
-                "%d runs that were cut off are on record as crashed: start them again in the UI", ended
-            )
-        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
-        return start_group(
-            [*command, "--type", "process"], env=self._environment, stdout=self._log, stderr=self._log
+def _start_worker(
+    environment: Mapping[str, str], log: IO[str], numbers: Iterator[int]
+) -> subprocess.Popen[str]:
+    name = worker_name(next(numbers))
+    if ended := end_dead_runs(working=name):
+        logger.warning(
+            "%d runs that were cut off are on record as crashed: start them again in the UI", ended
         )
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
+    return start_group([*command, "--type", "process"], env=environment, stdout=log, stderr=log)
 
-    def stop(self) -> None:
-        """Kill the worker and its runs, and have the server know: asked to end it would wait for them."""
-        if not self._process:
-            return
-        for pid in [self._process.pid, *descendants(self._process.pid)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._process.wait()
-        with contextlib.suppress(Exception):  # else the next `mcvrp ui` does it
-            end_dead_runs(working=None)
+
+def _stop_worker(worker: subprocess.Popen[str]) -> None:
+    """Kill the worker and its runs, and have the server know: asked to end it would wait for them."""
+    for pid in [worker.pid, *descendants(worker.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    worker.wait()
+    with contextlib.suppress(Exception):  # else the next `mcvrp ui` does it
+        end_dead_runs(working=None)

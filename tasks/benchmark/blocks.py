@@ -1,4 +1,4 @@
-"""Which answers of a method are stored, and which parts are missing.
+"""Blocks of a benchmark: the answers of a method that are stored, and the parts that are missing.
 
 A part holds consecutive instances of one size. Its folder, a block, is named by a hash of everything
 that decides the answers and of the numbers of samples in it. Blocks that differ in those numbers alone
@@ -10,16 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-
-import numpy as np
+from dataclasses import asdict, dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Rules
-from mcvrp.storage.benchmarks import PartRow, Routes, StoredPart, read_part
+from mcvrp.storage.benchmarks import PartRow, StoredPart, read_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.part import Part
-from mcvrp.tasks.benchmark.spec import LABELS, MethodName
+from mcvrp.tasks.benchmark.rows import Piece, grown_row, measured_row
 from mcvrp.tasks.solvers.solver import Solver
 
 _KEY_LENGTH = 10  # hexadecimal digits of a block's hash
@@ -27,7 +25,7 @@ _KEY_LENGTH = 10  # hexadecimal digits of a block's hash
 
 @dataclass(frozen=True)
 class Identity:
-    """What decides a method's answers to the instances of one size, and nothing else.
+    """Settings that decide a method's answers to the instances of one size, and nothing else.
 
     Parameters
     ----------
@@ -48,7 +46,7 @@ class Identity:
     model: str = ""
     sampling: tuple[str | int | float | None, ...] | None = None
 
-    def block(self, method: MethodName, samples: Sequence[int], after: int = 0) -> str:
+    def block(self, method: str, samples: Sequence[int], after: int = 0) -> str:
         """Return the folder of answers with these numbers of samples, those ``after`` which it begins."""
         document = json.dumps(asdict(self) | {"samples": list(samples)}, sort_keys=True)
         key = hashlib.sha256(document.encode()).hexdigest()[:_KEY_LENGTH]
@@ -71,8 +69,10 @@ class Block:
     ----------
     store, run
         Where the parts are.
-    method, samples
-        The method, and the numbers of samples asked for, ascending.
+    method, label
+        Its name, and that in tables.
+    samples
+        The numbers of samples asked for, ascending.
     seed, rules
         Of the instances, and of everything random.
     counts
@@ -92,7 +92,8 @@ class Block:
 
     store: Store
     run: str
-    method: MethodName
+    method: str
+    label: str
     samples: tuple[int, ...]
     seed: int
     rules: Rules
@@ -105,13 +106,8 @@ class Block:
     _pieces: dict[int, dict[int, list[Piece]]] = field(default_factory=dict)  # by size and instance
 
     @property
-    def label(self) -> str:
-        """The method's name in tables."""
-        return LABELS[self.method]
-
-    @property
     def instances(self) -> int:
-        """How many instances there are of the sizes that have or can have answers."""
+        """Number of instances of the sizes that have or can have answers."""
         return sum(count for n, count in self.counts.items() if n not in self.failures)
 
     def find(self, stored: Sequence[StoredPart]) -> None:
@@ -166,7 +162,7 @@ class Block:
             self._pieces[part.n].setdefault(row.index, []).append(Piece(after, row))
 
     def _is_ours(self, block: str, n: int, part: StoredPart) -> bool:
-        """Whether the folder's name is that of our settings with the numbers of samples found in it."""
+        """Return whether the folder's name is that of our settings with the numbers of samples in it."""
         identity, after = self.identities[n], _after(block)
         if block == identity.block(self.method, self.samples):
             return True
@@ -248,74 +244,3 @@ def _after(block: str) -> int:
 
 def _with(pieces: Sequence[Piece], samples: int) -> Piece | None:
     return next((piece for piece in pieces if samples in piece.row.samples), None)
-
-
-# One instance's row for the numbers of samples asked for, put together from what stored parts have of it
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What a stored part has of an instance: its samples ``after`` so many."""
-
-    after: int
-    row: PartRow
-
-
-def measured_row(pieces: Sequence[Piece], samples: tuple[int, ...]) -> PartRow:
-    """Return the row of ``samples``, one piece for each in order, of which each was solved and timed alone.
-
-    Costs are those of the largest number, of which the others are prefixes. Where that was stored
-    with a larger one, its best solution is there only if it is the best of all.
-    """
-    seconds = [
-        piece.row.seconds[piece.row.samples.index(count)]
-        for piece, count in zip(pieces, samples, strict=True)
-    ]
-    row = pieces[-1].row
-    return replace(
-        row,
-        samples=samples,
-        seconds=tuple(seconds),
-        costs=row.costs[: samples[-1]],
-        routes=_routes(row, samples[-1]),
-        other_cores=_busiest(pieces),
-    )
-
-
-def grown_row(pieces: Sequence[Piece], samples: tuple[int, ...]) -> PartRow:
-    """Return the row of ``samples`` from ``pieces`` that follow each other, the samples one after the other.
-
-    Times add up; at a number that was not asked for when it ran, the time between its neighbours is
-    shared evenly.
-    """
-    counts, seconds = [0], [0.0]
-    costs: list[float] = []
-    for piece in pieces:
-        row, before = piece.row, seconds[-1]
-        counts += row.samples
-        seconds += [before + each for each in row.seconds]
-        costs += row.costs or (float("inf"),) * (row.samples[-1] - piece.after)
-    best = int(np.argmin(costs[: samples[-1]]))
-    holder = next(piece for piece in pieces if piece.row.samples[-1] > best)
-    last = pieces[-1].row
-    solved = costs[best] < float("inf")
-    return replace(
-        last,
-        samples=samples,
-        seconds=tuple(np.interp(samples, counts, seconds).tolist()),
-        costs=tuple(costs[: samples[-1]]) if solved else (),
-        routes=_routes(holder.row, samples[-1] - holder.after) if solved else None,
-        workers=max(piece.row.workers for piece in pieces),
-        failure=None if solved else last.failure,
-        other_cores=_busiest(pieces),
-    )
-
-
-def _routes(row: PartRow, samples: int) -> Routes | None:
-    """Return the stored solution if it is among the first ``samples``."""
-    return row.routes if row.costs and int(np.argmin(row.costs)) < samples else None
-
-
-def _busiest(pieces: Sequence[Piece]) -> float | None:
-    known = [piece.row.other_cores for piece in pieces if piece.row.other_cores is not None]
-    return max(known, default=None)

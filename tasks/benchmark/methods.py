@@ -1,141 +1,183 @@
-"""What each method of a benchmark is made of: its program, what decides its answers, the size of a part."""
+"""Registry of methods: what each row of a benchmark is made of, and what decides its answers.
+
+Every solver is a method, every decoding strategy is one (`fm-` and its name), and so is every solver that
+can go on from solutions, twice: from nothing and from a network's samples, in equal time. The others are
+written down here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
-from mcvrp.storage.models.attention import AttentionCard, attention_card, attention_failure
-from mcvrp.storage.models.models import ModelCard
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.blocks import Block, Identity
-from mcvrp.tasks.benchmark.spec import FINISHERS, HEURISTICS, NEURAL, BenchmarkSpec, MethodName
-from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.solvers.warm_start import HGS_STARTS
+from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.strategies import STRATEGIES, Identity, StrategyEntry
+from mcvrp.tasks.support.registry import Registry
 
-PROGRAMS = (*HEURISTICS, "hgs-equal", "pyvrp-equal")  # methods without a network: a sample is a run
-WARM_STARTED = ("fm-hgs", "fm-pyvrp")  # a program that goes on from a network's samples
-DECODED = tuple(method for method in NEURAL if method not in WARM_STARTED)
-_PART_SECONDS = 60.0  # what a kill may cost where the time of a run is known
-_PART_RUNS = 20  # runs of a program in a part where it is not
-_PART_PATHS, _PART_INSTANCES = 4096, 256  # decoded in a part
-
-Sampling = tuple[str | int | float | None, ...]
+if TYPE_CHECKING:
+    from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+    from mcvrp.tasks.solvers.solver import Solver
 
 
-def make_block(
-    store: Store, city: City, spec: BenchmarkSpec, method: MethodName, card: ModelCard | None
-) -> Block:
-    """Return the block of ``method``, for which nothing has been looked up yet.
+@dataclass(frozen=True)
+class Method:
+    """A method of a benchmark: a row of its tables for each number of samples.
 
-    A program that is not installed, or a size without an attention model, is the reason why it has no
-    answers there.
+    Parameters
+    ----------
+    label
+        Name in tables.
+    samples
+        The numbers of samples of its rows, ascending.
+    network
+        What decodes: "fm" the model, "am" the attention models; None: nothing does.
+    program
+        The solver, by its name in the registry, that answers, or goes on from the network's samples.
+    equal_time
+        Whether it has the spec's ``equal_time``, decoding included, in place of a budget of its own.
+    decoder
+        Makes its solver of the model as it samples; None takes that.
+    identity
+        What decides its samples beside the model, of the spec and the number of rotations.
+    settings
+        Program and version that it uses beside ``program``.
+    paths
+        How many solutions of an instance are decoded, for estimates; None: each number of samples anew.
     """
-    program, failures, weights = None, dict[int, str](), dict[int, str]()
-    if method in PROGRAMS:
-        try:
-            program = heuristic(spec, method)
-        except McvrpError as error:
-            failures = dict.fromkeys(spec.sizes, str(error))
-    elif method == "am":
-        cards = attention_cards(store, spec)
-        failures = {n: why for n in spec.sizes if (why := attention_failure(cards.get(n), n))}
-        weights = {n: model.weights_sha256 for n, model in cards.items()}
-    elif card:
-        weights = dict.fromkeys(spec.sizes, card.weights_sha256)
-    finisher = heuristic(spec, method) if method in WARM_STARTED else program
-    settings = finisher.configuration + finisher.version if finisher else ""
-    settings = f"pyvrp {version('pyvrp')}" if method == "fm-ls" else settings
-    identities = {
-        n: Identity(
-            city=city.city_id,
-            seed=spec.seed,
-            rules=(spec.rules.demand, spec.rules.capacity),
-            settings=settings,
-            model=weights.get(n, ""),
-            sampling=sampling_of(spec, method, card),
-        )
-        for n in spec.sizes
-        if n not in failures
-    }
-    return Block(
-        store=store,
-        run=spec.run,
-        method=method,
-        samples=spec.samples_of(method),
-        seed=spec.seed,
-        rules=spec.rules,
-        counts=spec.counts,
-        identities=identities,
-        part_rows=_part_rows(spec, method),
-        grows=method in PROGRAMS,
-        program=program,
-        failures=failures,
+
+    label: str
+    samples: Callable[[BenchmarkSpec], tuple[int, ...]]
+    network: Literal["fm", "am"] | None = None
+    program: str | None = None
+    equal_time: bool = False
+    decoder: Callable[[BenchmarkSpec, FmMcvrpSolver], Solver] | None = None
+    identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
+    settings: Callable[[], str] | None = None
+    paths: Callable[[BenchmarkSpec], int] | None = None
+
+    @property
+    def decoded(self) -> bool:
+        """Whether the model alone answers, no program."""
+        return self.network == "fm" and self.program is None
+
+    @property
+    def warm_started(self) -> bool:
+        """Whether a program goes on from the model's samples."""
+        return self.network == "fm" and self.program is not None
+
+    @property
+    def grows(self) -> bool:
+        """Whether a sample is a run of a program with a seed of its own."""
+        return self.network is None
+
+
+def _samples(spec: BenchmarkSpec) -> tuple[int, ...]:
+    return spec.samples
+
+
+def _all_samples(spec: BenchmarkSpec) -> tuple[int, ...]:
+    return spec.samples[-1:]  # what goes on from samples does so from all of them
+
+
+def _runs(spec: BenchmarkSpec) -> tuple[int, ...]:
+    return spec.heuristic_samples
+
+
+def _one(spec: BenchmarkSpec) -> tuple[int, ...]:
+    return (1,)
+
+
+def _nucleus(spec: BenchmarkSpec, rotations: int) -> Identity:
+    return STRATEGIES["ns"].decides("ns", spec.decoding, rotations) or ()
+
+
+def _strategy(name: str, entry: StrategyEntry) -> Method:
+    """Return the method that decodes by a strategy; beams see the city as it is."""
+
+    def samples(spec: BenchmarkSpec) -> tuple[int, ...]:
+        answers = entry.answers(spec.decoding)
+        return spec.samples if answers is None else (answers,)
+
+    def decoder(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+        strategy = entry.make(spec.decoding)
+        return replace(sampler, strategy=strategy, rotations=sampler.rotations if strategy.width == 1 else 1)
+
+    def identity(spec: BenchmarkSpec, rotations: int) -> Identity | None:
+        return entry.decides(name, spec.decoding, rotations)
+
+    return Method(f"FM-MCVRP ({entry.kind})", samples, "fm", decoder=decoder, identity=identity)
+
+
+def _warm_started(name: str) -> Method:
+    starts = SOLVERS[name].starts
+    marks = ("warm start", starts) if starts > 1 else ("warm start",)
+    return Method(
+        f"FM-MCVRP (NS) + {SOLVERS[name].label} (equal time)",
+        _all_samples,
+        "fm",
+        name,
+        equal_time=True,
+        identity=lambda spec, rotations: (*_nucleus(spec, rotations), *marks),
     )
 
 
-def heuristic(spec: BenchmarkSpec, method: MethodName) -> Solver:
-    """Return the program of ``method``, or the one that goes on from its samples, with what it may spend.
+def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+    from mcvrp.tasks.solvers.local_search import Polished
 
-    Raises
-    ------
-    McvrpError
-        If it is not installed; the message says how to get it.
-    """
-    limit, kind = spec.time_limit(method), FINISHERS.get(method, method)
-    if kind == "hgs":
-        from mcvrp.tasks.solvers.hgs import HGS
-
-        if method in FINISHERS:
-            return HGS(limit)
-        return HGS(limit, spec.hgs_iterations if limit is None else None, spec.hgs_fleet)
-    if kind == "pyvrp":
-        from mcvrp.tasks.solvers.pyvrp import PyVRP
-
-        return PyVRP(limit, spec.pyvrp_iterations if limit is None else None)
-    from mcvrp.tasks.solvers.lkh3 import LKH3
-
-    return LKH3(spec.lkh_max_trials, spec.lkh_runs)
+    return Polished(sampler)
 
 
-def rotations(spec: BenchmarkSpec, card: ModelCard | None) -> int:
-    """Return how many ways samples see the city turned: one where the model has not learned that."""
-    return spec.rotations if card and card.rotation_trained else 1
+def _reconstructed(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+    from mcvrp.tasks.solvers.reconstruction import Reconstructed
+
+    return Reconstructed(sampler, spec.rounds, spec.part_customers, spec.part_samples)
 
 
-def sampling_of(spec: BenchmarkSpec, method: MethodName, card: ModelCard | None) -> Sampling | None:
-    """Return how ``method`` decodes and what it does with the samples, as identities have it."""
-    if method not in NEURAL or method == "fm-gs":
-        return None
-    if method == "fm-bs":
-        return ("beam", spec.beam_width)
-    nucleus: Sampling = (spec.p, rotations(spec, card))
-    if spec.top_k is not None or spec.temperature != 1:
-        nucleus += (spec.top_k, spec.temperature)
-    more: Mapping[MethodName, Sampling] = {
-        "fm-ls": ("local search",),
-        "fm-rrc": ("re-construction", spec.rounds, spec.part_customers, spec.part_samples),
-        "fm-hgs": ("warm start", HGS_STARTS),
-        "fm-pyvrp": ("warm start",),
+ATTENTION = Method("AM (VS)", _samples, "am")
+OTHERS = Registry(
+    "method",
+    {
+        "fm-ls": Method(
+            "FM-MCVRP (NS) + local search",
+            _samples,
+            "fm",
+            decoder=_polished,
+            identity=lambda spec, rotations: (*_nucleus(spec, rotations), "local search"),
+            settings=lambda: f"pyvrp {version('pyvrp')}",
+        ),
+        "fm-rrc": Method(
+            "FM-MCVRP (NS) + re-construction",
+            _all_samples,
+            "fm",
+            decoder=_reconstructed,
+            identity=lambda spec, rotations: (
+                *_nucleus(spec, rotations),
+                "re-construction",
+                *(spec.rounds, spec.part_customers, spec.part_samples),
+            ),
+            # a round's parts are the whole at most
+            paths=lambda spec: spec.samples[-1] + spec.rounds * spec.part_samples,
+        ),
+    },
+)
+register = OTHERS.register
+
+
+def all_methods() -> dict[str, Method]:
+    """Return all methods by their names, in the order of lists."""
+    solvers = {name: entry.label for name, entry in SOLVERS.items()}
+    timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
+    return {
+        **{name: Method(label, _runs, program=name) for name, label in solvers.items()},
+        "am": ATTENTION,
+        **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
+        **OTHERS,
+        **{
+            f"{name}-equal": Method(f"{solvers[name]} (equal time)", _one, program=name, equal_time=True)
+            for name in timed
+        },
+        **{f"fm-{name}": _warm_started(name) for name in timed},
     }
-    return nucleus + more.get(method, ())
-
-
-def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
-    """Return the cards of the attention models of the sizes of ``spec``, where there are any."""
-    if spec.attention is None:
-        return {}
-    cards = {n: attention_card(store, spec.attention, n) for n in spec.sizes}
-    return {n: card for n, card in cards.items() if card}
-
-
-def _part_rows(spec: BenchmarkSpec, method: MethodName) -> Callable[[int], int]:
-    """Return how many instances with so many samples each are solved at once."""
-    limit = spec.time_limit(method)
-    runs = _PART_RUNS if limit is None else min(_PART_RUNS, int(_PART_SECONDS / limit))
-    if method in PROGRAMS:
-        return lambda samples: max(1, runs // samples)
-    most = runs if method in WARM_STARTED else _PART_INSTANCES
-    return lambda samples: max(1, min(most, _PART_PATHS // samples))

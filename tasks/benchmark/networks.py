@@ -1,9 +1,8 @@
-"""The networks of a benchmark, decoded in this process on its best device."""
+"""Networks of a benchmark, decoded in this process on its best device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError
@@ -14,11 +13,14 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import rotations
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.on_ray import solve_on_ray
 from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
-from mcvrp.tasks.benchmark.spec import FINISHERS, BenchmarkSpec, MethodName
+from mcvrp.tasks.benchmark.prepare import rotations
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.solvers.warm_start import WarmStarted
 from mcvrp.tasks.support.progress import Progress
 
@@ -38,31 +40,16 @@ def on_best_device(model: FmMcvrp) -> FmMcvrp:
 
 def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard) -> FmMcvrpSolver:
     """Return the model as it samples."""
-    from mcvrp.model.decoding import Nucleus
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-    strategy = Nucleus(p=spec.p, k=spec.top_k, temperature=spec.temperature)
+    strategy = STRATEGIES["ns"].make(spec.decoding)
     return FmMcvrpSolver(model, strategy, rotations(spec, card), f"{card.name} version {card.version}")
 
 
-def network(spec: BenchmarkSpec, method: MethodName, model: FmMcvrp, card: ModelCard) -> Solver:
+def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard) -> Solver:
     """Return the solver of a method that decodes ``model`` and needs no other program."""
-    from mcvrp.model.decoding import Beam, Greedy
-
-    samples = sampler(spec, model, card)
-    if method == "fm-gs":
-        return replace(samples, strategy=Greedy())
-    if method == "fm-bs":
-        return replace(samples, strategy=Beam(spec.beam_width), rotations=1)
-    if method == "fm-ls":
-        from mcvrp.tasks.solvers.local_search import Polished
-
-        return Polished(samples)
-    if method == "fm-rrc":
-        from mcvrp.tasks.solvers.reconstruction import Reconstructed
-
-        return Reconstructed(samples, spec.rounds, spec.part_customers, spec.part_samples)
-    return samples
+    samples, decoder = sampler(spec, model, card), all_methods()[method].decoder
+    return decoder(spec, samples) if decoder else samples
 
 
 def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver:
@@ -120,7 +107,7 @@ def _finishing(
     starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
     on_gpu = samples.device.startswith("GPU")
     solver = WarmStarted(
-        finisher=FINISHERS[block.method],
+        finisher=SOLVERS[all_methods()[block.method].program or ""],
         total=total,
         starts=tuple(starts),
         version=samples.version,

@@ -1,4 +1,4 @@
-"""The stage that compares: every method on the same held-out instances, what is missing only.
+"""Run of a benchmark: every method on the same held-out instances, what is missing only.
 
 Programs run on Ray, one instance a core; networks run in this process on all cores. Answers are
 stored in parts that are named by what decides them, so a run that was killed goes on, and a changed
@@ -18,7 +18,7 @@ from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import DECODED, PROGRAMS, WARM_STARTED, attention_cards, make_block
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.networks import (
     attention,
     decode_missing,
@@ -30,6 +30,7 @@ from mcvrp.tasks.benchmark.networks import (
 )
 from mcvrp.tasks.benchmark.on_ray import solve_heuristics
 from mcvrp.tasks.benchmark.part import WorkerContext
+from mcvrp.tasks.benchmark.prepare import attention_cards, make_block
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.support.ray_session import ray_session
@@ -61,18 +62,20 @@ def run_benchmark(
     """
     spec = spec.in_city(city)
     card = _check(store, city, spec, model_name, version)
+    # all that can be refused has been, or is as parts are read, before anything is solved
     blocks = [make_block(store, city, spec, method, card) for method in spec.methods]
     stored = stored_parts(store, spec.run)
     for block in blocks:
         block.find(stored)
     model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
     _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
+    # networks after the programs: either has all processors while its time counts
     here = WorkerContext(store, city, workers=1)
     for block in blocks:
         if block.method == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(here, block, attention(store, spec, sizes))
-        elif model and card and block.method in DECODED:
+        elif model and card and all_methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
     table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
@@ -83,8 +86,8 @@ def _solve_on_ray(
     store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], samples: FmMcvrpSolver | None
 ) -> None:
     """Solve what is missing of the methods that are a program, or end with one."""
-    programs = [block for block in blocks if block.method in PROGRAMS]
-    finished = [block for block in blocks if block.method in WARM_STARTED]
+    programs = [block for block in blocks if block.grows]
+    finished = [block for block in blocks if all_methods()[block.method].warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
@@ -113,9 +116,6 @@ def _check(
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return card
-
-
-# The check that no instance of a benchmark is one that the model was trained on
 
 
 def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) -> None:

@@ -1,12 +1,17 @@
-"""Which methods meet on which held-out instances, and what each may spend."""
+"""Spec of a benchmark: the methods, the held-out instances they meet on, and what each may spend."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.solvers.budgets import Budget
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.strategies import Decoding
+from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
     CapacityRange,
     DemandRange,
@@ -17,47 +22,12 @@ from mcvrp.tasks.support.spec import (
     TopK,
 )
 
-MethodName = Literal[
-    "hgs",
-    "pyvrp",
-    "lkh3",
-    "am",
-    "fm-gs",
-    "fm-ns",
-    "fm-bs",
-    "fm-ls",
-    "fm-rrc",
-    "hgs-equal",
-    "pyvrp-equal",
-    "fm-hgs",
-    "fm-pyvrp",
-]
-LABELS: dict[MethodName, str] = {
-    "hgs": "HGS",
-    "pyvrp": "PyVRP",
-    "lkh3": "LKH-3",
-    "am": "AM (VS)",
-    "fm-gs": "FM-MCVRP (GS)",
-    "fm-ns": "FM-MCVRP (NS)",
-    "fm-bs": "FM-MCVRP (BS)",
-    "fm-ls": "FM-MCVRP (NS) + local search",
-    "fm-rrc": "FM-MCVRP (NS) + re-construction",
-    "hgs-equal": "HGS (equal time)",
-    "pyvrp-equal": "PyVRP (equal time)",
-    "fm-hgs": "FM-MCVRP (NS) + HGS (equal time)",
-    "fm-pyvrp": "FM-MCVRP (NS) + PyVRP (equal time)",
-}
-HEURISTICS = ("hgs", "pyvrp", "lkh3")  # a sample is a run with a seed of its own
-NEURAL = ("fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp")  # need a model
-FINISHERS: dict[MethodName, Literal["hgs", "pyvrp"]] = {  # who has the rest of the equal time
-    "hgs-equal": "hgs",
-    "pyvrp-equal": "pyvrp",
-    "fm-hgs": "hgs",
-    "fm-pyvrp": "pyvrp",
-}
-DEFAULT_METHODS: tuple[MethodName, ...] = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
+DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
 _Count = Annotated[int, Field(ge=1)]
+_MethodName = Annotated[str, OneOf(all_methods)]
+# Arguments of a solver are fields by its name, as hgs_iterations is; but LKH-3's are LKH's own words.
+_FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
 
 
 class BenchmarkSpec(OrdersSpec):
@@ -69,7 +39,7 @@ class BenchmarkSpec(OrdersSpec):
         1000, description="Instances a size, or one number for each size"
     )
     seed: int = Field(1, ge=0, description="Names the instances and everything random")
-    methods: tuple[MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
+    methods: tuple[_MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
     samples: tuple[_Count, ...] = Field((1, 16), min_length=1, description="Samples of a network")
     heuristic_samples: tuple[_Count, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     p: KeptShare = 0.9
@@ -124,25 +94,46 @@ class BenchmarkSpec(OrdersSpec):
         return dict(zip(self.sizes, counts, strict=True))
 
     @property
-    def neural(self) -> tuple[MethodName, ...]:
-        """The methods that need a model."""
-        return tuple(method for method in self.methods if method in NEURAL)
+    def decoding(self) -> Decoding:
+        """Settings of decoding strategies."""
+        return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
 
-    def samples_of(self, method: MethodName) -> tuple[int, ...]:
+    @property
+    def neural(self) -> tuple[str, ...]:
+        """Methods that need a model."""
+        return tuple(name for name in self.methods if all_methods()[name].network == "fm")
+
+    def samples_of(self, method: str) -> tuple[int, ...]:
         """Return the numbers of samples that the table has of ``method``."""
-        if method in HEURISTICS:
-            return self.heuristic_samples
-        if method in ("am", "fm-ns", "fm-ls"):
-            return self.samples
-        if method == "fm-bs":
-            return (self.beam_width,)
-        # what goes on from samples does so from all of them
-        return self.samples[-1:] if method in ("fm-rrc", "fm-hgs", "fm-pyvrp") else (1,)
+        return all_methods()[method].samples(self)
 
-    def time_limit(self, method: MethodName) -> float | None:
+    def options_of(self, method: str) -> dict[str, Any]:
+        """Return what the program of ``method`` is made with; empty where it has none."""
+        program = all_methods()[method].program
+        if program is None:
+            return {}
+        if all_methods()[method].equal_time:
+            return {"time_limit": self.equal_time}
+        taken = SOLVERS[program].takes
+        given = {
+            option: getattr(self, _FIELDS.get((program, option), f"{program}_{option}"), None)
+            for option in taken
+        }
+        if "time_limit" in taken and not given.get("iterations"):
+            given["time_limit"] = given["time_limit"] or DEFAULT_TIME_LIMIT
+        return given
+
+    def time_limit(self, method: str) -> float | None:
         """Return the seconds of one run of ``method``, None where something else ends it."""
-        if method in FINISHERS:
-            return self.equal_time
-        if method not in ("hgs", "pyvrp") or getattr(self, f"{method}_iterations"):
-            return None
-        return float(getattr(self, f"{method}_time_limit") or DEFAULT_TIME_LIMIT)
+        return self.options_of(method).get("time_limit")
+
+    def seconds_of(self, method: str, n: int) -> float:
+        """Return about how long the program of ``method`` works on an instance, all runs together."""
+        program, options = all_methods()[method].program, self.options_of(method)
+        if program is None:
+            return 0.0
+        if all_methods()[method].equal_time:
+            return self.equal_time  # decoding before it included
+        budget = Budget(options.get("time_limit"), options.get("iterations"))
+        runs = self.samples_of(method)[-1] * options.get("runs", 1)
+        return runs * SOLVERS[program].estimate(budget, n)

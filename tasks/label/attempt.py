@@ -17,18 +17,7 @@ _SEED_BITS = 30  # what every solver takes
 
 def make_solver(recipe: LabelRecipe, n: int) -> Solver:
     """Return the solver that ``recipe`` names for ``n`` customers; SolverMissing when not installed."""
-    budget = recipe.budget_of(n)
-    if recipe.solver == "hgs":
-        from mcvrp.tasks.solvers.hgs import HGS
-
-        return HGS(**budget.options(), fleet=recipe.fleet)
-    if recipe.solver == "pyvrp":
-        from mcvrp.tasks.solvers.pyvrp import PyVRP
-
-        return PyVRP(budget.time_limit, budget.iterations)
-    from mcvrp.tasks.solvers.lkh3 import LKH3
-
-    return LKH3(budget.iterations)
+    return recipe.solver.make(**recipe.budget_of(n).options(), fleet=recipe.fleet)
 
 
 def solver_seed(seed: int, n: int, i: int) -> int:

@@ -17,13 +17,16 @@ from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
-from mcvrp.tasks.label.work import LabelRecipe, SolverName
+from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+from mcvrp.tasks.solvers.registry import SOLVERS, takers
+from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import CapacityRange, DemandRange, OrdersSpec
 
 Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
 Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
+_OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # not all solvers take
 
 
 class LabelSpec(OrdersSpec):
@@ -36,13 +39,15 @@ class LabelSpec(OrdersSpec):
     seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
     split: Split = Field("train", description="train, valid or test: they share no instance")
     held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
-    solver: SolverName = Field("hgs", description="Who solves: hgs, pyvrp or lkh3")
+    solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Who solves")
     fleet: Literal["default"] | Annotated[int, Field(ge=1)] = Field(
         "default", description="Most vehicles of hgs; default: its own bound; the paper: 10000"
     )
     budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
     time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
-    iterations: int | None = Field(None, ge=1, description="Iterations without improvement; or a time limit")
+    iterations: int | None = Field(
+        None, ge=1, description="Iterations without improvement, of lkh3 trials; or a time limit"
+    )
     population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
     granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
     demand: DemandRange = None
@@ -53,7 +58,10 @@ class LabelSpec(OrdersSpec):
     @model_validator(mode="before")
     @classmethod
     def _default_budget(cls, values: Any) -> Any:
-        if not isinstance(values, dict) or values.get("solver") == "lkh3":
+        if not isinstance(values, dict) or not isinstance(name := values.get("solver", "hgs"), str):
+            return values
+        solver = SOLVERS.get(name)
+        if solver is None or "time_limit" not in solver.takes:
             return values
         given = [values.get(field) for field in ("budget", "time_limit", "iterations")]
         return values if given != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
@@ -64,13 +72,10 @@ class LabelSpec(OrdersSpec):
             raise ValueError(f"smallest = {self.smallest} is above largest = {self.largest}")
         if self.time_limit is not None and self.iterations is not None:
             raise ValueError("time_limit and iterations exclude each other: give one")
-        if self.solver == "lkh3" and self.time_limit is not None:
-            raise ValueError("lkh3 has no time_limit here: give iterations (its MAX_TRIALS) or nothing")
-        if self.fleet != "default" and self.solver != "hgs":
-            raise ValueError(f"fleet = {self.fleet}: only hgs takes a fleet")
-        for field in ("budget", "population", "granular"):
-            if (value := getattr(self, field)) is not None and self.solver != "hgs":
-                raise ValueError(f"{field} = {value}: only hgs has one")
+        for field in _OPTIONS:
+            value, who = getattr(self, field), takers(field)
+            if value not in (None, "default") and self.solver not in who:
+                raise ValueError(_not_taken(self.solver, field, value, " or ".join(who)))
         if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
             raise ValueError(
                 f"budget = {self.budget} stands for time_limit, iterations, population, granular: "
@@ -103,7 +108,7 @@ class LabelSpec(OrdersSpec):
         return len(self.sizes)
 
     @property
-    def hgs_budget(self) -> BudgetName | Budget:
+    def chosen_budget(self) -> BudgetName | Budget:
         """The name of the budget, or what the fields say."""
         return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
 
@@ -137,10 +142,16 @@ class LabelSpec(OrdersSpec):
             seed=self.seed,
             split=self.split,
             rules=self.in_city(city).rules,
-            solver=self.solver,
+            solver=SOLVERS[self.solver],
             fleet=self.fleet,
-            budget=self.hgs_budget,
+            budget=self.chosen_budget,
         )
+
+
+def _not_taken(solver: str, field: str, value: object, who: str) -> str:
+    if field == "time_limit":
+        return f"{solver} has no time_limit here: give iterations, if it takes them, or nothing"
+    return f"{field} = {value}: only {who} {'takes a fleet' if field == 'fleet' else 'has one'}"
 
 
 @dataclass(frozen=True)
@@ -184,7 +195,4 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
 
 def seconds_an_instance(spec: LabelSpec, n: int) -> float:
     """Return about how long one core takes for an instance of ``n`` customers, write-up included."""
-    overhead = 3e-4 + 2e-6 * n
-    if spec.solver == "lkh3":
-        return 0.04 + 4e-4 * n * (spec.iterations or n) / 100 + overhead
-    return budget_for(spec.hgs_budget, n).seconds(n) + overhead
+    return SOLVERS[spec.solver].estimate(budget_for(spec.chosen_budget, n), n)

@@ -179,12 +179,7 @@ def _check(store: Store, source: Source) -> None:
         )
     for n in spec.sizes:
         recipe.rules.capacity_range(n)
-    if spec.solver == "hgs":
-        from mcvrp.tasks.solvers.hgs import require_symmetric
-
-        require_symmetric(city)
-    if spec.solver == "lkh3" and city.matrix is not None:
-        raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+    recipe.solver.require_costs(city)
     make_solver(recipe, spec.smallest)
     refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)

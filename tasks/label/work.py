@@ -10,13 +10,12 @@ from mcvrp.model.instances import Rules, Split
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.labels.schema import Label
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+from mcvrp.tasks.solvers.registry import SolverEntry
 
 ATTEMPTS = 3  # runs of the solver before an instance is quarantined
 LONGEST_INSTANCE = 60.0  # seconds that even the easiest instance may take
 UNIT_GRACE = 300.0  # seconds that even the shortest unit may take
 _SLOWEST = 20.0  # times its estimate: what anything may take
-
-SolverName = Literal["hgs", "pyvrp", "lkh3"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LabelRecipe:
     seed: int
     split: Split
     rules: Rules
-    solver: SolverName
+    solver: SolverEntry
     fleet: Literal["default"] | int
     budget: BudgetName | Budget
 
@@ -39,7 +38,7 @@ class LabelRecipe:
     def budget_text(self, n: int) -> str:
         """Return the budget of ``n`` customers in one line, as a label carries it."""
         budget = self.budget_of(n)
-        if self.solver == "lkh3":
+        if "time_limit" not in self.solver.takes:  # it knows itself when to stop
             return "1 run" if budget.iterations is None else f"1 run, {budget.iterations} trials"
         return budget.description if self.fleet == "default" else f"{budget.description}, fleet {self.fleet}"
 

@@ -1,10 +1,10 @@
-"""Where a benchmarked model comes from, as far as the store still knows: labels, phases, settings."""
+"""History of a benchmarked model, as far as the store still knows: labels, phases, settings."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.page import Link, StageLine
-from mcvrp.tasks.train.card import Phase, begun_phases
+from mcvrp.tasks.train.curves import Phase, begun_phases
 
 _TO_STORE = "../.."  # from the folder of a benchmark
 
@@ -32,18 +32,13 @@ class History:
     losses: Sequence[Phase]
     links: Sequence[Link]
 
-    @property
-    def curves(self) -> list[tuple[str, pd.DataFrame]]:
-        """Name and metrics of each phase, in order."""
-        return [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in self.losses]
-
     def stages(self, city: City) -> Iterator[StageLine]:
         """Yield a line on each stage before the benchmark."""
         costs = "straight lines" if city.matrix is None else "costs from a matrix"
         yield StageLine("City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}")
         if self.manifest:
             yield StageLine("Labels", _labels(self.manifest))
-        for phase, frame in self.curves:
+        for phase, frame in self.losses:
             yield StageLine(f"Phase {phase}", _phase(frame))
 
     def configuration(self, spec: BenchmarkSpec) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -12,16 +11,16 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.distributions import distance_distributions, gap_boxes, paper_distances
+from mcvrp.tasks.report.lines import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.page import ReportFigure
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.paper_values import is_papers_setting, published_distances
-from mcvrp.tasks.report.routes_picture import Panel, solutions
 from mcvrp.tasks.report.significance import PAPER_SIZE, compared_size
-from mcvrp.tasks.report.tables import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
 from mcvrp.tasks.support.pictures import png, svg
+from mcvrp.tasks.support.routes_picture import Panel, solutions
 from mcvrp.tasks.support.text import readable_unit
-from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
+from mcvrp.tasks.train.curves import Phase, loss_figure, training_curves
 
 
 def pictures(
@@ -50,9 +49,8 @@ def pictures(
             "draws it; thick lines are running means."
         )
         yield _picture("losses", loss_figure(losses), caption)
-        frames = [(name, pd.DataFrame([asdict(row) for row in rows])) for name, rows in losses]
         caption = "Training: loss and accuracy of both token streams through the phases of the curriculum."
-        yield _picture("training", training_curves(frames), caption)
+        yield _picture("training", training_curves(losses), caption)
 
 
 def best_of_the_model(results: pd.DataFrame) -> MethodRun | None:

@@ -51,6 +51,7 @@ def compared(
         for n in spec.sizes or _frozen_sizes(store, dataset)
         for i in range(spec.instances)
     ]
+    # days that no version has learned from, nor ever will: see `tasks.retrain.nightly`
     rows += [(FRESH, label.instance, date) for date, label in fresh]
     instances = [instance for _, instance, _ in rows]
     costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
@@ -91,5 +92,5 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int) -> FmMcvrpSol
 
     network, _ = load_model(store, card.name, card.version)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
-    rotations = samples if card.rotation_trained else 1
+    rotations = samples if card.rotation_trained else 1  # to any other network a turned city is a strange one
     return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}")

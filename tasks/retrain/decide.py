@@ -89,6 +89,7 @@ def changes(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs that both have answered, with ``change`` in percent and ``sizes`` in words."""
     both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
     both["change"] = 100 * (both["challenger"] / both["champion"] - 1)
+    # nearly every day has a size of its own, and a size needs several for a mean
     both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
     return both
 

@@ -8,7 +8,6 @@ is not done again, one that was stopped goes on, and more rounds follow where th
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -29,7 +28,7 @@ from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
 from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.retrain.spec import ImproveSpec
-from mcvrp.tasks.retrain.trial import Trial, TrialContext, retraining, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import Progress
@@ -71,28 +70,25 @@ def run_round(
     IncompleteError
         If training was cut off; running again goes on.
     """
-    with retraining(store, spec.model):
-        began = time.monotonic()
-        context = trial_context(store, city, spec)
+    with trial_context(store, city, spec) as context:
         loop = _loop(store, spec, context)
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_measured(store, spec.model, record.name), new=False)
         name = context.name(store, ROUND, [loop, str(number)])
-        seed = spec.seed + number
+        seed = spec.seed + number  # each round draws other labels
         labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.known(store)))
         if not labels:
             raise McvrpError(
                 f"there are no labels of dataset {context.old!r} in {store.url()} to improve: run mcvrp label"
             )
-        from mcvrp.tasks.solvers.local_search import Polished
+        from mcvrp.tasks.solvers.local_search import Polished  # brings torch along
 
         solver = Polished(sampler(store, context.champion, spec.p, spec.tries))
         better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
         trial = Trial(
             name=name,
             number=number,
-            began=began,
             mix=write_mix(store, city, name, better),
             loop=loop,
             gains=gains(labels, better),
@@ -131,6 +127,7 @@ def improved(
             path = layout.improved_chunk(*place, n, start, start + len(chunk))
             if not store.exists(path):
                 better = list(_better(city, chunk, solver, tries, seed))
+                # labels that were not beaten: the file says that they were tried
                 absent = {label.index for label in chunk} - {label.index for label in better}
                 write_table(store, path, city, place[1], n, label_table(better), sorted(absent))
             beaten = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}

@@ -37,7 +37,7 @@ class Mix:
 def repeats(days: int, replay: int, share: float, most: int) -> int:
     """Return how often each of ``days`` stands among ``replay`` old labels to make up ``share`` of all."""
     wanted = share / (1 - share) * replay
-    return max(1, min(most, round(wanted / days))) if days else 0
+    return max(1, min(most, round(wanted / days))) if days else 0  # capped: too often is by heart
 
 
 def write_mix(
@@ -62,7 +62,7 @@ def write_mix(
         by_size.setdefault(label.instance.n, []).append(label)
     for n, labels in sorted(by_size.items()):
         path = layout.label_shard(dataset, n, 0)
-        if not store.exists(path):
+        if not store.exists(path):  # an earlier try of the same trial wrote the same
             write_labels(store, path, city, _SPEC, numbered(labels))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
@@ -94,10 +94,10 @@ def drawn(
     there = old.sizes()
     key = philox_key("replay", *stream)
     for place, n in enumerate(there):
-        wanted = count * (place + 1) // len(there) - count * place // len(there)
+        wanted = count * (place + 1) // len(there) - count * place // len(there)  # these add up to count
         files = list(old.shards(n))
         tables: list[pa.Table] = []
-        for k in philox_order(key, (n, 0), len(files)):
+        for k in philox_order(key, (n, 0), len(files)):  # whole shards, so that few of many are read
             if sum(len(table) for table in tables) >= wanted:
                 break
             tables.append(read_table(store, files[k].path, files[k].footer))

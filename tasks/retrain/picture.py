@@ -30,7 +30,7 @@ def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
     figure = Figure(figsize=(9, 1.9 + _ROW * max(1, len(groups))), dpi=DPI, layout="constrained")
     axis = figure.subplots()
     style(axis)
-    scatter = np.random.default_rng(0)  # of the dots across a row
+    scatter = np.random.default_rng(0)  # of the dots across a row; seeded: the same picture each time
     for row, (_, change) in enumerate(groups):
         height = row + _JITTER * scatter.uniform(-1, 1, len(change))
         axis.plot(change, height, ".", color=GREY, alpha=0.35, markersize=5, label=_once(row, "an instance"))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
@@ -19,6 +18,7 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
 from mcvrp.tasks.support.tabular import listed
 
@@ -128,10 +128,8 @@ def plan_day(
     stored = stored_city(store, city)
     there = stored.city
     day = checked_day(read_orders(orders, store), there, stored.addresses, city, capacity)
-    if spec.polish == "hgs" and not there.symmetric:
-        raise McvrpError(
-            "HGS takes symmetric costs only and those of the city depend on the direction: polish with pyvrp"
-        )
+    if finisher := SOLVERS.get(spec.polish):
+        finisher.require_costs(there, "polish with pyvrp")
     card = chosen_model(store, model, spec.version)
     card.require_city(there)
     return Planned(city, there, stored.addresses, day, card, spec)

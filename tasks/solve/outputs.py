@@ -19,6 +19,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
@@ -214,12 +215,7 @@ def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -
 
 # What there is to say about a routed day
 
-_POLISHED = {
-    "none": "",
-    "local-search": ", each polished by local search",
-    "hgs": ", the best of them polished by HGS",
-    "pyvrp": ", the best of them polished by PyVRP",
-}
+_POLISHED = {"none": "", "local-search": ", each polished by local search"}
 
 _FILES = """\
 ## Files
@@ -270,6 +266,11 @@ def route_table(solved: Solved) -> str:
     return "\n".join(lines)
 
 
+def _polished(polish: str) -> str:
+    said = _POLISHED.get(polish)
+    return f", the best of them polished by {SOLVERS[polish].label}" if said is None else said
+
+
 def solve_figures(summary: SolveSummary) -> dict[str, str]:
     """Return the figures of a day, in words."""
     seconds = summary.seconds
@@ -280,7 +281,7 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         f"on average, a vehicle holds {summary.capacity:,}",
         "cost": length_text(summary.cost, summary.unit),
         "by": f"model {summary.model} version {summary.model_version}, "
-        f"{summary.samples:,} samples{_POLISHED[summary.polish]} ({summary.device})",
+        f"{summary.samples:,} samples{_polished(summary.polish)} ({summary.device})",
     }
     if summary.polish != "none":
         figures["best sample"] = f"{length_text(summary.best_sample, summary.unit)} before polishing"

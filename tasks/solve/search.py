@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.decoding import Decoded, Sampling, decode
+from mcvrp.model.decoding import Decoded, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.solve.spec import Polish, SolveSpec
-from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.local_search import polish
-from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
-from mcvrp.tasks.solvers.warm_start import HGS_STARTS
+from mcvrp.tasks.solvers.strategies import STRATEGIES
 
 _FIRST = 4  # samples of the first portion: one would hardly be faster
 _DECODING_SHARE = 0.5  # of the time, where polishing follows
@@ -62,7 +61,7 @@ class Routed:
     decoding: float
     polishing: float
     fair: float
-    polish: Polish
+    polish: str
     device: str
 
 
@@ -127,9 +126,9 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
 
 def baseline(city: City, instance: Instance, seconds: float, seed: int) -> Baseline:
     """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
-    search = _search("hgs" if city.symmetric else "pyvrp", max(seconds, _LEAST_SECONDS))
+    search = SOLVERS["hgs" if city.symmetric else "pyvrp"].search(time_limit=max(seconds, _LEAST_SECONDS))
     began = time.perf_counter()
-    solution = canonical(city, _searched(search, city, instance, seed))
+    solution = canonical(city, search.search(city, instance, seed))
     seconds = time.perf_counter() - began
     return Baseline(search.label, search.configuration, solution, cost(city, solution), seconds)
 
@@ -138,7 +137,7 @@ def _portions(
     model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, rotations: int, seconds: float
 ) -> Iterator[Decoded]:
     """Yield samples until ``spec.samples`` are there or another would take too long; a few at least."""
-    strategy = Sampling(spec.p, spec.top_k, spec.temperature)
+    strategy = STRATEGIES[spec.strategy].make(spec.decoding)
     table = CityTable.of(city, model.output.weight.device)
     began = time.perf_counter()
     done, portion = 0, min(_FIRST, spec.samples)
@@ -178,22 +177,11 @@ def _polished(
         return found
     if seconds < _LEAST_SECONDS:
         return []
-    search = _search(spec.polish, seconds)
+    finisher = SOLVERS[spec.polish]
     with contextlib.suppress(SolverFailed):  # then the samples stand
-        return [_searched(search, city, instance, spec.seed, samples[:HGS_STARTS])]
+        search = finisher.search(time_limit=seconds)
+        return [search.search(city, instance, spec.seed, samples[: finisher.starts])]
     return []
-
-
-def _search(name: Polish, seconds: float) -> HGS | PyVRP:
-    return HGS(time_limit=seconds) if name == "hgs" else PyVRP(time_limit=seconds)
-
-
-def _searched(
-    search: HGS | PyVRP, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()
-) -> Solution:
-    if isinstance(search, HGS):
-        return search.search(city, instance, seed, starts)
-    return search.search(city, instance, seed, starts[0] if starts else None)
 
 
 def _sorted(solution: Solution) -> Solution:

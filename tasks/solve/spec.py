@@ -6,9 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcvrp.tasks.solvers.registry import finishers
+from mcvrp.tasks.solvers.strategies import Decoding, sampling_strategies
+from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import KeptShare, Rotations, StrictSpec, Temperature, TopK
 
-Polish = Literal["none", "local-search", "hgs", "pyvrp"]
+
+def polishes() -> tuple[str, ...]:
+    """Return what samples can be improved by: nothing, local search, or a solver that goes on from them."""
+    return ("none", "local-search", *finishers())
 
 
 class Order(BaseModel):
@@ -35,7 +41,7 @@ class SolveSpec(StrictSpec):
         description="Seconds for decoding and polishing (of searches: processor time); HGS, if asked, "
         "gets as many as were used",
     )
-    polish: Polish = Field("local-search", description="What improves the samples")
+    polish: Annotated[str, OneOf(polishes)] = Field("local-search", description="What improves the samples")
     hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")
     p: KeptShare = 0.9
     top_k: TopK = None
@@ -45,3 +51,13 @@ class SolveSpec(StrictSpec):
         1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
     )
     seed: int = Field(0, ge=0, description="Names everything random")
+    strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
+        "ns",
+        exclude_if=lambda name: name == "ns",  # what is written of a day says what differs
+        description="How samples are drawn; ns: nucleus sampling",
+    )
+
+    @property
+    def decoding(self) -> Decoding:
+        """The settings of decoding strategies."""
+        return Decoding(self.p, self.top_k, self.temperature)

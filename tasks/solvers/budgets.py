@@ -1,4 +1,4 @@
-"""What HGS may spend on one instance: a flat time, iterations, or a named budget that depends on its size."""
+"""Budgets of one instance: a flat time, iterations, or a named budget that depends on its size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEP_SECONDS = ((20, 6e-5), (50, 1.6e-4), (100, 5e-4), (200, 1.9e-3), (400, 1.1
 class Budget:
     """A time limit or iterations without improvement, and how the search goes about it.
 
-    The fields are those of `tasks.solvers.hgs.HGS`.
+    The fields are those of `tasks.solvers.hgs.HGS`, of which other solvers take some.
     """
 
     time_limit: float | None = None

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.decoding import Beam, Decoded, Greedy, Strategy, decode
+from mcvrp.model.decoding import Decoded, decode
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, infeasibility
+from mcvrp.model.strategies import Strategy
 from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.solvers.warm_start import Start
 
@@ -50,8 +51,7 @@ class FmMcvrpSolver:
     @property
     def label(self) -> str:
         """Name in the tables."""
-        kind = {Greedy: "GS", Beam: "BS"}.get(type(self.strategy), "NS")
-        return f"FM-MCVRP ({kind})"
+        return f"FM-MCVRP ({self.strategy.kind})"
 
     @cached_property
     def device(self) -> str:
@@ -65,7 +65,7 @@ class FmMcvrpSolver:
     def configuration(self) -> str:
         """Model, strategy and rotation in one line."""
         model = f"model {self.version}, " if self.version else ""
-        if isinstance(self.strategy, Greedy):
+        if self.strategy.answers == 1:  # rotation 0, the city as it is
             return f"{model}{self.strategy.description}"
         turned = f"in up to {self.rotations} rotations" if self.rotations > 1 else "not rotated"
         return f"{model}{self.strategy.description}, samples {turned}"

@@ -19,6 +19,7 @@ from mcvrp.tasks.solvers.solver import (
     SolverFailed,
     best_of,
     checked_budget,
+    require_costs,
     scaled_costs,
     scaled_xy,
 )
@@ -79,7 +80,7 @@ class HGS:
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
         """Yield one answer an instance; McvrpError for a city with asymmetric costs."""
-        require_symmetric(city)
+        require_costs(self.label, "symmetric", city)
         for instance in instances:
             yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
@@ -138,12 +139,3 @@ class HGS:
         if self.fleet != "default":
             return self.fleet
         return math.ceil(1.3 * int(instance.demands.sum()) / instance.capacity) + 3
-
-
-def require_symmetric(city: City) -> None:
-    """Raise McvrpError for a city whose costs depend on the direction."""
-    if not city.symmetric:
-        raise McvrpError(
-            "HGS takes symmetric costs only and the city's matrix is not symmetric: use solver pyvrp "
-            "(--set label.solver=pyvrp)"
-        )

@@ -24,6 +24,7 @@ from mcvrp.tasks.solvers.solver import (
     SolverFailed,
     SolverMissing,
     best_of,
+    require_costs,
     scaled_xy,
 )
 
@@ -54,15 +55,15 @@ class LKH3:
         If there is neither an LKH program on the path nor elkai.
     """
 
-    max_trials: int | None = None
+    iterations: int | None = None  # LKH calls them MAX_TRIALS
     runs: int = 1
     label: str = field(default="LKH-3", init=False)
     device: str = field(default="1 CPU core", init=False)
 
     def __post_init__(self) -> None:
-        if (self.max_trials is not None and self.max_trials < 1) or self.runs < 1:
+        if (self.iterations is not None and self.iterations < 1) or self.runs < 1:
             raise McvrpError(
-                f"LKH-3 needs at least one trial and one run, not {self.max_trials}, {self.runs}"
+                f"LKH-3 needs at least one trial and one run, not {self.iterations}, {self.runs}"
             )
         if find_program() is None:
             raise SolverMissing(
@@ -79,7 +80,7 @@ class LKH3:
     @property
     def configuration(self) -> str:
         """Program and parameters in one line."""
-        trials = "n" if self.max_trials is None else self.max_trials
+        trials = "n" if self.iterations is None else self.iterations
         settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
         return f"{self.version}, {settings}; the time includes the start of a process a run"
 
@@ -87,8 +88,7 @@ class LKH3:
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
         """Yield one answer an instance; McvrpError for a city with a cost matrix."""
-        if city.matrix is not None:
-            raise McvrpError("LKH-3 takes straight lines only and the city has a matrix: use solver pyvrp")
+        require_costs(self.label, "straight", city)
         with tempfile.TemporaryDirectory(prefix="mcvrp-lkh-") as folder:
             program = _launcher(Path(folder))
 
@@ -102,7 +102,7 @@ class LKH3:
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
         tour_file.unlink(missing_ok=True)
-        trials = self.max_trials or instance.n
+        trials = self.iterations or instance.n
         try:
             routes = lkh.solve(
                 str(program),

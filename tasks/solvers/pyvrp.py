@@ -50,8 +50,8 @@ class PyVRP:
         for instance in instances:
             yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
-    def search(self, city: City, instance: Instance, seed: int, start: Solution | None = None) -> Solution:
-        """Return the best solution of one run, from ``start`` where there is one.
+    def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
+        """Return the best solution of one run, from the first of ``starts`` where there is one.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class PyVRP:
         # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
         data = problem_data(city, instance)
-        first = None if start is None else visits(data, instance, start)
+        first = visits(data, instance, starts[0]) if starts else None
         result = pyvrp.solve(
             data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
         )

@@ -1,11 +1,11 @@
-"""Every way to solve an instance, behind one protocol: an answer is the best of a few runs, proved."""
+"""Protocol of solvers: an answer is the best of a few runs, its feasibility and cost proved."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,30 @@ class Solver(Protocol):
     ) -> Iterator[Answer]:
         """Yield one answer an instance, in order: the best of ``samples`` runs from ``seed`` up."""
         ...
+
+
+class Search(Solver, Protocol):
+    """A solver that can go on from solutions."""
+
+    def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
+        """Return the best solution of one run, from ``starts`` if any; SolverFailed if there is none."""
+        ...
+
+
+Costs = Literal["any", "symmetric", "straight"]  # straight: straight lines, no matrix of costs
+
+
+USE_PYVRP = "use solver pyvrp (--set label.solver=pyvrp)"
+
+
+def require_costs(label: str, costs: Costs, city: City, hint: str = USE_PYVRP) -> None:
+    """Raise McvrpError for a city whose costs the solver ``label``, which takes ``costs``, does not take."""
+    if costs == "straight" and city.matrix is not None:
+        raise McvrpError(f"{label} takes straight lines only and the city has a matrix: {hint}")
+    if costs == "symmetric" and not city.symmetric:
+        raise McvrpError(
+            f"{label} takes symmetric costs only and those of the city depend on the direction: {hint}"
+        )
 
 
 Run = Callable[[City, Instance, int], Solution]

@@ -12,21 +12,16 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
-from mcvrp.tasks.solvers.hgs import HGS, require_symmetric
-from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.solver import Answer, SolverFailed
+from mcvrp.tasks.solvers.registry import SolverEntry
+from mcvrp.tasks.solvers.solver import Answer, Search, SolverFailed
 
 Routes = tuple[tuple[int, ...], ...]  # of a solution, the depot left out
-Finisher = Literal["hgs", "pyvrp"]
-# In short searches better than the best sample alone, and than all of 64 (BENCHMARKS.md).
-HGS_STARTS = 8
 
 
 @dataclass(frozen=True)
@@ -48,8 +43,8 @@ class WarmStarted:
     Parameters
     ----------
     finisher
-        Who searches: HGS, whose population the best of the samples join (each solution once), or
-        PyVRP, which starts from the best sample.
+        Who searches, from as many of the best samples (each solution once) as it takes: they join the
+        population of HGS, PyVRP starts from the best.
     total
         Seconds of an instance, decoding included.
     starts
@@ -69,7 +64,7 @@ class WarmStarted:
         If the total is not a positive number of seconds.
     """
 
-    finisher: Finisher
+    finisher: SolverEntry
     total: float
     starts: tuple[Start, ...]
     version: str = ""
@@ -83,7 +78,7 @@ class WarmStarted:
     @property
     def label(self) -> str:
         """Name in the tables."""
-        return f"{self.sampler} + {self._search(self.total).label} (equal time)"
+        return f"{self.sampler} + {self.finisher.label} (equal time)"
 
     @property
     def configuration(self) -> str:
@@ -91,7 +86,7 @@ class WarmStarted:
         model = f"model {self.version}, " if self.version else ""
         counts = sorted({len(start.routes) for start in self.starts})
         samples = "-".join(map(str, counts[:1] + counts[1:][-1:])) or "no"
-        used = f"the best {HGS_STARTS}" if self.finisher == "hgs" else "the best"
+        used = f"the best {self.finisher.starts}" if self.finisher.starts > 1 else "the best"
         search = self._search(self.total)
         return (
             f"{model}{samples} samples decoded one instance at a time, {used} a start for "
@@ -110,41 +105,30 @@ class WarmStarted:
         ------
         McvrpError
             If there is not one start an instance, a start has no sample that serves its instance,
-            or HGS is given asymmetric costs.
+            or the finisher does not take the city's costs.
         """
         if len(instances) != len(self.starts):
             raise McvrpError(f"{len(self.starts)} warm starts for {len(instances)} instances: one for each")
         require_instances(city, instances)
-        if self.finisher == "hgs":
-            require_symmetric(city)
+        self.finisher.require_costs(city)
         for instance, start in zip(instances, self.starts, strict=True):
             yield self._finish(city, instance, start, seed)
 
     def _finish(self, city: City, instance: Instance, start: Start, seed: int) -> Answer:
         began, processor = time.perf_counter(), time.thread_time()
-        starts = _cheapest(city, instance, start, HGS_STARTS if self.finisher == "hgs" else 1)
+        starts = _cheapest(city, instance, start, self.finisher.starts)
         best = starts[0]
         left = self.total - start.seconds - (time.thread_time() - processor)
         if left > 0:
             with contextlib.suppress(SolverFailed):  # then the best sample stands
-                found = _continue(self._search(left), city, instance, seed, starts)
+                found = self._search(left).search(city, instance, seed, starts)
                 if infeasibility(instance, found) is None:
                     best = min(best, canonical(city, found), key=lambda solution: cost(city, solution))
         seconds = start.seconds + time.perf_counter() - began
         return Answer(best, np.array([cost(city, best)]), seconds)
 
-    def _search(self, seconds: float) -> HGS | PyVRP:
-        if self.finisher == "hgs":
-            return HGS(time_limit=seconds, population=self.population)
-        return PyVRP(time_limit=seconds)
-
-
-def _continue(
-    search: HGS | PyVRP, city: City, instance: Instance, seed: int, starts: Sequence[Solution]
-) -> Solution:
-    if isinstance(search, HGS):
-        return search.search(city, instance, seed, starts)
-    return search.search(city, instance, seed, starts[0])
+    def _search(self, seconds: float) -> Search:
+        return self.finisher.search(time_limit=seconds, population=self.population)
 
 
 def _cheapest(city: City, instance: Instance, start: Start, most: int) -> list[Solution]:

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, axes, how they are written; and the curves of a training run.
+"""Shared looks of all pictures: colours, axes, sizes, and how they are written.
 
 Colours are those of Okabe and Ito, which people with any colour vision tell apart; fonts are
 large enough to read at half size. Nothing here touches pyplot's global state.

@@ -20,14 +20,13 @@ from rich.progress import Progress as RichProgress
 
 logger = logging.getLogger(__name__)
 
-
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 _CONSOLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Report:
-    """Where a piece of work stands: counts in ``unit``, ``rate`` a second, ``eta`` in seconds."""
+class ProgressReport:
+    """State of a piece of work: counts in ``unit``, ``rate`` a second, ``eta`` in seconds."""
 
     label: str
     unit: str
@@ -39,15 +38,18 @@ class Report:
 
     def __str__(self) -> str:
         share = 100 * self.done / self.total if self.total else 100.0
-        text = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({share:.0f} %)"
-        if self.rate > 0:
-            text += f", {_number(self.rate)} {self.unit}/s"
-        if self.rate > 0 and self.done < self.total:
-            text += f", {duration(self.eta)} left"
-        return f"{text}, {self.note}" if self.note else text
+        counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({share:.0f} %)"
+        return ", ".join([counted, *self.pace])
+
+    @property
+    def pace(self) -> list[str]:
+        """What there is to say beside the counts: rate, time left, note."""
+        rate = f"{_number(self.rate)} {self.unit}/s" if self.rate > 0 else ""
+        left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
+        return [text for text in (rate, left, self.note) if text]
 
 
-Listener = Callable[[Report], None]
+Listener = Callable[[ProgressReport], None]
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
@@ -99,18 +101,15 @@ class Progress:
             )
             self._bar.add_task(self.label, total=self.total, completed=self.done, rest="")
             self._bar.start()
-        self._tell()
+        self._publish(line=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._publish(line=self.done > self._initial and self.done != self._lined)
         if self._bar:
-            self._show()
             self._bar.stop()
-        elif self.done > self._initial and self.done != self._lined:
-            self._line()
-        self._tell()
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
         """Count ``count`` more as done."""
@@ -124,37 +123,28 @@ class Progress:
         if now - self._said < (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
             return
         self._said = now
-        if self._bar:
-            self._show()
-        else:
-            self._line()
-        self._tell()
+        self._publish(line=True)
 
     def begin(self) -> None:
         """Start the clock now: what went before was preparation, and no part of the rate."""
         self._start = time.monotonic()
 
-    def report(self) -> Report:
+    def report(self) -> ProgressReport:
         """Return where the work stands."""
         seconds = time.monotonic() - self._start
         rate = (self.done - self._initial) / seconds if seconds > 0 else 0.0
         eta = (self.total - self.done) / rate if rate > 0 else float("inf")
-        return Report(self.label, self.unit, self.done, self.total, rate, eta, self.note)
+        return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note)
 
-    def _show(self) -> None:
-        assert self._bar is not None
+    def _publish(self, *, line: bool) -> None:
+        """Show where the work stands: on the bar, else as a line if asked, and to all listeners."""
         report = self.report()
-        rest = f"{_number(report.rate)} {self.unit}/s" if report.rate > 0 else ""
-        if report.rate > 0 and self.done < self.total:
-            rest += f"  {duration(report.eta)} left"
-        self._bar.update(self._bar.task_ids[0], completed=self.done, rest=f"{rest}  {self.note}".strip())
-
-    def _line(self) -> None:
-        self._lined = self.done
-        logger.info(str(self.report()))
-
-    def _tell(self) -> None:
-        report = self.report()
+        if self._bar:
+            rest = "  ".join(report.pace)
+            self._bar.update(self._bar.task_ids[0], completed=self.done, rest=rest)
+        elif line:
+            self._lined = self.done
+            logger.info(str(report))
         for listener in _listeners.get():
             listener(report)
 

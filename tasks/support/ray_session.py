@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import ray
 from ray.job_config import JobConfig
@@ -51,32 +52,32 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
         cluster that does not answer.
     """
     if ray.is_initialized():
-        yield _enough(workers, int(ray.cluster_resources().get("CPU", 0)), "the Ray session")
+        yield _enough(workers, _cluster_cores(), "the Ray session")
         return
     address = os.environ.get("RAY_ADDRESS")
     with _environment({} if verbose else _QUIET), _signal_handlers() as restore:
         try:
             if address:
                 _connect(address, verbose)
-                count = _enough(
-                    workers, int(ray.cluster_resources().get("CPU", 0)), f"the cluster at {address}"
-                )
+                count = _enough(workers, _cluster_cores(), f"the cluster at {address}")
             else:
                 count = _enough(workers, local_cores(), "this machine")
                 ray.init(
                     address="local",
-                    job_config=_job_config(),
                     num_cpus=count,
                     num_gpus=0,
                     include_dashboard=False,
-                    log_to_driver=verbose,
-                    logging_level=logging.INFO if verbose else logging.ERROR,
                     object_store_memory=_OBJECT_STORE + 2 * shared_bytes,
+                    **_options(verbose),
                 )
-            restore()
+            restore()  # `ray.init` has taken over Ctrl-C and SIGTERM
             yield count
         finally:
             ray.shutdown()
+
+
+def _cluster_cores() -> int:
+    return int(ray.cluster_resources().get("CPU", 0))
 
 
 def _enough(asked: int | None, there: int, where: str) -> int:
@@ -112,20 +113,17 @@ def _silent(address: str) -> McvrpError:
 def _connect(address: str, verbose: bool) -> None:
     require_answer(address)
     try:
-        ray.init(
-            address=address,
-            job_config=_job_config(),
-            log_to_driver=verbose,
-            logging_level=logging.INFO if verbose else logging.ERROR,
-        )
+        ray.init(address=address, **_options(verbose))
     except Exception as error:  # Ray raises whatever its client library happened to meet
         raise _silent(address) from error
 
 
-def _job_config() -> JobConfig:
+def _options(verbose: bool) -> dict[str, Any]:
     # Ray puts a driver's working directory first on its workers' path, but not that of a client, who is
     # elsewhere: a model.py or json.py in the folder of the user is not ours to import.
-    return JobConfig(_client_job=True)
+    job_config = JobConfig(_client_job=True)
+    level = logging.INFO if verbose else logging.ERROR
+    return {"job_config": job_config, "log_to_driver": verbose, "logging_level": level}
 
 
 def _speaks_ray(address: str) -> bool:

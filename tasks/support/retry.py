@@ -20,7 +20,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
 
 @dataclass
 class StoreRetry:
-    """How long the store has been silent, and how long to wait before it is tried again.
+    """Retry of what a silent store has refused, at growing intervals.
 
     Parameters
     ----------

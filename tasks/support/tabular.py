@@ -37,7 +37,7 @@ _LONGEST = 40  # characters of a value that is quoted
 
 @dataclass
 class Faults:
-    """What is wrong with the file ``name``; all of it is told at once."""
+    """Faults of the file ``name``; all of them are told at once."""
 
     name: str
     found: list[tuple[int, str]] = field(default_factory=list)  # by row, 0 is the file itself
@@ -101,15 +101,15 @@ class Tabular:
         """
         there = [name for name in names if name in self.frame]
         if len(there) > 1:
-            raise McvrpError(
-                f"{self.name}: the columns {' and '.join(there)} mean the same: keep one of them"
-            )
+            same = " and ".join(there)
+            raise McvrpError(f"{self.name}: the columns {same} mean the same: keep one of them")
         return there[0] if there else None
 
     def text(self, name: str) -> NDArray[np.object_]:
         """Return a column as text, stripped, ``(N,)``; whole numbers without a point."""
         values = self.frame[name]
         if pd.api.types.is_float_dtype(values):
+            # a column of ids with a gap is read as floats: 7.0 is the id "7", as far as floats are exact
             whole = values.notna() & (values == values.round()) & (values.abs() < 2**53)
             return np.array(
                 [str(int(v)) if w else _cell(v) for v, w in zip(values, whole, strict=True)], dtype=object
@@ -225,6 +225,7 @@ def _title(column: object) -> str:
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     try:
+        # Windows-1252 reads nearly any bytes, so it comes last
         text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         try:
@@ -262,20 +263,19 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         raise McvrpError(f"{name} is no CSV ({reason(error)}): save it as CSV in UTF-8") from error
     cells = raw.fillna("").apply(lambda column: column.str.strip())
     filled = (cells != "").to_numpy()
-    if not filled.any():
+    lines = np.flatnonzero(filled.any(axis=1))
+    if not len(lines):
         raise McvrpError(f"{name} is empty but for separators")
-    first = int(np.flatnonzero(filled.any(axis=1))[0])
-    header = [_title(title) for title in cells.iloc[first]]
-    titled = np.array([bool(title) for title in header])
-    rows = np.flatnonzero(filled.any(axis=1))
-    rows = rows[rows > first]
+    header, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
+    titled = header != ""
+    stray = filled & ~titled
     faults = Faults(name)
-    for row in rows[filled[rows][:, ~titled].any(axis=1)].tolist():
-        cell = cells.iloc[row].to_numpy()[filled[row] & ~titled][0]
+    for row in rows[stray[rows].any(axis=1)].tolist():
+        cell = cells.iat[row, int(stray[row].argmax())]
         faults.add(f"row {row + 1} has {shown(cell)} in a column without a name", row + 1)
     faults.check()
     frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
-    frame.columns = pd.Index([title for title in header if title])
+    frame.columns = pd.Index(header[titled])
     return _table(name, frame, rows + 1, notes)
 
 

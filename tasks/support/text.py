@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Times as people write them
+_MANY = 2000.0  # metres, from which on they are kilometres
 
 
 def format_seconds(seconds: float) -> str:
@@ -12,11 +12,6 @@ def format_seconds(seconds: float) -> str:
             value = seconds * factor
             return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
     return f"{seconds / 3600:.2f} h"
-
-
-# Lengths for people
-
-_MANY = 2000.0  # metres
 
 
 def readable_unit(unit: str, largest: float) -> tuple[float, str]:

@@ -6,22 +6,14 @@ started them does not matter.
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import deepspeed
-import deepspeed.ops
 import numpy as np
 import torch
-import torch.distributed
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.features import CityTable
@@ -32,6 +24,7 @@ from mcvrp.storage.training.checkpoints import CheckpointState, load_moments, lo
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.retry import StoreRetry
 from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.distributed import JobClock, distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions
 from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, Report, refused
@@ -212,82 +205,3 @@ def _plain(row: StepMetrics) -> dict[str, float | None]:
 
 def _seed(*parts: str) -> int:
     return philox_key(*parts) % 2**63
-
-
-# Whether a job has time left
-
-
-class JobClock:
-    """Ends a job while there is still time for its last checkpoint.
-
-    What the job is about to do is taken to last as long as it has lasted at worst so far: the
-    steps up to the next look at the clock, and a checkpoint.
-
-    Parameters
-    ----------
-    ends_at
-        When the job has to be over, in seconds since 1970 by rank 0's clock; None lets it run.
-    device
-        What the ranks agree on is sent from here.
-    """
-
-    def __init__(self, ends_at: float | None, device: torch.device) -> None:
-        self._ends_at, self._device = ends_at, device
-        self._lap = self._save = 0.0  # seconds at worst
-        self._since = time.time()
-
-    def over(self) -> bool:
-        """Return whether to stop now; every rank has to ask, and all get the same answer."""
-        if self._ends_at is None:
-            return False
-        now = time.time()
-        self._lap, self._since = max(self._lap, now - self._since), now
-        answer = torch.tensor(int(now + self._lap + self._save > self._ends_at), device=self._device)
-        torch.distributed.broadcast(answer, src=0)
-        return bool(answer.item())
-
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Take the time of what is done in this context as that of a checkpoint."""
-        began = time.time()
-        yield
-        took = time.time() - began
-        self._save = max(self._save, took)
-        self._since += took
-
-
-# Joining the other ranks
-
-# How long a rank waits for the others. While rank 0 saves they do, and a silent store may take
-# `tasks.support.retry.SILENCE` of it; machines get their labels one sooner, one later.
-COLLECTIVE_SECONDS = 1800
-
-
-@contextmanager
-def distributed(cores: int) -> Iterator[torch.device]:
-    """Yield this rank's device, with torch.distributed up; ranks of this machine share ``cores``.
-
-    Expects RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
-    environment, as torch.distributed.run and Ray Train set them.
-    """
-    local = int(os.environ["LOCAL_RANK"])
-    if torch.cuda.is_available():
-        device = torch.device("cuda", local)
-        torch.cuda.set_device(device)
-    else:
-        device = torch.device("cpu")
-        torch.set_num_threads(max(1, cores // int(os.environ["LOCAL_WORLD_SIZE"])))
-    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    # Shared-memory communication would be compiled at the first start, which takes minutes.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    ours = not torch.distributed.is_initialized()
-    deepspeed.init_distributed(
-        "nccl" if device.type == "cuda" else "gloo",
-        verbose=False,
-        timeout=timedelta(seconds=COLLECTIVE_SECONDS),
-    )
-    yield device
-    # Not when it fails: then the others may never come, and taking the group down would wait for them.
-    torch.distributed.barrier()  # a rank that leaves while others still talk takes them down
-    if ours:
-        torch.distributed.destroy_process_group()

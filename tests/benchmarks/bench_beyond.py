@@ -30,6 +30,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import Polished
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.reconstruction import Reconstructed
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 
@@ -82,7 +83,7 @@ class Bench:
     def warm(self, finisher: str, total: float, starts: Sequence[Start]) -> Run:
         """Return how a search does from ``starts`` within ``total``."""
         count = len(starts[0].routes)
-        return self.run(f"{count} samples", lambda k: WarmStarted(finisher, total, (starts[k],)))  # type: ignore[arg-type]
+        return self.run(f"{count} samples", lambda k: WarmStarted(SOLVERS[finisher], total, (starts[k],)))
 
 
 def curves(bench: Bench, model: FmMcvrpSolver, least: int, longest: float) -> Iterator[tuple[str, list[Run]]]:

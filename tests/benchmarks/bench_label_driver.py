@@ -16,7 +16,7 @@ from pathlib import Path
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
-from mcvrp.tasks.support.progress import Report, listening
+from mcvrp.tasks.support.progress import ProgressReport, listening
 from mcvrp.tasks.support.ray_session import ray_session
 
 SMALLEST, SIZES = 3, 50
@@ -30,7 +30,7 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def at_marks(report: Report) -> None:
+def at_marks(report: ProgressReport) -> None:
     """Print the memory when as many shards are there as a mark says."""
     while marks and report.unit == "labels" and report.done >= marks[0]:
         print(f"{marks.pop(0):9,} shards: {resident():6.0f} MB", flush=True)

@@ -26,8 +26,8 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions
-from mcvrp.tasks.train.loop import distributed
 from tests.support.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)

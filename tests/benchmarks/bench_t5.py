@@ -24,8 +24,8 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
+from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions
-from mcvrp.tasks.train.loop import distributed
 from tests.benchmarks.bench_stream import join, opened
 from tests.benchmarks.t5 import t5_like
 from tests.support.training import write_dataset

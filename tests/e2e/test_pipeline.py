@@ -29,9 +29,11 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.benchmark.spec import LABELS
+from mcvrp.tasks.benchmark.methods import all_methods
 from tests.support.command import Workplace
 from tests.support.store_page import unknown
+
+LABELS = [method.label for method in all_methods().values()]
 
 SPEC = load_preset("smoke")
 STAGES = ("cities", "labels", "training", "models")
@@ -108,7 +110,7 @@ def test_training_can_be_watched(store: Store) -> None:
 def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
     """Every method has a row in every table; the console shows table, times and where the report is."""
     folder = place.store / "benchmarks" / "smoke"
-    methods = [*(label.removesuffix(")") for label in LABELS.values()), "FM-MCVRP (NS, s = 4)"]
+    methods = [*(label.removesuffix(")") for label in LABELS), "FM-MCVRP (NS, s = 4)"]
     console = (place.folder / "stdout").read_text()
     for text in ((folder / "table.md").read_text(), (folder / "report.html").read_text(), console):
         assert all(method in text for method in methods)

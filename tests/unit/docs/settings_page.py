@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.tasks.support.registry import OneOf
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 _HEAD = """# Settings
@@ -38,7 +39,12 @@ def _sections(name: str, field: FieldInfo) -> Iterator[str]:
     rows = [(key, below) for key, below in spec.model_fields.items() if key not in inner]
     yield "| field | takes | default | meaning |\n|---|---|---|---|"
     for key, below in rows:
-        cells = (f"`{key}`", _takes(below.annotation), _default(below), below.description or "")
+        cells = (
+            f"`{key}`",
+            _takes(below.annotation, *below.metadata),
+            _default(below),
+            below.description or "",
+        )
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     yield ""
     for key, below in inner.items():
@@ -52,8 +58,11 @@ def spec_of(kind: Any) -> type[BaseModel] | None:
     return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
-def _takes(kind: Any) -> str:
+def _takes(kind: Any, *metadata: object) -> str:
     """Return what a field of the type ``kind`` takes, for people."""
+    for choice in metadata:
+        if isinstance(choice, OneOf):
+            return ", ".join(f"`{name}`" for name in choice.names())
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return ", ".join(f"`{part}`" for part in parts)
@@ -64,7 +73,7 @@ def _takes(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(_takes(part) for part in parts if part is not type(None))
     if parts and hasattr(kind, "__metadata__"):
-        return _takes(parts[0])
+        return _takes(parts[0], *kind.__metadata__)
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)).lower())
 
 

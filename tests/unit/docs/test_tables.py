@@ -7,7 +7,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,9 +21,9 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.schema import SCHEMA
-from mcvrp.tasks.benchmark.spec import LABELS
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
-from mcvrp.tasks.label.work import SolverName
+from mcvrp.tasks.solvers.registry import SOLVERS
 from tests.unit.docs import settings_page
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
 
@@ -58,13 +58,15 @@ def _type_text(kind: Any) -> str:
 def test_the_methods_of_a_benchmark() -> None:
     """docs/benchmark.md has each method, and what tables call it."""
     there = rows((DOCS / "benchmark.md").read_text(), "method")
-    assert [row[:2] for row in there] == [[f"`{method}`", label] for method, label in LABELS.items()]
+    assert [row[:2] for row in there] == [
+        [f"`{name}`", method.label] for name, method in all_methods().items()
+    ]
 
 
 def test_the_solvers_of_labels() -> None:
     """docs/labels.md has a row a solver."""
     there = rows((DOCS / "labels.md").read_text(), "`label.solver`")
-    assert [row[0] for row in there] == [f"`{solver}`" for solver in get_args(SolverName)]
+    assert [row[0] for row in there] == [f"`{solver}`" for solver in SOLVERS]
 
 
 def test_the_strategies_of_decoding() -> None:

@@ -279,7 +279,8 @@ def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way(
     """The three best continuations without path 0's argmax still leave room for it."""
     totals = torch.tensor([[-9.0, -1.0, -1.0]], dtype=torch.float64)
     scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
-    parent, node, found = Beam(3).extend(scores, totals)
+    parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
+    assert parent is not None
     assert (parent[0, 0], node[0, 0]) == (0, 1)
     assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
     assert set(parent[0, 1:].tolist()) <= {1, 2}

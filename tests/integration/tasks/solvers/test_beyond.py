@@ -14,8 +14,9 @@ from mcvrp.model.problem import City, cost, infeasibility
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished
 from mcvrp.tasks.solvers.reconstruction import Reconstructed
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.solvers.warm_start import Finisher, WarmStarted
+from mcvrp.tasks.solvers.warm_start import WarmStarted
 from tests.integration.tasks.solvers.test_solvers import SMALL, best_cost
 
 LINES = City.uniform(30, seed=3)
@@ -30,12 +31,12 @@ def model() -> FmMcvrpSolver:
 
 
 @pytest.mark.parametrize(("finisher", "city"), [("hgs", LINES), ("pyvrp", LINES), ("pyvrp", ONE_WAY)])
-def test_a_search_from_samples_ends_at_the_optimum(finisher: Finisher, city: City) -> None:
+def test_a_search_from_samples_ends_at_the_optimum(finisher: str, city: City) -> None:
     """On seven customers, from an untrained network's samples, in a total that leaves it time."""
     instances = [InstanceStream(city, 1, "test", SMALL)(7, i) for i in range(2)]
     starts = tuple(model().starts(city, instances, samples=4, seed=1))
     total = 0.2 + max(start.seconds for start in starts)
-    answers = WarmStarted(finisher, total, starts).solve(city, instances, samples=4, seed=1)
+    answers = WarmStarted(SOLVERS[finisher], total, starts).solve(city, instances, samples=4, seed=1)
     for instance, answer in zip(instances, answers, strict=True):
         assert answer.costs[0] == pytest.approx(best_cost(city, instance), rel=1e-6)
 

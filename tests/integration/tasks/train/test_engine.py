@@ -57,7 +57,7 @@ def join(rank: int, ranks: int, port: int, target, *args: object) -> None:
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
     os.environ |= {name: str(value) for name, value in names.items()}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    from mcvrp.tasks.train.loop import distributed
+    from mcvrp.tasks.train.distributed import distributed
 
     with distributed(cores=1):
         target(rank, ranks, *args)

@@ -48,7 +48,7 @@ def store(tmp_path, city):
 @pytest.fixture(scope="module")
 def device():
     """Make this process the only rank of a group."""
-    from mcvrp.tasks.train.loop import distributed
+    from mcvrp.tasks.train.distributed import distributed
 
     names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
     names |= {"MASTER_PORT": free_port()}

@@ -85,7 +85,7 @@ def test_every_flow_ends_some_day() -> None:
 
     for deployment in deployments():
         assert deployment.flow().timeout_seconds
-        assert deployment.concurrency
+        assert deployment.concurrency_limit
 
 
 def test_rays_wrapping_is_taken_off() -> None:

@@ -1,4 +1,4 @@
-"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+"""Tests of blocks: another number of samples or instances costs only what is new."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
-from mcvrp.tasks.benchmark.methods import make_block
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.benchmark.spec import LABELS, BenchmarkSpec, MethodName
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 
+METHODS = tuple(all_methods())
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
 HGS_SETTINGS = "HGS-CVRP, 5 s, fleet default, city scaled to a side of 10,000hybgensea 0.2.0"
@@ -61,14 +63,14 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
 
 
-def block_of(store: Store, spec: BenchmarkSpec, method: MethodName) -> Block:
+def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
     """Return the method's block with what is stored of it; a network's has made-up weights."""
     block = make_block(store, CITY, spec, method, None)
     block.find(stored_parts(store, spec.run))
     return block
 
 
-def answered(store: Store, spec: BenchmarkSpec, method: MethodName) -> tuple[int, list[PartRow]]:
+def answered(store: Store, spec: BenchmarkSpec, method: str) -> tuple[int, list[PartRow]]:
     """Solve what is missing; return how many runs that took, and the rows."""
     block, solver = block_of(store, spec, method), Sweeper()
     for part in block.missing():
@@ -102,7 +104,7 @@ def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
     ],
 )
 def test_an_extension_costs_what_is_new_and_equals_one_run(
-    store: Store, tmp_path: Path, method: MethodName, change: dict[str, object], runs: tuple[int, int]
+    store: Store, tmp_path: Path, method: str, change: dict[str, object], runs: tuple[int, int]
 ) -> None:
     """Parts that are there stay; rows are those of a benchmark that had all of it asked for at once."""
     answered(store, SPEC, method)
@@ -204,7 +206,7 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
 )
 def test_blocks_of_before_are_found_under_their_names(
     identity: tuple[str, str, tuple[float, int] | None],
-    method: MethodName,
+    method: str,
     samples: tuple[int, ...],
     block: str,
 ) -> None:
@@ -221,8 +223,8 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
 @pytest.mark.parametrize(
     ("change", "methods"),
     [
-        ({"seed": 2}, set(LABELS)),
-        ({"demand": (1, 8)}, set(LABELS)),
+        ({"seed": 2}, set(METHODS)),
+        ({"demand": (1, 8)}, set(METHODS)),
         ({"p": 0.8}, SAMPLED),
         ({"top_k": 5}, SAMPLED),
         ({"temperature": 0.5}, SAMPLED),
@@ -247,7 +249,7 @@ def test_a_name_has_what_decides_the_answers_and_nothing_else(
     put_attention_model(store, 20)
 
     def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
-        blocks = {method: make_block(store, CITY, spec, method, card) for method in LABELS}
+        blocks = {method: make_block(store, CITY, spec, method, card) for method in METHODS}
         return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
 
     spec = BenchmarkSpec(sizes=(20,), attention="smoke")

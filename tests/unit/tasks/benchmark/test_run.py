@@ -23,13 +23,13 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import make_block
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP

@@ -1,4 +1,4 @@
-"""Which instance, size and method a report's pictures are of."""
+"""Instances, sizes and methods that a report's pictures are of."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.lines import MethodRun
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from mcvrp.tasks.report.routes_picture import Panel
 from mcvrp.tasks.report.significance import compared_size
-from mcvrp.tasks.report.tables import MethodRun
+from mcvrp.tasks.support.routes_picture import Panel
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5

@@ -21,7 +21,8 @@ from mcvrp.storage.trials import read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.measured import read_measured
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
-from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
+from mcvrp.tasks.retrain.trial import check_trial
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
 from tests.support.training import nudge, small_spec, write_dataset
@@ -217,3 +218,12 @@ def test_another_citys_model_is_refused(store: Store) -> None:
     drive(store, 1, 8)
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
         run_night(store, "other", other, NODES, SPEC, Path("/nowhere"), today=TODAY, launch=nudge)
+
+
+def test_a_size_beyond_the_city_is_refused_before_any_work(store: Store) -> None:
+    """The sentence names the stage that asked for it."""
+    with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, the city has 60 customers"):
+        check_trial(store, CITY, SPEC.model_copy(update={"sizes": (20, 61)}))
+    with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):
+        check_trial(store, CITY, ImproveSpec(model="small", sizes=(61,)))
+    check_trial(store, CITY, SPEC)

@@ -20,10 +20,10 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
 from mcvrp.tasks.solve.search import Routed, baseline, route
-from mcvrp.tasks.solve.spec import Order, Polish, SolveSpec
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import CITY, one_way_city, put_day, put_model
 
-POLISHES: tuple[Polish, ...] = ("none", "local-search", "hgs", "pyvrp")
+POLISHES = ("none", "local-search", "hgs", "pyvrp")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def orders(*ids: int) -> list[Order]:
 
 @pytest.mark.parametrize("polish", POLISHES)
 @pytest.mark.parametrize("n", [1, 2, 12])
-def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: Polish) -> None:
+def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: str) -> None:
     """Whatever polishes them: feasible, at the cost that the city says, never above the best sample."""
     day = instance(n)
     found = routed(network, day, samples=8, polish=polish, time_limit=0.3)
@@ -71,7 +71,7 @@ def test_polishing_is_worth_it(network: FmMcvrp) -> None:
 
 
 @pytest.mark.parametrize("polish", ["none", "local-search"])
-def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: Polish) -> None:
+def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> None:
     """With time enough, samples are those of decoding them at once, and the rest follows from them."""
     day = instance(15)
     one, other = (

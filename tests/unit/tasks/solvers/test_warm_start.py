@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver, SolverFailed
-from mcvrp.tasks.solvers.warm_start import HGS_STARTS, Finisher, Routes, Start, WarmStarted
+from mcvrp.tasks.solvers.warm_start import Routes, Start, WarmStarted
 
 CITY = City.uniform(30, seed=1)
+HGS_ENTRY, PYVRP_ENTRY = SOLVERS["hgs"], SOLVERS["pyvrp"]
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 
 
@@ -51,32 +54,29 @@ class Recorder:
         self.limits: list[float | None] = []
         self.starts: list[tuple[Solution, ...]] = []
 
-    def hgs(self, solver: HGS, city: City, i: Instance, seed: int, starts: tuple[Solution, ...]) -> Solution:
+    def search(
+        self, solver: HGS | PyVRP, city: City, i: Instance, seed: int, starts: Sequence[Solution]
+    ) -> Solution:
         self.limits.append(solver.time_limit)
         self.starts.append(tuple(starts))
-        raise SolverFailed("nothing found")
-
-    def pyvrp(self, solver: PyVRP, city: City, i: Instance, seed: int, start: Solution) -> Solution:
-        self.limits.append(solver.time_limit)
-        self.starts.append((start,))
         raise SolverFailed("nothing found")
 
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     found = Recorder()
-    monkeypatch.setattr(HGS, "search", lambda *arguments: found.hgs(*arguments))
-    monkeypatch.setattr(PyVRP, "search", lambda *arguments: found.pyvrp(*arguments))
+    for search in (HGS, PyVRP):
+        monkeypatch.setattr(search, "search", lambda *arguments: found.search(*arguments))
     monkeypatch.setattr("time.thread_time", lambda: 0.0)  # conversions are free
     return found
 
 
 @pytest.mark.parametrize("finisher", ["hgs", "pyvrp"])
-def test_the_search_has_what_decoding_left(finisher: Finisher, recorder: Recorder) -> None:
+def test_the_search_has_what_decoding_left(finisher: str, recorder: Recorder) -> None:
     """Each instance by its own clock: total less decoding; where nothing is left, nobody searches."""
     instances = [STREAM(9, i) for i in range(3)]
     starts = tuple(start(i, 0, seconds=s) for i, s in zip(instances, (0.25, 2.0, 1.0), strict=True))
-    answers = list(WarmStarted(finisher, 1.0, starts).solve(CITY, instances, samples=3, seed=1))
+    answers = list(WarmStarted(SOLVERS[finisher], 1.0, starts).solve(CITY, instances, samples=3, seed=1))
     assert recorder.limits == [0.75]
     for answer, start_ in zip(answers, starts, strict=True):
         assert answer.costs.tolist() == pytest.approx([best_cost(start_)])  # the search has failed
@@ -91,18 +91,20 @@ def test_what_preparing_the_start_takes_is_taken_off(
     monkeypatch.setattr("time.thread_time", lambda: next(clock))
     instance = STREAM(9, 0)
     list(
-        WarmStarted("hgs", 1.0, (start(instance, 0, seconds=0.5),)).solve(CITY, [instance], samples=3, seed=1)
+        WarmStarted(HGS_ENTRY, 1.0, (start(instance, 0, seconds=0.5),)).solve(
+            CITY, [instance], samples=3, seed=1
+        )
     )
     assert recorder.limits == [0.375]
 
 
-@pytest.mark.parametrize(("finisher", "most"), [("hgs", HGS_STARTS), ("pyvrp", 1)])
-def test_a_search_starts_from_the_best_samples(finisher: Finisher, most: int, recorder: Recorder) -> None:
+@pytest.mark.parametrize(("finisher", "most"), [("hgs", 8), ("pyvrp", 1)])
+def test_a_search_starts_from_the_best_samples(finisher: str, most: int, recorder: Recorder) -> None:
     """The cheapest, each once however often and whichever way round it was sampled, cheapest first."""
     instance = STREAM(12, 0)
     routes = [random_routes(instance, seed) for seed in range(20)]
     turned = [tuple(route[::-1] for route in solution[::-1]) for solution in routes]
-    warm = WarmStarted(finisher, 1.0, (Start((*turned, *routes), 0.0),))
+    warm = WarmStarted(SOLVERS[finisher], 1.0, (Start((*turned, *routes), 0.0),))
     list(warm.solve(CITY, [instance], samples=40, seed=1))
     distinct = {canonical(CITY, Solution(solution)) for solution in routes}
     assert recorder.starts == [tuple(sorted(distinct, key=lambda solution: cost(CITY, solution))[:most])]
@@ -110,13 +112,11 @@ def test_a_search_starts_from_the_best_samples(finisher: Finisher, most: int, re
 
 @settings(max_examples=15, deadline=None)
 @given(n=st.integers(1, 25), seed=st.integers(0, 1000), finisher=st.sampled_from(["hgs", "pyvrp"]))
-def test_answers_are_feasible_and_no_worse_than_the_best_sample(
-    n: int, seed: int, finisher: Finisher
-) -> None:
+def test_answers_are_feasible_and_no_worse_than_the_best_sample(n: int, seed: int, finisher: str) -> None:
     """Also when there is hardly time to search."""
     instance = STREAM(n, seed)
     given = start(instance, seed)
-    warm: Solver = WarmStarted(finisher, 0.002, (given,))
+    warm: Solver = WarmStarted(SOLVERS[finisher], 0.002, (given,))
     (answer,) = warm.solve(CITY, [instance], samples=3, seed=seed)
     assert answer.solution is not None
     assert infeasibility(instance, answer.solution) is None
@@ -159,22 +159,24 @@ def test_bad_starts_are_refused_in_one_sentence() -> None:
     with pytest.raises(McvrpError, match="at least one sample"):
         Start((), 0.0)
     with pytest.raises(McvrpError, match="no sample of its instance"):
-        list(WarmStarted("hgs", 1.0, (start(other, 0),)).solve(CITY, [instance], samples=1, seed=1))
+        list(WarmStarted(HGS_ENTRY, 1.0, (start(other, 0),)).solve(CITY, [instance], samples=1, seed=1))
     with pytest.raises(McvrpError, match="1 warm starts for 2 instances"):
-        list(WarmStarted("hgs", 1.0, (start(other, 0),)).solve(CITY, [instance, other], samples=1, seed=1))
+        list(
+            WarmStarted(HGS_ENTRY, 1.0, (start(other, 0),)).solve(CITY, [instance, other], samples=1, seed=1)
+        )
     with pytest.raises(McvrpError, match="positive number of seconds"):
-        WarmStarted("pyvrp", 0.0, ())
+        WarmStarted(PYVRP_ENTRY, 0.0, ())
     one_way = City(CITY.xy, np.random.default_rng(0).integers(1, 9, (31, 31)).astype(float))
     there = InstanceStream(one_way, 1, "test")(20, 0)
     with pytest.raises(McvrpError, match="symmetric costs only"):
-        list(WarmStarted("hgs", 1.0, (start(there, 0),)).solve(one_way, [there], samples=1, seed=1))
+        list(WarmStarted(HGS_ENTRY, 1.0, (start(there, 0),)).solve(one_way, [there], samples=1, seed=1))
 
 
 def test_names_in_tables_say_what_was_combined() -> None:
     """Model, samples, total and search stand in the label and the configuration."""
-    warm = WarmStarted("hgs", 2.0, (start(STREAM(9, 0), 0),), version="m 1", device="GPU + 1 CPU core")
+    warm = WarmStarted(HGS_ENTRY, 2.0, (start(STREAM(9, 0), 0),), version="m 1", device="GPU + 1 CPU core")
     assert warm.label == "FM-MCVRP (NS) + HGS (equal time)"
-    assert WarmStarted("pyvrp", 2.0, ()).label == "FM-MCVRP (NS) + PyVRP (equal time)"
+    assert WarmStarted(PYVRP_ENTRY, 2.0, ()).label == "FM-MCVRP (NS) + PyVRP (equal time)"
     for words in ("model m 1", "3 samples", "of 2 s", "hybgensea"):
         assert words in warm.configuration
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.image import imread
 
@@ -13,7 +16,9 @@ from mcvrp.flows.server.artifacts import training_curve
 from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
-from mcvrp.tasks.train.card import loss_grid, write_loss_grid
+from mcvrp.tasks.support.pictures import png
+from mcvrp.tasks.train.curves import loss_grid, training_curves, write_loss_grid
+from tests.support.figures import drawn
 
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
@@ -36,12 +41,16 @@ def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[S
     ]
 
 
+def frame(count: int, **kind: bool) -> pd.DataFrame:
+    return pd.DataFrame(map(asdict, rows(count, **kind)))
+
+
 @pytest.mark.parametrize("count", [1, 2, 500])
 def test_a_phase_is_a_row(count: int) -> None:
     """From the first row of metrics on; what is not trained or not measured is no error."""
-    first = ("I", rows(count, encoder=True))
+    first = ("I", frame(count, encoder=True))
     one = imread(io.BytesIO(loss_grid([first])))
-    more = ("II", rows(count)), ("III", rows(count, measured=True))
+    more = ("II", frame(count)), ("III", frame(count, measured=True))
     three = imread(io.BytesIO(loss_grid([first, *more])))
     assert one.shape[1] == three.shape[1]
     assert three.shape[0] > 2.5 * one.shape[0]
@@ -56,7 +65,7 @@ def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
     assert training_curve(store, "r", ["I", "II"]) == ""
     write_metrics(store, "r", "I", rows(5, encoder=True))
     write_loss_grid(store, "r", ["I", "II"])
-    assert store.get(run_losses("r")) == loss_grid([("I", rows(5, encoder=True))])
+    assert store.get(run_losses("r")) == loss_grid([("I", frame(5, encoder=True))])
     markdown = training_curve(store, "r", ["I", "II"])
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
@@ -65,5 +74,30 @@ def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: 
     """The link leads to the picture in the store."""
     store = Store.open(tmp_path)
     write_metrics(store, "r", "II", rows(5))
-    monkeypatch.setattr("mcvrp.flows.server.artifacts._LARGEST", 100)
+    monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
     assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])
+
+
+def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
+    """NaN for the solution stream, a phase without rows, and a loss of zero draw without complaint."""
+    first = pd.DataFrame(
+        {
+            "step": [5, 10],
+            "problem_loss": [3.0, 0.0],
+            "solution_loss": [np.nan, np.nan],
+            "problem_accuracy": [0.1, 1.0],
+            "solution_accuracy": [np.nan, np.nan],
+        }
+    )
+    second = first.assign(solution_loss=[2.0, 1.0], solution_accuracy=[0.3, 0.6])
+    curves = training_curves([("I", first), ("II-A", second), ("II-B", second.iloc[:0])])
+    assert drawn(curves) > 0.01
+    assert png(curves) != png(training_curves([("I", first), ("II-A", first), ("II-B", second.iloc[:0])]))
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+def test_training_curves_of_a_single_row_are_a_picture() -> None:
+    """A phase of three steps that logged its last has room for its curves, and its name above them."""
+    row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
+    figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
+    assert png(figure)

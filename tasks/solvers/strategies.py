@@ -1,0 +1,100 @@
+"""Registry of decoding strategies: how each is made of a spec's settings, and what decides its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from mcvrp.tasks.support.registry import Registry
+
+if TYPE_CHECKING:
+    from mcvrp.model.strategies import Strategy
+
+Identity = tuple[str | int | float | None, ...]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Settings of all strategies, each of which takes its own; the fields of specs are explained there."""
+
+    p: float = 0.9
+    top_k: int | None = None
+    temperature: float = 1.0
+    beam_width: int = 16
+
+
+def _any_number(settings: Decoding) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class StrategyEntry:
+    """A row of a benchmark; with any number of answers, also a way to solve a day.
+
+    Parameters
+    ----------
+    kind
+        Its abbreviation in tables, `Strategy.kind`.
+    make
+        Returns the strategy; torch is imported there.
+    answers
+        How many answers there are of an instance in one rotation; None: any number.
+    identity
+        What decides its samples, of the settings and the number of rotations; by default all of them.
+    """
+
+    kind: str
+    make: Callable[[Decoding], Strategy]
+    answers: Callable[[Decoding], int | None] = _any_number
+    identity: Callable[[Decoding, int], Identity | None] | None = None
+
+    def decides(self, name: str, settings: Decoding, rotations: int) -> Identity | None:
+        """Return what decides the samples of the strategy ``name``: other samples, another identity."""
+        if self.identity is None:
+            return (name, *astuple(settings), rotations)
+        return self.identity(settings, rotations)
+
+
+def _greedy(settings: Decoding) -> Strategy:
+    from mcvrp.model.strategies import Greedy
+
+    return Greedy()
+
+
+def _nucleus(settings: Decoding) -> Strategy:
+    from mcvrp.model.strategies import Nucleus
+
+    return Nucleus(settings.p, settings.top_k, settings.temperature)
+
+
+def _beam(settings: Decoding) -> Strategy:
+    from mcvrp.model.strategies import Beam
+
+    return Beam(settings.beam_width)
+
+
+def nucleus_identity(settings: Decoding, rotations: int) -> Identity:
+    """Return what decides samples: with neutral settings what it was before there were others."""
+    more = (settings.top_k, settings.temperature)
+    return (settings.p, rotations, *(more if more != (None, 1.0) else ()))
+
+
+STRATEGIES = Registry(
+    "strategy",
+    {
+        "gs": StrategyEntry("GS", _greedy, lambda settings: 1, lambda settings, rotations: None),
+        "ns": StrategyEntry("NS", _nucleus, identity=nucleus_identity),
+        "bs": StrategyEntry(
+            "BS",
+            _beam,
+            lambda settings: settings.beam_width,
+            lambda settings, rotations: ("beam", settings.beam_width),
+        ),
+    },
+)
+
+
+def sampling_strategies() -> tuple[str, ...]:
+    """Return the names of the strategies that answer any number of times."""
+    return tuple(name for name, entry in STRATEGIES.items() if entry.answers(Decoding()) is None)
