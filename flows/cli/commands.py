@@ -57,8 +57,8 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
         read.append(preflight(stage.load_check(), store, *asked.values()))
     with handing_on(store, *read):
         done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
-    tables, figures = stage.load_tables()(done), stage.load_figures()(done)
-    return Outcome(plain(done), f"{markdown_text(tables)}\n\n{aligned(figures)}".strip())
+    parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
+    return Outcome(plain(done), "\n\n".join(filter(None, parts)))
 
 
 def _on_record(work: Callable[[], Any]) -> Any:

@@ -20,7 +20,7 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.flat import expected_bytes
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -249,7 +249,7 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
 
 def _paths(spec: PipelineSpec, name: str) -> int:
     """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
-    method = methods()[name]
+    method = all_methods()[name]
     if not method.decoded:
         return 0  # equal time has a limit; the attention model is small
     if method.paths:

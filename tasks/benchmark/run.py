@@ -18,7 +18,7 @@ from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.networks import (
     attention,
     decode_missing,
@@ -75,7 +75,7 @@ def run_benchmark(
         if block.method == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(here, block, attention(store, spec, sizes))
-        elif model and card and methods()[block.method].decoded:
+        elif model and card and all_methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
     table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
@@ -87,7 +87,7 @@ def _solve_on_ray(
 ) -> None:
     """Solve what is missing of the methods that are a program, or end with one."""
     programs = [block for block in blocks if block.grows]
-    finished = [block for block in blocks if methods()[block.method].warm_started]
+    finished = [block for block in blocks if all_methods()[block.method].warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.support.text import format_seconds
 
 LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
@@ -184,7 +184,7 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     """Return why there are no results of ``method`` at ``n`` and ``samples``, in a few words."""
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
-        name = next((name for name, entry in methods().items() if entry.label == method), None)
+        name = next((name for name, entry in all_methods().items() if entry.label == method), None)
         hint = f": add {name} to benchmark.methods" if name else ""
         return f"not among the methods of this benchmark{hint}"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"

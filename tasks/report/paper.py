@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.lines import Blocks, blocks_of, make_line
 from mcvrp.tasks.report.notes import conditions, data_notes
 from mcvrp.tasks.report.paper_values import published
 from mcvrp.tasks.report.tables import Table
 
-PAPER_METHODS = tuple(methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
+PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
 EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)

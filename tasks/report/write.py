@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
@@ -83,7 +83,7 @@ def _files(
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
-    labels = ", ".join(methods()[name].label for name in spec.methods)
+    labels = ", ".join(all_methods()[name].label for name in spec.methods)
     return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {labels}")
 
 
