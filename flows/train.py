@@ -18,12 +18,12 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import (
     PhaseSummary,
-    TrainSpec,
     TrainSummary,
     publish,
     train_phase,
     until_complete,
 )
+from mcvrp.tasks.train.spec import TrainSpec
 
 Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batches, how work is spread")]
 

@@ -55,7 +55,7 @@ class Orders:
 
 @dataclass(frozen=True)
 class Nodes:
-    """What decoding needs of the encoded nodes, computed once an instance.
+    """Encoded nodes as decoding needs them, computed once an instance.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class AttentionModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device that the weights are on."""
         return self.depot.weight.device
 
     def encode(self, orders: Orders) -> Nodes:

@@ -1,4 +1,4 @@
-"""Which samples each step of a phase trains on, as a pure function of the step (Sec. 4.5, Table 2).
+"""Samples that each step of a phase trains on, as a pure function of the step (Sec. 4.5, Table 2).
 
 A phase runs through the sets Cr_first, ..., Cr_last, each once; Cr_i is the union of the data
 of sizes smallest..i. Every set is shuffled whole, the last partial batch of a set is filled
@@ -91,24 +91,24 @@ class Curriculum:
 
     @cached_property
     def size_starts(self) -> NDArray[np.int64]:
-        """Where each size starts in the largest set, and where the last ends, ``(sizes + 1,)``."""
+        """The row at which each size starts in the largest set, and where the last ends, ``(sizes + 1,)``."""
         kept = [min(count, self.trunc or count) for count in self.counts[: self.last - self.smallest + 1]]
         return np.concatenate([[0], np.cumsum(kept)])
 
     @cached_property
     def set_starts(self) -> NDArray[np.int64]:
-        """Where each set starts in the phase, and where the last ends, ``(passes * sets + 1,)``."""
+        """The sample at which each set starts, and where the last one ends, ``(passes * sets + 1,)``."""
         lengths = self.size_starts[self.first - self.smallest + 1 :]
         return np.concatenate([[0], np.cumsum(np.tile(lengths, self.passes))])
 
     @property
     def samples(self) -> int:
-        """How many samples the sets hold, each counted every time that it is shown."""
+        """The number of samples that the sets hold, each counted every time that it is shown."""
         return int(self.set_starts[-1])
 
     @property
     def steps(self) -> int:
-        """How many whole batches the phase has."""
+        """The number of whole batches of the phase."""
         return self.samples // self.batch
 
     def global_batch(self, step: int) -> Samples:

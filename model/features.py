@@ -24,7 +24,7 @@ _C, _A = 7, 8  # where load and served demand stand among the features
 
 @dataclass(frozen=True)
 class CityTable:
-    """What the features need to know of a city, one row a node.
+    """Table of a city as the features need it, one row a node.
 
     ``delta`` float32 ``(m + 1, 2)`` is each node's offset from the depot in the model's
     frame, ``depot`` ``(2,)`` the depot itself, ``kappa`` ``(m + 1,)`` the distance to the
@@ -92,6 +92,10 @@ class Batch:
     def pinned(self) -> Batch:
         """Return the batch in page-locked memory, from which a GPU copies while it computes."""
         return self._each(Tensor.pin_memory)
+
+    def first(self, rows: int) -> Batch:
+        """Return the first ``rows`` samples, as wide as the batch is."""
+        return self._each(lambda tensor: tensor[:rows])
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         values = {f.name: getattr(self, f.name) for f in fields(self)}

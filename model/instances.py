@@ -23,7 +23,7 @@ Split = Literal["train", "valid", "test"]
 
 @dataclass(frozen=True)
 class Rules:
-    """How demands and capacities are drawn.
+    """Rules by which demands and capacities are drawn.
 
     Parameters
     ----------

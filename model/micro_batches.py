@@ -1,4 +1,4 @@
-"""How a global batch is cut into what each rank takes at once: micro-batches of samples.
+"""Micro-batches: a global batch cut into what each rank takes at once.
 
 Which samples a batch has does not depend on how it is cut, nor does its loss: see `model.loss`.
 """

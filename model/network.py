@@ -159,7 +159,7 @@ class DecoderBlock(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """What the decoder knows of the problems: keys and values of each layer, and who may be seen."""
+    """Problems as the decoder knows them: keys and values of each layer, and who may be seen."""
 
     keys_values: list[tuple[Tensor, Tensor]]  # each (B, H, T, K)
     mask: Tensor | None  # bool (B, 1, 1, T)

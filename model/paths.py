@@ -36,7 +36,7 @@ class Group:
 
 @dataclass
 class Paths:
-    """What the groups of a batch are, and where their paths stand; those that go on only."""
+    """State of a batch: its groups and where their paths stand; those that go on only."""
 
     group: Tensor  # (G,) which group of the batch
     sample: Tensor  # (G, S) which path of the group
@@ -95,7 +95,7 @@ class Paths:
 
     @property
     def going(self) -> Tensor:
-        """Which paths still have something to do, bool ``(G, S)``."""
+        """Mask of the paths that still have something to do, bool ``(G, S)``."""
         return (self.delivered < self.total) | (self.position != DEPOT)
 
     def scores(self, model: FmMcvrp, t: int) -> Tensor:

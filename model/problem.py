@@ -355,11 +355,6 @@ def infeasibility(instance: Instance, solution: Solution) -> str | None:
     return None
 
 
-# Random numbers ------------------------------------------------------------------------------
-# The raw words of Philox 4x64 are the same everywhere and for ever; the methods of NumPy's
-# Generator are not, so everything random that must be reproducible starts from these two.
-
-
 def _whole(values: Any, dtype: type, what: str) -> NDArray[Any]:
     """Return ``values`` frozen; McvrpError where one cannot be ``what``."""
     given = np.asarray(values)

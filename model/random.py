@@ -1,4 +1,8 @@
-"""Counter-based random streams: raw Philox words and our own sampling, the same bytes on every machine."""
+"""Counter-based random streams: raw Philox words and our own sampling, the same bytes on every machine.
+
+The raw words of Philox 4x64 are the same everywhere and for ever; the methods of NumPy's Generator are
+not, so everything random that must be reproducible starts from these.
+"""
 
 from __future__ import annotations
 

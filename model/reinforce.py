@@ -25,7 +25,7 @@ DECAY = 0.8  # of the exponential baseline
 
 @dataclass(frozen=True)
 class TravelCosts:
-    """What paths cost, on the device.
+    """Costs of paths, on the device.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ Kind = Literal["t5", "constant", "cosine", "knee"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the learning rate moves during a phase.
+    """Course of the learning rate during a phase.
 
     Parameters
     ----------

@@ -111,8 +111,8 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset
-    from mcvrp.tasks.report.routes_picture import Panel, solutions
     from mcvrp.tasks.support.pictures import png
+    from mcvrp.tasks.support.routes_picture import Panel, solutions
 
     dataset = dataset_of(store, within(store, path))
     if dataset is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command found out: ``document`` for --json, ``text`` for a person, ``code`` to exit with."""
+    """Result of a command: ``document`` for --json, ``text`` for a person, ``code`` to exit with."""
 
     document: Any
     text: str

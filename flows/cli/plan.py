@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import get_args
 
-import numpy as np
-
+from mcvrp.flows.cli.costs import (
+    BYTES_A_PARAMETER,
+    FLOPS_A_CORE,
+    START_SECONDS,
+    attention_flops,
+    parameters_met,
+    path_flops,
+    row_bytes,
+    token_counts,
+)
 from mcvrp.flows.cli.output import aligned, size_text, table
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.network import NetworkConfig
-from mcvrp.model.problem import CAPACITY_TABLE, City
+from mcvrp.model.problem import City
 from mcvrp.storage.labels.flat import expected_bytes
-from mcvrp.tasks.attention.spec import AttentionNetworkSpec
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -25,13 +30,7 @@ from mcvrp.tasks.support.progress import duration
 CLUSTER_CORES = 384  # the processes that the paper labelled with
 HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
 GPUS_OF_THE_PAPER = 16
-
-# Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.
-FLOPS_A_CORE = 2.3e10  # of training, small networks
-START_SECONDS = 10.0  # of the Ray session and of every phase
-# Bytes of a label row in a large file: 25 + n (0.41 log2(customers of the city) - 0.2).
-ROW_BYTES, NODE_BYTES_A_BIT, NODE_BYTES = 25.0, 0.41, -0.2
-BYTES_A_PARAMETER = 12  # fp32 weights and two moments
+SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class BenchmarkPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of ``preset`` would cost on ``cores`` processor cores."""
+    """Cost of a run of ``preset`` on ``cores`` processor cores."""
 
     preset: str
     cores: int
@@ -203,18 +202,13 @@ def _core_hours(label: LabelSpec) -> float:
     return sum(part.count * seconds_an_instance(part, n) for part in parts for n in part.sizes) / 3600
 
 
-def row_bytes(customers: int, n: int) -> float:
-    """Return about how many bytes a label of size ``n`` takes in a large file of a city's dataset."""
-    return ROW_BYTES + n * (NODE_BYTES_A_BIT * math.log2(customers + 1) + NODE_BYTES)
-
-
 def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:
     phase, curriculum = spec.train.phase(name), spec.curriculum(name)
-    problem, solution = _tokens(curriculum)
-    encoder, decoder = _stack_parameters(network)
+    problem, solution = token_counts(curriculum)
+    encoder, decoder = parameters_met(network)
     both = phase.trains == "both"
     flops = 6 * (encoder * problem + (decoder * solution if both else 0))  # 2 forward, 4 backward
-    same_as_the_paper = curriculum.samples == _SAMPLES_OF_THE_PAPER.get(name)
+    same_as_the_paper = curriculum.samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
         phase=name,
         trains=phase.trains,
@@ -226,37 +220,6 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
     )
 
 
-_SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
-
-
-def _tokens(curriculum: Curriculum) -> tuple[int, int]:
-    """Return the problem and the solution tokens of all samples of a phase."""
-    rows = np.diff(curriculum.size_starts)
-    sets = np.arange(curriculum.first, curriculum.last + 1)
-    problem = solution = 0
-    for place, count in enumerate(rows.tolist()):
-        n = curriculum.smallest + place
-        shown = count * int((sets >= n).sum()) * curriculum.passes
-        problem += shown * (n + 1)
-        solution += shown * round(n + _routes(n))
-    return problem, solution
-
-
-def _routes(n: int) -> float:
-    """Return about how many routes serve ``n`` customers of mean demand 5 (Table 1, a tenth spare)."""
-    mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
-    return 1.1 * 5 * n / mean
-
-
-def _stack_parameters(network: NetworkConfig) -> tuple[int, int]:
-    """Return how many parameters a problem token and a solution token meet, the output layer included."""
-    output = network.classes * network.dim
-    attention, mlp = 4 * network.dim**2, 2 * network.dim * network.ff
-    encoder = network.encoder_layers * (attention + mlp)
-    decoder = network.decoder_layers * (2 * attention + mlp)
-    return encoder + output, decoder + output
-
-
 def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
     """Return the cost of the attention models that the benchmark compares with, None where it has none."""
     if not spec.compares_attention:
@@ -265,20 +228,12 @@ def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
     sizes = am.sizes or ()
     flops = 0.0
     for n in sizes:
-        encoder, path = _attention_flops(am.network, n)
+        encoder, path = attention_flops(am.network, n)
         # Three times forward for the network and its gradient, a rollout, and the baseline's.
         step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
         compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
         flops += am.steps(n) * step + compared
     return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / (FLOPS_A_CORE * cores))
-
-
-def _attention_flops(network: AttentionNetworkSpec, n: int) -> tuple[float, float]:
-    """Return the operations of the encoder for an instance, and of the decoder for one solution of it."""
-    products = 4 * network.dim**2 + 2 * network.dim * network.ff
-    encoder = 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
-    # two products of the glimpse and one of the scores, at each step of a path
-    return encoder, 2 * (n + _routes(n)) * 3 * (n + 1) * network.dim
 
 
 def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
@@ -287,24 +242,19 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
     for n, count in benchmark.counts.items():
         for method in benchmark.methods:
             heuristics += count * benchmark.seconds_of(method, n)
-            decoding += count * _paths(spec, method) * _path_flops(network, n)
+            decoding += count * _paths(spec, method) * path_flops(network, n)
     seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
     return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
 
 
 def _paths(spec: PipelineSpec, name: str) -> int:
     """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
-    method = methods()[name]
+    method = all_methods()[name]
     if not method.decoded:
         return 0  # equal time has a limit; the attention model is small
     if method.paths:
         return method.paths(spec.benchmark)
     return sum(spec.benchmark.samples_of(name))  # each number is timed by itself
-
-
-def _path_flops(network: NetworkConfig, n: int) -> float:
-    encoder, decoder = _stack_parameters(network)
-    return 2 * (decoder * (n + _routes(n)) + encoder * n)
 
 
 def _hours(hours: float) -> str:

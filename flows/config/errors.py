@@ -1,4 +1,4 @@
-"""What is wrong with a field, in words: pydantic's errors as one sentence that names field and mend."""
+"""Errors of fields in words: pydantic's as one sentence that names the field and says what it must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flow is called with, checked: the same sentences for a form, for the API and for `--set`."""
+"""Parameters of flows, checked: the same sentences for a form, for the API and for `--set`."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def preflight(check: Callable[..., None], store: Store, city: str, *asked: Any) 
 
 
 def has_looked() -> bool:
-    """Whether preflight is done for the flows of this context."""
+    """True where preflight is done for the flows of this context."""
     return _READ.get() is not None
 
 

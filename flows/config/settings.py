@@ -1,4 +1,4 @@
-"""What the environment says, and what we say to it: the only module here that touches it."""
+"""Environment variables, read and set: the only module of flows that touches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the whole pipeline is asked to do: the specs of its stages, and how they must fit."""
+"""Spec of the whole pipeline: the specs of its stages, and how they must fit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PipelineSpec(StrictSpec):
 
     @property
     def night(self) -> NightlySpec:
-        """What happens every night, to the trained model where no other is named."""
+        """The work of a night, on the trained model where no other is named."""
         return self._of_trained(self.nightly)
 
     @property
@@ -69,7 +69,7 @@ class PipelineSpec(StrictSpec):
 
     @property
     def compares_attention(self) -> bool:
-        """Whether the benchmark has a row for them."""
+        """True where the benchmark has a row for the attention models."""
         return "am" in self.benchmark.methods
 
     def _of_trained(self, spec: _Trial) -> _Trial:

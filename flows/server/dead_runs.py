@@ -51,6 +51,7 @@ def _is_dead(worker: object, working: str | None) -> bool:
     if not isinstance(worker, str) or not worker.startswith(here) or worker == working:
         return False
     process = int(worker.removeprefix(here).partition("-")[0])
+    # a worker of this process that is not the one at work is one that we have replaced
     return process == os.getpid() or not psutil.pid_exists(process)
 
 
@@ -62,6 +63,7 @@ def _end(client: SyncPrefectClient, run: FlowRun) -> None:
         flow_run_filter=FlowRunFilter.model_validate({"id": {"any_": [run.id]}}),
         task_run_filter=TaskRunFilter.model_validate({"state": _OPEN}),
     ):
+        # force: no worker is left to ask, and the server's rules are for runs that have one
         client.set_task_run_state(task.id, Crashed(message=ENDED), force=True)
     cancelling = run.state_type == StateType.CANCELLING
     state: State[Any] = Cancelled(message="cancelled while it ran") if cancelling else Crashed(message=ENDED)

@@ -162,7 +162,7 @@ def _schedules(
         there = []
     known = {schedule.slug: schedule for schedule in there}
     ours = {str(entry.get("slug", k)): entry for k, entry in enumerate(deployment.schedules)}
-    for schedule in there:
+    for schedule in there:  # left out, the server would delete it
         yield DeploymentScheduleCreate.model_validate(
             schedule.model_dump(include={"schedule", "active", "parameters", "slug", "max_scheduled_runs"})
         )

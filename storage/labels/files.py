@@ -180,10 +180,13 @@ def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | Corrup
         except CorruptFile as error:
             return error
 
-    with ThreadPoolExecutor(_READERS) as readers:
-        waiting = iter(paths)
-        while some := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
-            yield from readers.map(read, some)
+    waiting = iter(paths)
+    while some := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
+        with ThreadPoolExecutor(_READERS) as readers:
+            found = list(readers.map(read, some))
+        # The threads have ended: a generator that is left half-way is closed wherever the garbage collector
+        # finds it, within the start of another thread too, where waiting for threads would never end.
+        yield from found
 
 
 def require_city(store: Store, shard: LabelFile, city: City) -> None:

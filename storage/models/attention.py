@@ -40,7 +40,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch ended with: mean costs in the city's unit.
+    """End of an epoch: mean costs in the city's unit.
 
     ``sampled`` is of its training, ``greedy`` and ``baseline`` of the evaluation instances routed
     by the network and by the baseline that it was trained against; ``replaced`` says whether the
@@ -57,7 +57,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a training stands, besides its arrays.
+    """Counters of a training that goes on, beside its arrays.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class AttentionCard:
-    """What an attention model is and where it comes from.
+    """Card of an attention model: what it is and where it comes from.
 
     ``diverged`` says when and how its training diverged; there are no weights then. The other
     fields are those of `TrainingState` and of its origin.
@@ -113,7 +113,7 @@ class AttentionCard:
 
     @property
     def origin(self) -> Origin:
-        """What it was trained for and by."""
+        """City, network and recipe that it was trained with."""
         return Origin(self.city_id, "", self.network, self.recipe, "")
 
     def require_city(self, city: City) -> None:

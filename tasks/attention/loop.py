@@ -246,7 +246,7 @@ class Training:
         return self.state.seconds + time.monotonic() - self.began
 
     def _publish(self, trouble: str | None) -> AttentionCard:
-        from mcvrp.tasks.attention.card import cost_curves
+        from mcvrp.tasks.attention.curves import cost_curves
         from mcvrp.tasks.support.pictures import png
 
         now = self.state

@@ -1,4 +1,4 @@
-"""What the training of the attention model is asked to do: sizes, network, epochs, baseline."""
+"""Spec of the training of attention models: sizes, network, epochs, baseline."""
 
 from __future__ import annotations
 

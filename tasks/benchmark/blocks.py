@@ -25,7 +25,7 @@ _KEY_LENGTH = 10  # hexadecimal digits of a block's hash
 
 @dataclass(frozen=True)
 class Identity:
-    """What decides a method's answers to the instances of one size, and nothing else.
+    """Settings that decide a method's answers to the instances of one size, and nothing else.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Block:
 
     @property
     def instances(self) -> int:
-        """How many instances there are of the sizes that have or can have answers."""
+        """Number of instances of the sizes that have or can have answers."""
         return sum(count for n, count in self.counts.items() if n not in self.failures)
 
     def find(self, stored: Sequence[StoredPart]) -> None:
@@ -162,7 +162,7 @@ class Block:
             self._pieces[part.n].setdefault(row.index, []).append(Piece(after, row))
 
     def _is_ours(self, block: str, n: int, part: StoredPart) -> bool:
-        """Whether the folder's name is that of our settings with the numbers of samples found in it."""
+        """Return whether the folder's name is that of our settings with the numbers of samples in it."""
         identity, after = self.identities[n], _after(block)
         if block == identity.block(self.method, self.samples):
             return True

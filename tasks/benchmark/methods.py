@@ -163,11 +163,13 @@ OTHERS = Registry(
         ),
     },
 )
+register = OTHERS.register
 
 
-def methods() -> dict[str, Method]:
+def all_methods() -> dict[str, Method]:
     """Return all methods by their names, in the order of lists."""
     solvers = {name: entry.label for name, entry in SOLVERS.items()}
+    timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: Method(label, _runs, program=name) for name, label in solvers.items()},
         "am": ATTENTION,
@@ -175,7 +177,7 @@ def methods() -> dict[str, Method]:
         **OTHERS,
         **{
             f"{name}-equal": Method(f"{solvers[name]} (equal time)", _one, program=name, equal_time=True)
-            for name in finishers()
+            for name in timed
         },
-        **{f"fm-{name}": _warm_started(name) for name in finishers()},
+        **{f"fm-{name}": _warm_started(name) for name in timed},
     }

@@ -1,4 +1,4 @@
-"""The networks of a benchmark, decoded in this process on its best device."""
+"""Networks of a benchmark, decoded in this process on its best device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.on_ray import solve_on_ray
 from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import rotations
@@ -48,7 +48,7 @@ def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard) -> FmMcvrpSolv
 
 def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard) -> Solver:
     """Return the solver of a method that decodes ``model`` and needs no other program."""
-    samples, decoder = sampler(spec, model, card), methods()[method].decoder
+    samples, decoder = sampler(spec, model, card), all_methods()[method].decoder
     return decoder(spec, samples) if decoder else samples
 
 
@@ -107,7 +107,7 @@ def _finishing(
     starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
     on_gpu = samples.device.startswith("GPU")
     solver = WarmStarted(
-        finisher=SOLVERS[methods()[block.method].program or ""],
+        finisher=SOLVERS[all_methods()[block.method].program or ""],
         total=total,
         starts=tuple(starts),
         version=samples.version,

@@ -1,4 +1,4 @@
-"""What one worker does for the benchmark: solve some held-out instances and store the answers.
+"""Work of one worker for the benchmark: solve some held-out instances and store the answers.
 
 No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 """
@@ -48,12 +48,12 @@ class Part:
 
     @property
     def path(self) -> str:
-        """Where the part lies in the store."""
+        """Path of the part in the store."""
         return layout.benchmark_part(self.run, self.block, self.n, self.start, self.stop)
 
     @property
     def rows(self) -> int:
-        """The number of instances."""
+        """Number of instances."""
         return self.stop - self.start
 
 
@@ -67,7 +67,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What all workers share: where answers go, the city, and how many parts are solved at once."""
+    """Settings that all workers share: where answers go, the city, and how many parts are solved at once."""
 
     store: Store
     city: City

@@ -10,7 +10,7 @@ from mcvrp.storage.models.attention import AttentionCard, attention_card, attent
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
-from mcvrp.tasks.benchmark.methods import Method, methods
+from mcvrp.tasks.benchmark.methods import Method, all_methods
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
@@ -26,7 +26,7 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
     A program that is not installed, or a size without an attention model, is the reason why it has no
     answers there.
     """
-    method = methods()[name]
+    method = all_methods()[name]
     program, failures, weights = None, dict[int, str](), dict[int, str]()
     if method.network is None:
         try:
@@ -78,7 +78,7 @@ def heuristic(spec: BenchmarkSpec, method: str) -> Solver:
     McvrpError
         If it is not installed; the message says how to get it.
     """
-    program = methods()[method].program
+    program = all_methods()[method].program
     assert program, f"{method} has no program"
     return SOLVERS[program].make(**spec.options_of(method))
 

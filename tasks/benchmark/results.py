@@ -39,7 +39,7 @@ class BenchmarkResults:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The table without routes and costs of samples, as tables and pictures take it."""
+        """Results without routes and costs of samples, as tables and pictures take it."""
         return results_frame(self.table)
 
 

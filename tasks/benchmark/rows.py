@@ -12,7 +12,7 @@ from mcvrp.storage.benchmarks import PartRow, Routes
 
 @dataclass(frozen=True)
 class Piece:
-    """What a stored part has of an instance: its samples ``after`` so many."""
+    """Share of a stored part in an instance: its samples ``after`` so many."""
 
     after: int
     row: PartRow

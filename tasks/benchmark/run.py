@@ -1,4 +1,4 @@
-"""The stage that compares: every method on the same held-out instances, what is missing only.
+"""Run of a benchmark: every method on the same held-out instances, what is missing only.
 
 Programs run on Ray, one instance a core; networks run in this process on all cores. Answers are
 stored in parts that are named by what decides them, so a run that was killed goes on, and a changed
@@ -18,7 +18,7 @@ from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.networks import (
     attention,
     decode_missing,
@@ -62,18 +62,20 @@ def run_benchmark(
     """
     spec = spec.in_city(city)
     card = _check(store, city, spec, model_name, version)
+    # all that can be refused has been, or is as parts are read, before anything is solved
     blocks = [make_block(store, city, spec, method, card) for method in spec.methods]
     stored = stored_parts(store, spec.run)
     for block in blocks:
         block.find(stored)
     model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
     _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
+    # networks after the programs: either has all processors while its time counts
     here = WorkerContext(store, city, workers=1)
     for block in blocks:
         if block.method == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(here, block, attention(store, spec, sizes))
-        elif model and card and methods()[block.method].decoded:
+        elif model and card and all_methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
     table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
     accuracy = problem_accuracy(model, city, spec) if model else None
@@ -85,7 +87,7 @@ def _solve_on_ray(
 ) -> None:
     """Solve what is missing of the methods that are a program, or end with one."""
     programs = [block for block in blocks if block.grows]
-    finished = [block for block in blocks if methods()[block.method].warm_started]
+    finished = [block for block in blocks if all_methods()[block.method].warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
@@ -114,9 +116,6 @@ def _check(
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return card
-
-
-# The check that no instance of a benchmark is one that the model was trained on
 
 
 def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) -> None:

@@ -1,4 +1,4 @@
-"""Which methods meet on which held-out instances, and what each may spend."""
+"""Spec of a benchmark: the methods, the held-out instances they meet on, and what each may spend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import Decoding
@@ -25,7 +25,7 @@ from mcvrp.tasks.support.spec import (
 DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
 _Count = Annotated[int, Field(ge=1)]
-_MethodName = Annotated[str, OneOf(methods)]
+_MethodName = Annotated[str, OneOf(all_methods)]
 # Arguments of a solver are fields by its name, as hgs_iterations is; but LKH-3's are LKH's own words.
 _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
 
@@ -95,24 +95,24 @@ class BenchmarkSpec(OrdersSpec):
 
     @property
     def decoding(self) -> Decoding:
-        """The settings of decoding strategies."""
+        """Settings of decoding strategies."""
         return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
 
     @property
     def neural(self) -> tuple[str, ...]:
-        """The methods that need a model."""
-        return tuple(name for name in self.methods if methods()[name].network == "fm")
+        """Methods that need a model."""
+        return tuple(name for name in self.methods if all_methods()[name].network == "fm")
 
     def samples_of(self, method: str) -> tuple[int, ...]:
         """Return the numbers of samples that the table has of ``method``."""
-        return methods()[method].samples(self)
+        return all_methods()[method].samples(self)
 
     def options_of(self, method: str) -> dict[str, Any]:
         """Return what the program of ``method`` is made with; empty where it has none."""
-        program = methods()[method].program
+        program = all_methods()[method].program
         if program is None:
             return {}
-        if methods()[method].equal_time:
+        if all_methods()[method].equal_time:
             return {"time_limit": self.equal_time}
         taken = SOLVERS[program].takes
         given = {
@@ -129,10 +129,10 @@ class BenchmarkSpec(OrdersSpec):
 
     def seconds_of(self, method: str, n: int) -> float:
         """Return about how long the program of ``method`` works on an instance, all runs together."""
-        program, options = methods()[method].program, self.options_of(method)
+        program, options = all_methods()[method].program, self.options_of(method)
         if program is None:
             return 0.0
-        if methods()[method].equal_time:
+        if all_methods()[method].equal_time:
             return self.equal_time  # decoding before it included
         budget = Budget(options.get("time_limit"), options.get("iterations"))
         runs = self.samples_of(method)[-1] * options.get("runs", 1)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from mcvrp.tasks.report.lines import Line, Percentiles, method_name
 from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.tables import Line, Percentiles, Table, method_name
+from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.support.text import format_seconds
 
 BASELINE = "baseline"

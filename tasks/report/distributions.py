@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from mcvrp.tasks.report.lines import MethodRun, gaps, method_name, paired
 from mcvrp.tasks.report.paper_values import PublishedDistances
-from mcvrp.tasks.report.tables import MethodRun, gaps, method_name, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, in_unit, panel_grid, style
 
 _HEADROOM = 1.25  # the axis over its highest bar, for the legend

@@ -23,8 +23,9 @@ from mcvrp.tasks.report.cells import (
     significance_notes,
     significance_rows,
 )
+from mcvrp.tasks.report.lines import Line, Published
 from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.tables import Beginning, Line, Published, Table, beginnings
+from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
 
 _TEXTS = ("Method", "Run on")  # columns that are no numbers
@@ -112,7 +113,7 @@ def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
             yield f"\\cmidrule{{2-{columns}}}"
         row = cells(table, line)
         ours = [_figure(cell.text) for cell in row]
-        ours[0] = ours[0] if start is Beginning.SIZE else ""
+        ours[0] = ours[0] if start is Beginning.SIZE else ""  # a size is told once
         ours[1], ours[-1] = (latex_escape(cell.text).replace("s = ", "s~=~") for cell in (row[1], row[-1]))
         if row[first + 1].text == BASELINE:
             ours[first + 1 : first + 3] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]

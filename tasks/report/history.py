@@ -1,4 +1,4 @@
-"""Where a benchmarked model comes from, as far as the store still knows: labels, phases, settings."""
+"""History of a benchmarked model, as far as the store still knows: labels, phases, settings."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ReportFigure:
 
     @property
     def source(self) -> str:
-        """The picture itself as an address, so that the page loads nothing."""
+        """Picture itself as an address, so that the page loads nothing."""
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Which tables of results the paper has, and ours in their place: its rows, its columns, its baselines.
+"""Tables of results that the paper has, and ours in their place: its rows, its columns, its baselines.
 
 Methods that the paper does not have follow its own at every size; a method of the paper without
 results keeps its row, and a note says why it is empty.
@@ -7,16 +7,17 @@ results keeps its row, and a note says why it is empty.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
-from mcvrp.tasks.benchmark.methods import methods
-from mcvrp.tasks.report.fairness import conditions
+from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.report.lines import Blocks, blocks_of, make_line
+from mcvrp.tasks.report.notes import conditions, data_notes
 from mcvrp.tasks.report.paper_values import published
-from mcvrp.tasks.report.tables import Blocks, Table, blocks_of, data_notes, make_line
+from mcvrp.tasks.report.tables import Table
 
-PAPER_METHODS = tuple(methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
+PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
 EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
@@ -129,15 +130,13 @@ def _table(
     theirs = published(comparison.name) if is_papers_setting else {}
     others = [method for method in results["method"].unique().tolist() if method not in PAPER_METHODS]
     lines = tuple(
-        replace(
-            make_line(
-                blocks,
-                n,
-                method,
-                samples,
-                (comparison.baseline, comparison.baseline_samples(method, samples)),
-                theirs.get((n, method, samples)),
-            ),
+        make_line(
+            blocks,
+            n,
+            method,
+            samples,
+            (comparison.baseline, comparison.baseline_samples(method, samples)),
+            theirs.get((n, method, samples)),
             is_beyond=method in others,
         )
         for n in sizes
@@ -175,6 +174,7 @@ def _rows(
 
     ``there`` is what has results at this size.
     """
+    # of more runs of a baseline than of samples, the first table has nothing to compare
     deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
     asked = {samples for method, samples in there if method in deciding}
     for samples in sorted({1, *asked}):

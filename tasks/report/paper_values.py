@@ -12,7 +12,7 @@ import pandas as pd
 
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
-from mcvrp.tasks.report.tables import Percentiles, Published
+from mcvrp.tasks.report.lines import Percentiles, Published
 
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 

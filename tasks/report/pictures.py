@@ -11,14 +11,14 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.distributions import distance_distributions, gap_boxes, paper_distances
+from mcvrp.tasks.report.lines import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.page import ReportFigure
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.paper_values import is_papers_setting, published_distances
-from mcvrp.tasks.report.routes_picture import Panel, solutions
 from mcvrp.tasks.report.significance import PAPER_SIZE, compared_size
-from mcvrp.tasks.report.tables import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
 from mcvrp.tasks.support.pictures import png, svg
+from mcvrp.tasks.support.routes_picture import Panel, solutions
 from mcvrp.tasks.support.text import readable_unit
 from mcvrp.tasks.train.curves import Phase, loss_figure, training_curves
 

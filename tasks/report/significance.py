@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from mcvrp.tasks.report.lines import MethodRun, paired
 from mcvrp.tasks.report.paper import HGS, SAMPLED
 from mcvrp.tasks.report.paper_values import published_tests
-from mcvrp.tasks.report.tables import MethodRun, paired
 from mcvrp.tasks.support.t_test import Statistics, paired_t_test
 
 PAPER_SIZE = 400  # customers (Appendix "Test Statistics")

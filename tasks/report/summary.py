@@ -11,13 +11,14 @@ import pandas as pd
 from mcvrp.model.problem import City
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.formats import to_markdown
+from mcvrp.tasks.report.lines import MethodRun, baseline_of, gaps, paired
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
-from mcvrp.tasks.report.tables import Table, baseline_of, gaps, make_table, paired
+from mcvrp.tasks.report.tables import Table
 
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """The key figures of a run; what could not be measured is None.
+    """Key figures of a run; what could not be measured is None.
 
     Parameters
     ----------
@@ -64,7 +65,10 @@ class BenchmarkSummary:
 def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:
     """Return the key figures of ``results``; ``table`` is that of every method (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
-    samples = spec.samples[-1]
+    samples, means = spec.samples[-1], dict[str, dict[int, float]]()
+    for line in table.lines:
+        if line.cost:
+            means.setdefault(line.name, {})[line.n] = line.cost.mean
     return BenchmarkSummary(
         run=spec.run,
         city_id=city.city_id,
@@ -76,40 +80,18 @@ def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkS
         ns_mean_gap=mean_gap(frame, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
-        mean_costs=_mean_costs(table),
+        mean_costs=means,
         failures=_failures(frame),
-        hardware=_machines(frame),
+        hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
         markdown=to_markdown(table),
         baseline=baseline_of(frame)[0],
     )
 
 
-def benchmark_table(results: pd.DataFrame, accuracy: float | None, unit: str = "unit") -> Table:
-    """Return the table of a run: every method against the baseline; ``unit`` is what a cost of 1 means."""
-    notes = []
-    if accuracy is not None:
-        notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
-    baseline, _ = baseline_of(results)
-    caption = f"Held-out instances, gaps to a single run of {baseline}"
-    return make_table(results, caption, baseline=baseline, notes=notes, unit=unit)
-
-
-def mean_gap(results: pd.DataFrame, method: tuple[str, int]) -> float | None:
+def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
     """Return the mean gap of ``method`` to the baseline in percent, all sizes together; None without any."""
     cost, base = paired(results, None, method, baseline_of(results))
     return float(gaps(cost, base).mean()) if len(cost) else None
-
-
-def _machines(results: pd.DataFrame) -> str:
-    return "; ".join(sorted({machine for machine in results["machine"] if machine}))
-
-
-def _mean_costs(table: Table) -> dict[str, dict[int, float]]:
-    means: dict[str, dict[int, float]] = {}
-    for line in table.lines:
-        if line.cost:
-            means.setdefault(line.name, {})[line.n] = line.cost.mean
-    return means
 
 
 def _failures(results: pd.DataFrame) -> dict[str, tuple[int, str]]:

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, label_lengths, panel_grid
 
 _POINTS = 200  # of a curve, evenly apart on a logarithmic scale
@@ -36,7 +36,7 @@ _LOOKS = {  # colour, dash and marker, no two markers alike; HGS and the model a
     "fm-hgs": (_INK, "-.", "h"),
     "fm-pyvrp": (_SLATE, "-.", "d"),
 }
-_KNOWN = {methods()[name].label: look for name, look in _LOOKS.items()}
+_KNOWN = {all_methods()[name].label: look for name, look in _LOOKS.items()}
 _OTHERS = ((_INK, ":", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class SizeCurves:
-    """The curves of all methods at one size, over the ``instances`` that all of them solved."""
+    """Curves of all methods at one size, over the ``instances`` that all of them solved."""
 
     n: int
     instances: int
@@ -99,6 +99,7 @@ def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
     means = block.select(["samples", "seconds"]).group_by("samples").aggregate([("seconds", "mean")])
     means = means.sort_by("samples")
     measured = np.array(means["samples"].to_pylist(), np.int64)
+    # where each number was decoded anew, fewer samples may have taken longer
     seconds = np.maximum.accumulate(means["seconds_mean"].to_numpy())
     costs = block.filter(pc.is_valid(pc.field("costs")))["costs"]
     if pc.any(pc.not_equal(pc.list_value_length(costs), measured[-1])).as_py():

@@ -1,4 +1,4 @@
-"""The report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
+"""Report of a benchmark: tables, tests, key figures, pictures and one page, each made once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
@@ -20,8 +20,8 @@ from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.significance import PairedTest, benchmark_tests
-from mcvrp.tasks.report.summary import BenchmarkSummary, benchmark_table, summarise
-from mcvrp.tasks.report.tables import Table
+from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
+from mcvrp.tasks.report.tables import Table, benchmark_table
 
 OVERVIEW = "table"  # the name of the table of every method, which lies on top; the others have a folder
 
@@ -63,6 +63,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     )
     text = benchmark_text(summary, page.lead, page.key_figures, drawn)
     store.put(layout.benchmark_card(spec.run), text.encode())
+    # the page is last: where it lies, all that it links to does
     store.put(f"{folder}/report.html", render(page).encode())
     return summary
 
@@ -82,8 +83,8 @@ def _files(
 
 
 def _stage(spec: BenchmarkSpec) -> StageLine:
-    methods = ", ".join(methods()[name].label for name in spec.methods)
-    return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {methods}")
+    labels = ", ".join(all_methods()[name].label for name in spec.methods)
+    return StageLine("Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each by {labels}")
 
 
 def _lead(summary: BenchmarkSummary) -> str:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solvers.solver import Solver as Solver
     from mcvrp.tasks.solvers.solver import SolverFailed as SolverFailed
     from mcvrp.tasks.solvers.solver import SolverMissing as SolverMissing
+    from mcvrp.tasks.solvers.solver import best_of as best_of
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         registry="SOLVERS SolverEntry make register",
-        solver="Answer Solver SolverFailed SolverMissing",
+        solver="Answer Solver SolverFailed SolverMissing best_of",
     )

@@ -54,7 +54,7 @@ def start_group(
         stderr=stderr,
         text=True,
         pass_fds=pass_fds,
-        start_new_session=True,
+        start_new_session=True,  # its id is that of its group: see `stop_group`
         preexec_fn=die_with_parent,
     )
 

@@ -60,7 +60,7 @@ class OrdersSpec(StrictSpec):
 
     @property
     def rules(self) -> Rules:
-        """How demands and capacities are drawn; in a city with ranges of its own, ask `in_city` first."""
+        """Rules of drawing demands and capacities; in a city with ranges of its own, ask `in_city` first."""
         return Rules.of(None, self.demand, self.capacity)
 
     def in_city(self, city: City) -> Self:

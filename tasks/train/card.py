@@ -17,7 +17,7 @@ from mcvrp.tasks.train.spec import TrainSpec
 
 @dataclass(frozen=True)
 class PhaseState:
-    """Where a phase stands by its last checkpoint: ``metrics`` is the row of its last step, {} before it."""
+    """Progress of a phase by its last checkpoint: ``metrics`` is the row of its last step, {} before it."""
 
     phase: str
     step: int

@@ -31,7 +31,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How a step is carried out; field names as in `tasks.train.spec.TrainSpec`."""
+    """Options of carrying out a step; field names as in `tasks.train.spec.TrainSpec`."""
 
     train_decoder: bool
     zero: int
@@ -207,7 +207,7 @@ class Engine:
 
     @property
     def adam_step(self) -> int:
-        """How many steps the moments have seen."""
+        """The number of steps that the moments have seen."""
         return int(next(iter(self._adam.state.values()))["step"])
 
     def _clip(self, *_: object) -> None:

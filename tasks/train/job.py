@@ -1,4 +1,4 @@
-"""What every rank of a training phase is told, and what the ranks tell back."""
+"""Job of the ranks of a training phase: what each is told, and what they report back."""
 
 from __future__ import annotations
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from mcvrp.model.features import Batch
 
@@ -43,7 +40,7 @@ def largest_that_fits(batch: Batch, attempt: Callable[[Batch], object]) -> Batch
     rows = len(batch.ids) // 2
     while rows:
         free_memory()
-        part = _first(batch, rows)
+        part = batch.first(rows)
         if _fits(part, attempt):
             return part
         rows //= 2
@@ -77,10 +74,3 @@ def _fits(part: Batch, attempt: Callable[[Batch], object]) -> bool:
             raise
         return False
     return True
-
-
-def _first(batch: Batch, rows: int) -> Batch:
-    """Return the first ``rows`` samples of ``batch``, as wide as it is."""
-    values = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    first: dict[str, Any] = {name: t[:rows] for name, t in values.items() if isinstance(t, Tensor)}
-    return replace(batch, **first)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mcvrp.model.errors import IncompleteError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import trainer_lease
@@ -23,23 +23,10 @@ from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.launch import require_cores, run_local
-from mcvrp.tasks.train.resume import beginning, check_origin, check_shares, finished, label_counts, origin_of
-from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from mcvrp.tasks.train.resume import beginning, check_origin, finished, label_counts, origin_of
+from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
 
 logger = logging.getLogger(__name__)
-
-__all__ = [
-    "NetworkSpec",
-    "PhaseSpec",
-    "PhaseSummary",
-    "TrainSpec",
-    "TrainSummary",
-    "check_training",
-    "publish",
-    "train",
-    "train_phase",
-    "until_complete",
-]
 
 _SHARE = 32  # samples of a rank, at least, where ranks are not given
 Launcher = Callable[[RankJob, Progress], None]
@@ -47,7 +34,7 @@ Launcher = Callable[[RankJob, Progress], None]
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """What a job made of a phase: from ``began_at`` to ``step`` of ``steps``; ``metrics`` is the last row."""
+    """Result of a job: from step ``began_at`` to ``step`` of ``steps``; ``metrics`` is the last row."""
 
     phase: str
     step: int
@@ -137,8 +124,7 @@ def train_phase(
         again goes on from the last.
     """
     phase, cores = spec.phase(name), local_cores()
-    ranks = spec.ranks or _default_ranks(spec, cores)
-    check_shares(spec, ranks)
+    ranks = _ranks(spec, cores)
     labels = Dataset.open(store, spec.dataset)
     counts = label_counts(labels, city, spec, name)
     curriculum = spec.curriculum(name, counts)
@@ -164,15 +150,8 @@ def train_phase(
         if checkpoint is None or checkpoint.step <= began_at:
             raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
         write_run_card(store, city, spec)
-    return PhaseSummary(
-        name,
-        checkpoint.step,
-        curriculum.steps,
-        curriculum.samples,
-        began_at,
-        time.monotonic() - began,
-        checkpoint.metrics,
-    )
+    steps, samples, seconds = curriculum.steps, curriculum.samples, time.monotonic() - began
+    return PhaseSummary(name, checkpoint.step, steps, samples, began_at, seconds, checkpoint.metrics)
 
 
 def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
@@ -181,14 +160,11 @@ def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
     deaths = 0  # in a row, without a new checkpoint
     while True:
         checkpoint = latest_checkpoint(job.store, run, phase)
-        if (
-            checkpoint and checkpoint.complete
-        ):  # by whoever was at it before, or by ranks that died afterwards
+        # By whoever was at it before we had the lease, or by ranks that died afterwards.
+        if checkpoint and checkpoint.complete:
             return
-        if checkpoint:
-            check_origin(
-                job.store, job.city, checkpoint, job.origin
-            )  # it may have come since the phase was checked
+        if checkpoint:  # it may have come since the phase was checked
+            check_origin(job.store, job.city, checkpoint, job.origin)
         job = replace(job, start=checkpoint or job.start)
         done = checkpoint.step if checkpoint else 0
         try:
@@ -216,10 +192,9 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
         If the batch cannot be shared, or a checkpoint was made with something else.
     """
     cores = local_cores()
-    ranks = spec.ranks or _default_ranks(spec, cores)
+    ranks = _ranks(spec, cores)
     if spec.launcher == "local":
         require_cores(ranks, cores)
-    check_shares(spec, ranks)
     for phase in spec.phases:
         checkpoint = latest_checkpoint(store, spec.run, phase.name)
         if checkpoint:
@@ -236,21 +211,31 @@ def _launcher(spec: TrainSpec) -> Launcher:
     return run_cluster
 
 
+def _ranks(spec: TrainSpec, cores: int) -> int:
+    """Return how many ranks train: as asked, else one a GPU, else one a core where each has enough to do.
+
+    On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
+    of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
+
+    Raises
+    ------
+    McvrpError
+        If their shares of a batch would not be equal.
+    """
+    ranks = spec.ranks or _gpus()
+    if not ranks:
+        shares = [r for r in range(1, cores + 1) if spec.batch % r == 0]
+        ranks = max((r for r in shares if spec.batch // r >= _SHARE), default=1)
+    if spec.batch % ranks:
+        raise McvrpError(
+            f"train.batch = {spec.batch} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+    return ranks
+
+
 def _gpus() -> int:
     if not Path("/proc/driver/nvidia").exists():  # do not ask torch, whose import takes seconds
         return 0
     import torch
 
     return torch.cuda.device_count()
-
-
-def _default_ranks(spec: TrainSpec, cores: int) -> int:
-    """Return one rank a GPU; without any, one a core where each has enough to do.
-
-    On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
-    of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
-    """
-    if gpus := _gpus():
-        return gpus
-    shares = [r for r in range(1, cores + 1) if spec.batch % r == 0]
-    return max((r for r in shares if spec.batch // r >= _SHARE), default=1)

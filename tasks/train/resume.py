@@ -1,4 +1,4 @@
-"""Where the phases of a run stand, and whether that fits what is asked: checked before a rank starts."""
+"""Resuming of a run: the state of its phases, and whether it fits what is asked, before a rank starts."""
 
 from __future__ import annotations
 
@@ -87,14 +87,6 @@ def check_origin(
     """
     hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
     (found or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
-
-
-def check_shares(spec: TrainSpec, ranks: int) -> None:
-    """Raise McvrpError unless the ranks' shares of a batch are equal."""
-    if spec.batch % ranks:
-        raise McvrpError(
-            f"train.batch = {spec.batch} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
 
 
 def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:

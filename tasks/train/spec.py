@@ -1,4 +1,4 @@
-"""What a training run is asked to do: network, phases, batches, and how the work is spread."""
+"""Spec of a training run: network, phases, batches, and how the work is spread."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from typing import Any
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.train.phases import NetworkSpec, PhaseSpec, TrainSpec, train_phase
+from mcvrp.tasks.train.phases import train_phase
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.training import write_dataset
 
 SIZES = range(20, 25)

@@ -29,11 +29,11 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from tests.support.command import Workplace
 from tests.support.store_page import unknown
 
-LABELS = [method.label for method in methods().values()]
+LABELS = [method.label for method in all_methods().values()]
 
 SPEC = load_preset("smoke")
 STAGES = ("cities", "labels", "training", "models")

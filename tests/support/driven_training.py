@@ -24,7 +24,8 @@ from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.launch import run_local
-from mcvrp.tasks.train.phases import TrainSpec, train_phase
+from mcvrp.tasks.train.phases import train_phase
+from mcvrp.tasks.train.spec import TrainSpec
 
 Part = Literal["rank", "launcher", "driver", "everything"]
 _ROOT = Path(__file__).parents[2]

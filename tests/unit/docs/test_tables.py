@@ -21,7 +21,7 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.schema import SCHEMA
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
 from mcvrp.tasks.solvers.registry import SOLVERS
 from tests.unit.docs import settings_page
@@ -58,7 +58,9 @@ def _type_text(kind: Any) -> str:
 def test_the_methods_of_a_benchmark() -> None:
     """docs/benchmark.md has each method, and what tables call it."""
     there = rows((DOCS / "benchmark.md").read_text(), "method")
-    assert [row[:2] for row in there] == [[f"`{name}`", method.label] for name, method in methods().items()]
+    assert [row[:2] for row in there] == [
+        [f"`{name}`", method.label] for name, method in all_methods().items()
+    ]
 
 
 def test_the_solvers_of_labels() -> None:

@@ -88,8 +88,8 @@ def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(1, 9))
-def test_damaged_files(site: Site, seed: int) -> None:
-    """What is wrong in a finished dataset is found by verify, all of it, and healed by label."""
+def test_corrupt_files(site: Site, seed: int) -> None:
+    """What is wrong in a finished dataset is found by verify, all of it, and repaired by label."""
     rng = random.Random(seed)
     store = site.observer
     shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
@@ -110,7 +110,7 @@ def test_damaged_files(site: Site, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(0, 2))
-def test_damaged_on_the_way(site: Site, seed: int) -> None:
+def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     """The driver is killed, and what it has staged and published so far is corrupt."""
     rng = random.Random(seed)
     driver = site.start()

@@ -243,7 +243,7 @@ def test_what_cannot_be_done_is_refused_before_work(
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_damaged_file_is_made_anew(store: Store, staged: bool) -> None:
+def test_a_corrupt_file_is_made_anew(store: Store, staged: bool) -> None:
     """A truncated shard or staged file is put aside and its rows are labelled again, no others."""
     label_missing(store, CITY, spec(count=6, largest=20))
     rows = rows_of(store)
@@ -286,7 +286,7 @@ def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
         assert store.list(layout.staging_dir("d")) == []
 
 
-def test_a_solved_patient_leaves_the_quarantine(store: Store) -> None:
+def test_a_solved_instance_leaves_the_quarantine(store: Store) -> None:
     """A row that was absent and can be solved now goes into its shard, and out of the list."""
     label_missing(store, CITY, spec(count=6, largest=20, dataset="whole"))
     recipe, path = spec().recipe(CITY), layout.label_shard("d", 20, 0)

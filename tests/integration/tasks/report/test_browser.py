@@ -10,7 +10,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, StageLine, render
 from mcvrp.tasks.report.paper import paper_tables
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.browser import Browser
 from tests.support.paper_shaped import METHODS, paper_shaped
 

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from mcvrp.flows.cli.costs import row_bytes
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.cli.plan import BenchmarkPlan, make_plan, plan_text, row_bytes
+from mcvrp.flows.cli.plan import BenchmarkPlan, make_plan, plan_text
 from mcvrp.flows.config.preset import load_preset
 
 

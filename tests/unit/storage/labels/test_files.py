@@ -463,7 +463,7 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
-def test_no_spoilt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
+def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
     """However a footer was overwritten, it is a file that is corrupt, not one that breaks its reader."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])

@@ -1,4 +1,4 @@
-"""What of a benchmark is there already: another number of samples or instances costs only what is new."""
+"""Tests of blocks: another number of samples or instances costs only what is new."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
 from mcvrp.tasks.solvers.solver import Answer, best_of
 
-METHODS = tuple(methods())
+METHODS = tuple(all_methods())
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
 HGS_SETTINGS = "HGS-CVRP, 5 s, fleet default, city scaled to a side of 10,000hybgensea 0.2.0"

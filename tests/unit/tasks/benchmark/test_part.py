@@ -1,4 +1,4 @@
-"""Whether a part had the machine to itself: processor time of anyone less that of our workers."""
+"""Tests of parts: who else was on the machine, by processor time of anyone less that of our workers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.report.formats import to_markdown
-from mcvrp.tasks.report.summary import benchmark_table
+from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP

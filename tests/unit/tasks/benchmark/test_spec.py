@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mcvrp.tasks.benchmark.methods import methods
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.spec import DEFAULT_TIME_LIMIT, BenchmarkSpec
 
 
@@ -44,7 +44,7 @@ def test_what_goes_on_from_samples_does_so_from_all_of_them() -> None:
 def test_equal_time_is_the_same_for_all_that_claim_it() -> None:
     """Alone or from samples, by either program, whatever the budget of their other rows."""
     spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
-    claiming = [name for name, method in methods().items() if method.equal_time]
+    claiming = [name for name, method in all_methods().items() if method.equal_time]
     assert len(claiming) == 4
     assert {spec.time_limit(method) for method in claiming} == {0.5}
     assert BenchmarkSpec(sizes=(20,)).equal_time == DEFAULT_TIME_LIMIT
@@ -52,8 +52,8 @@ def test_equal_time_is_the_same_for_all_that_claim_it() -> None:
 
 def test_every_method_has_a_name_and_samples() -> None:
     """No two share a name in the tables; those that need a model are told from the others."""
-    names = tuple(methods())
-    assert len({method.label for method in methods().values()}) == len(names)
+    names = tuple(all_methods())
+    assert len({method.label for method in all_methods().values()}) == len(names)
     spec = BenchmarkSpec(sizes=(20,), methods=names)
     assert all(spec.samples_of(method) for method in names)
     assert spec.neural == tuple(name for name in names if name.startswith("fm-"))

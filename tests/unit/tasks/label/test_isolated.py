@@ -80,7 +80,7 @@ def test_a_crash_from_outside_changes_no_label(tmp_path: Path, monkeypatch: pyte
     assert once.exists()
 
 
-def test_a_careful_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_isolated_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file has the labels there are and says which row is absent; the receipt says why."""
     poison(tmp_path, CITY, 20, 2, "os.kill(os.getpid(), signal.SIGABRT)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

@@ -6,9 +6,10 @@ import re
 from html.parser import HTMLParser
 from importlib.resources import files
 
+from mcvrp.tasks.report.lines import Line, Percentiles
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
 from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.tables import Line, Percentiles, Table
+from mcvrp.tasks.report.tables import Table
 
 EVIL = '<script>alert("x")</script> & "quotes" \'too\''
 _VOID = {"meta", "img"}

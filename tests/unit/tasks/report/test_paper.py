@@ -11,9 +11,10 @@ import pytest
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.report.formats import to_csv, to_html, to_latex, to_markdown
+from mcvrp.tasks.report.lines import Line, Percentiles
 from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
-from mcvrp.tasks.report.tables import Beginning, Line, Percentiles, Table, beginnings
+from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 
 SAMPLES = (1, 100, 1000)
 FACTOR = {"HGS": 1.01, "LKH-3": 1.0, "AM (VS)": 1.05, "FM-MCVRP (GS)": 1.03, "FM-MCVRP (NS)": 1.02}

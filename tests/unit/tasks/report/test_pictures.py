@@ -1,4 +1,4 @@
-"""Which instance, size and method a report's pictures are of."""
+"""Instances, sizes and methods that a report's pictures are of."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report.lines import MethodRun
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from mcvrp.tasks.report.routes_picture import Panel
 from mcvrp.tasks.report.significance import compared_size
-from mcvrp.tasks.report.tables import MethodRun
+from mcvrp.tasks.support.routes_picture import Panel
 from tests.support.results import ROW
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))

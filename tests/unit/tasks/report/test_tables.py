@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import latex_escape, to_csv, to_html, to_latex, to_markdown
-from mcvrp.tasks.report.tables import Line, Percentiles, Table, gaps, make_table, paired, wins
+from mcvrp.tasks.report.lines import Line, Percentiles, blocks_of, gaps, make_line, paired, wins
+from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
 
 
@@ -54,7 +56,7 @@ def small_table() -> Table:
         block("FM-MCVRP (GS)", 20, [11.0, 20.0, 36.0]),
         block("FM-MCVRP (NS)", 20, [10.0, 20.0 - 1e-10, 39.0], samples=16),
     ]
-    return make_table(pd.concat(results), "Small")
+    return benchmark_table(pd.concat(results))
 
 
 def test_a_gap_is_the_mean_of_the_instances_gaps_not_the_gap_of_the_means() -> None:
@@ -78,17 +80,17 @@ def test_a_win_is_strict() -> None:
 def test_the_baseline_of_every_sample_count_is_its_single_run_or_its_equal() -> None:
     """HGS best of 4 is compared with HGS s = 1 by default, and is itself a baseline at equal s."""
     results = pd.concat([block("HGS", 20, HGS), block("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
-    best_of_4 = line(make_table(results, "x"), "HGS", 4)
+    best_of_4 = line(benchmark_table(results), "HGS", 4)
     assert best_of_4.gap is not None
     assert best_of_4.gap.mean == pytest.approx(-10)
     assert best_of_4.wins == 3
-    assert line(make_table(results, "x", baseline_samples=None), "HGS", 4).is_baseline
+    assert make_line(blocks_of(results), 20, "HGS", 4, ("HGS", 4)).is_baseline
 
 
 def test_an_instance_that_failed_is_left_out_and_counted() -> None:
     """The line's figures cover what was solved, its gap what both solved; the note says how many failed."""
     results = pd.concat([block("HGS", 20, HGS), block("LKH-3", 20, [None, 22.0, 40.0], failure="it crashed")])
-    table = make_table(results, "x")
+    table = benchmark_table(results)
     lkh = line(table, "LKH-3")
     assert lkh.failed == 1
     assert lkh.gap is not None
@@ -99,7 +101,7 @@ def test_an_instance_that_failed_is_left_out_and_counted() -> None:
 def test_a_method_that_never_ran_has_a_row_and_a_reason() -> None:
     """Missing LKH-3: dashes in its row, the reason below the table, in every format."""
     results = pd.concat([block("HGS", 20, HGS), block("LKH-3", 20, [None] * 3, failure="not installed")])
-    table = make_table(results, "x")
+    table = benchmark_table(results)
     row = cells(table, line(table, "LKH-3"))
     assert [cell.text for cell in row[2:8]] == ["–"] * 6
     for text in (to_markdown(table), to_html(table), to_latex(table), to_csv(table)):
@@ -109,9 +111,9 @@ def test_a_method_that_never_ran_has_a_row_and_a_reason() -> None:
 
 def test_wins_of_a_method_when_the_baseline_never_ran_are_unknown() -> None:
     """Without a baseline there is neither gap nor win, and no line pretends to be one."""
-    table = make_table(block("PyVRP", 20, HGS), "x")
-    assert line(table, "PyVRP").gap is None
-    assert line(table, "PyVRP").wins is None
+    table = benchmark_table(block("LKH-3", 20, HGS))
+    assert line(table, "LKH-3").gap is None
+    assert line(table, "LKH-3").wins is None
 
 
 costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
@@ -164,7 +166,7 @@ def test_csv_reads_back_with_every_digit() -> None:
 def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
     """A pipe inside a cell does not make a column."""
     results = pd.concat([block("HGS", 20, HGS), block("a|b", 20, HGS)])
-    rows = [r for r in to_markdown(make_table(results, "x")).splitlines() if r.startswith("|")]
+    rows = [r for r in to_markdown(benchmark_table(results)).splitlines() if r.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
 
 
@@ -173,7 +175,7 @@ def test_latex_has_no_naked_special_character() -> None:
     results = pd.concat(
         [block("HGS", 20, HGS), block("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x}")]
     )
-    text = to_latex(make_table(results, "100 % of a_b"))
+    text = to_latex(replace(benchmark_table(results), caption="100 % of a_b"))
     body = "\n".join(row for row in text.splitlines() if not row.startswith("% "))
     assert "50\\%\\_\\& co" in body
     assert "no \\$PATH \\# \\textasciitilde{} \\{x\\}" in body
@@ -194,7 +196,7 @@ def test_latex_escape_of_a_backslash_is_not_escaped_again() -> None:
 
 def test_html_carries_no_markup_of_the_data() -> None:
     """A method's name cannot close the table."""
-    assert "<b>" not in to_html(make_table(block("<b>", 20, HGS), "<b>"))
+    assert "<b>" not in to_html(replace(benchmark_table(block("<b>", 20, HGS)), caption="<b>"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The report from the store alone: what it links to is there, and it shows how the model was trained."""
+"""Report of a stored benchmark: what it links to is there, and it shows how the model was trained."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import OF_ANY_RANK, RanksDiedError, ranks_died, refused
 from mcvrp.tasks.train.launch import _last_error, follow_event, run_local
-from mcvrp.tasks.train.phases import PhaseSpec, PhaseSummary, TrainSpec, publish, until_complete
-from mcvrp.tasks.train.spec import NetworkSpec
+from mcvrp.tasks.train.phases import PhaseSummary, publish, until_complete
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.datasets import age, count_footers
 from tests.support.training import small_spec, write_dataset
 
@@ -266,7 +266,7 @@ def test_more_ranks_than_cores_are_refused(store, city):
 def test_ranks_by_default_share_the_batch(monkeypatch, batch, cores, ranks):
     """Without a GPU there is a rank a core, as long as each has 32 samples of a whole batch."""
     monkeypatch.setattr("mcvrp.tasks.train.phases._gpus", lambda: 0)
-    assert stage._default_ranks(small_spec(batch=batch), cores) == ranks
+    assert stage._ranks(small_spec(batch=batch), cores) == ranks
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The picture of an attention model's training: mean costs by epoch."""
+"""Picture of an attention model's training: mean costs by epoch."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""What the footnotes say of the conditions: configuration, seeds, processors, company on the machine."""
+"""Footnotes on the conditions: configuration, seeds, processors, company on the machine."""
 
 from __future__ import annotations
 
 import pandas as pd
 import pytest
 
-from mcvrp.tasks.report.fairness import conditions, run_on
+from mcvrp.tasks.report.lines import run_on
+from mcvrp.tasks.report.notes import conditions
 
 ROW = {
     "method": "HGS",
