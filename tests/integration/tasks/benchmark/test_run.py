@@ -21,7 +21,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-import mcvrp.tasks.benchmark.methods as benchmark_methods
+import mcvrp.tasks.benchmark.prepare as benchmark_preparation
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
@@ -264,7 +264,7 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
     def absent(spec: BenchmarkSpec, method: str) -> None:
         raise SolverMissing("LKH-3 is not installed: pip install elkai")
 
-    monkeypatch.setattr(benchmark_methods, "heuristic", absent)
+    monkeypatch.setattr(benchmark_preparation, "heuristic", absent)
     store = Store.open(str(tmp_path))
     results = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
     summary = write_report(store, CITY, results)
