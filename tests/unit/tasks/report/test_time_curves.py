@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.report.time_curves import _KNOWN, _OTHERS, Curve, SizeCurves, cost_against_time, time_curves
 from tests.support.figures import drawn
+from tests.support.results import ROW
 
 
 def row(method: str, index: int, costs: list[float], seconds: dict[int, float], n: int = 20) -> PartRow:
-    return PartRow(
+    return replace(
+        ROW,
         method=method,
         n=n,
         index=index,
@@ -22,12 +25,6 @@ def row(method: str, index: int, costs: list[float], seconds: dict[int, float], 
         seconds=tuple(seconds.values()),
         costs=tuple(costs),
         routes=((1,),) if costs else None,
-        seed=1,
-        device="1 CPU core",
-        workers=1,
-        machine="m",
-        version="",
-        configuration="",
         failure=None if costs else "none",
     )
 
