@@ -57,6 +57,7 @@ class PipelineSummary:
 def city_figures(city: CitySummary) -> Figures:
     """Return the key figures of a city."""
     shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
+    # the facts are written for a Markdown page
     more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
     return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
 

@@ -41,6 +41,7 @@ def pipeline(
     with showing_steps(thing, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
+        # from here on the city is there: every stage has it as it was read once
         with handing_on(there, stored_city(there, made.name)):
             begin("labels")
             labelled = label(made.name, spec.label, store)

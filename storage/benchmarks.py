@@ -194,6 +194,7 @@ def _key(line: dict[str, Any]) -> Key:
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
     shared = {f.name: getattr(row, f.name) for f in fields(row)}
     for samples, seconds in zip(row.samples, row.seconds, strict=True):
+        # of samples, more contain fewer: the best of 100 among 1000 is that of the first 100
         best = min(row.costs[:samples], default=float("inf"))
         feasible = best < float("inf")
         largest = samples == row.samples[-1]

@@ -145,7 +145,7 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
         parent=city.ancestors[-1] if city.extends else None,
         extends=city.extends,
     )
-    store.put_json(layout.city_card(name), asdict(card))
+    store.put_json(layout.city_card(name), asdict(card))  # last: without a card there is no city
 
 
 def has_city(store: Store, name: str) -> bool:
@@ -197,7 +197,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
-    if city.city_id != card.city_id:
+    if city.city_id != card.city_id:  # one of the files was cut, changed, or is another city's
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, its card names {card.city_id}: {_AGAIN}"
         )

@@ -115,6 +115,7 @@ def write_day(
     label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
     data, _ = label_file(city, sha256, instance.n, label_table([label]))
     path = layout.driven_day(name, date.isoformat())
+    # a day is written once; that it is there may be our own work of before we were stopped
     return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
 
 

@@ -29,7 +29,7 @@ def write_parquet(
     checksums
         Give each page a checksum, which `read_parquet` verifies.
     """
-    buffer = io.BytesIO()
+    buffer = io.BytesIO()  # a writer into the store itself would leave half a file where it fails
     table = table if schema is None else stamped(table, schema)
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=checksums)
     store.put(path, buffer.getvalue())

@@ -51,14 +51,14 @@ def _stage(options: argparse.Namespace) -> Outcome:
 def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
     """Check what ``stage`` is asked, run its flow under a Prefect server, and say what came of it."""
     read = []
-    if stage.name == "pipeline":
+    if stage.name == "pipeline":  # its city need not be there yet: the check plans it
         stage.load_check()(store, *asked.values())
     elif stage.check:
         read.append(preflight(stage.load_check(), store, *asked.values()))
     with handing_on(store, *read):
         done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
-    tables, figures = stage.load_tables()(done), stage.load_figures()(done)
-    return Outcome(plain(done), f"{markdown_text(tables)}\n\n{aligned(figures)}".strip())
+    parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
+    return Outcome(plain(done), "\n\n".join(filter(None, parts)))
 
 
 def _on_record(work: Callable[[], Any]) -> Any:
@@ -66,7 +66,7 @@ def _on_record(work: Callable[[], Any]) -> Any:
     from mcvrp.flows.server.records import RECORDS
     from mcvrp.flows.server.server import prefect_server
 
-    RECORDS.clear()
+    RECORDS.clear()  # of an earlier command in this process: tests run several
     with prefect_server() as server:
         if server.ours:
             logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.page)

@@ -32,4 +32,6 @@ def verification_text(report: VerificationReport, seconds: float) -> str:
     if report.missing:
         quarantined = f", {report.quarantined:,} of them quarantined" if report.quarantined else ""
         found.append(f"{report.missing_rows:,} labels missing{quarantined}")
-    return "\n".join([*lines, f"{proved}; {', '.join(found)}: mcvrp label mends dataset {report.dataset!r}"])
+    return "\n".join(
+        [*lines, f"{proved}; {', '.join(found)}: mcvrp label repairs dataset {report.dataset!r}"]
+    )

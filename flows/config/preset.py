@@ -110,7 +110,7 @@ def _apply(data: dict[str, Any], change: Override, file: str) -> None:
     *folders, last = change.path
     for depth, part in enumerate(folders):
         if isinstance(here, dict):
-            here = here.setdefault(str(part), {})
+            here = here.setdefault(str(part), {})  # a section that the file leaves to its defaults
         else:
             here = here[_index(here, part, change, depth, file)]
     if isinstance(here, dict) and change.remove:

@@ -152,8 +152,8 @@ class Dataset:
         if not (listed and self._list) or (listed.bytes, listed.modified) != (file.size, file.modified):
             return self._read.get(file)
         # As young as the list, it may have been replaced since at the same time as far as the clock tells:
-        # an object store counts whole seconds.
-        return listed.footer if file.modified < self._list.written else self._read.get(file)
+        # an object store counts whole seconds. A store that tells no time says 0.
+        return listed.footer if 0 < file.modified < self._list.written else self._read.get(file)
 
     def fingerprint(self) -> str:
         """Return the `Fingerprint` of all rows."""

@@ -1,4 +1,4 @@
-"""Which instances two sets of labels share: the check that nothing is tested on what it was trained on.
+"""Instances that two sets of labels share: the check that nothing is tested on what it was trained on.
 
 Instances are compared by a 64-bit key of their customers, demands and capacity; of the label
 files only these columns are read, some thousand rows at a time.

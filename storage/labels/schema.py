@@ -77,7 +77,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a file of labels says about itself: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
+    """Footer of a file of labels: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
 
     ``absent`` are the rows of that range that have no label: no solver has solved them so far.
     ``content`` adds up a hash of each row's instance and routes, so that it depends on neither the

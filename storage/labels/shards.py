@@ -11,6 +11,7 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -77,10 +78,12 @@ class ShardList:
             schema, metadata = self._file.schema_arrow, self._file.metadata
             if not schema.equals(_SCHEMA) or schema.metadata != _SCHEMA.metadata:
                 raise ValueError("other columns")
-            column = _SCHEMA.get_field_index("n")
-            groups = [metadata.row_group(k).column(column).statistics for k in range(metadata.num_row_groups)]
-            self._groups = {statistics.min: k for k, statistics in enumerate(groups)}
-        except (*UNREADABLE, AttributeError) as error:
+            # The values, not their statistics: PyArrow aborts the process where those of a footer are rotten.
+            sizes = self._file.read(columns=["n"])["n"].to_pylist()
+            rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+            first = accumulate(rows[:-1], initial=0)
+            self._groups = {sizes[row]: k for k, row in enumerate(first)} if rows else {}
+        except (*UNREADABLE, IndexError) as error:
             raise self._corrupt(error) from error
 
     def __iter__(self) -> Iterator[Shard]:

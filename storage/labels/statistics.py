@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.parquet import read_parquet, write_parquet
+from mcvrp.storage.store.errors import UNREADABLE, StoreError
 from mcvrp.storage.store.store import Store
 
 QUANTITIES = ("cost", "routes", "runtime")
@@ -23,7 +24,7 @@ _FEWEST_BINS, _MOST_BINS = 8, 40
 
 @dataclass(frozen=True)
 class Spread:
-    """How a quantity is spread over the labels of a size: moments, percentiles, histogram."""
+    """Spread of a quantity over the labels of a size: moments, percentiles, histogram."""
 
     mean: float
     std: float
@@ -68,7 +69,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Maker:
-    """Who made some of the labels: solver, budget and processor, and how many labels those are."""
+    """Makers of some of the labels: solver, budget and processor, and how many labels those are."""
 
     source: str
     solver: str
@@ -108,10 +109,8 @@ class SizeStatistics:
 
 def write_statistics(store: Store, dataset: str, statistics: Sequence[SizeStatistics]) -> None:
     """Keep ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
-    buffer = io.BytesIO()
     table = pa.Table.from_pylist([_row(size) for size in statistics], schema=_SCHEMA)
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
-    store.put(layout.label_statistics(dataset), buffer.getvalue())
+    write_parquet(store, layout.label_statistics(dataset), table, checksums=True)
 
 
 def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
@@ -120,32 +119,29 @@ def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
     if not store.exists(path):
         return []
     try:
-        rows = (
-            pq.read_table(pa.BufferReader(store.get(path)), page_checksum_verification=True)
-            .cast(_SCHEMA)
-            .to_pylist()
-        )
-        return [_statistics(row) for row in rows]
-    except (*UNREADABLE, KeyError, TypeError):
+        rows = read_parquet(store, path).cast(_SCHEMA).to_pylist()
+        return TypeAdapter(list[SizeStatistics]).validate_python([_nested(row) for row in rows])
+    except StoreError:
+        raise
+    except (McvrpError, *UNREADABLE):
         return []  # derived data: whatever is wrong with it, it is made anew
 
 
 def _row(size: SizeStatistics) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(size, name) for name in _PLAIN}
+    """Return ``size`` as a row, a column for each figure of a quantity."""
+    row = asdict(size)
     for quantity in QUANTITIES:
-        spread = asdict(getattr(size, quantity))
-        row |= {f"{quantity}_{name}": value for name, value in spread.items()}
-    return row | {"makers": [asdict(maker) for maker in size.makers]}
+        row |= {f"{quantity}_{name}": value for name, value in row.pop(quantity).items()}
+    return row
 
 
-def _statistics(row: Mapping[str, Any]) -> SizeStatistics:
-    spreads: dict[str, Any] = {}
-    for quantity in QUANTITIES:
-        values = {field.name: row[f"{quantity}_{field.name}"] for field in fields(Spread)}
-        values |= {name: tuple(values[name]) for name in _TYPES}
-        spreads[quantity] = Spread(**values)
-    makers = tuple(Maker(**maker) for maker in row["makers"])
-    return SizeStatistics(**{name: row[name] for name in _PLAIN}, **spreads, makers=makers)
+def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `_row` was made from, as plain values."""
+    spreads = {
+        quantity: {field.name: row[f"{quantity}_{field.name}"] for field in fields(Spread)}
+        for quantity in QUANTITIES
+    }
+    return {name: row[name] for name in (*_PLAIN, "makers")} | spreads
 
 
 _PLAIN = ("n", "rows", "absent", "files", "bytes", "content")

@@ -40,7 +40,7 @@ class FileFault:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """What verifying a dataset found.
+    """Findings of a verification.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class VerificationReport:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong and nothing is missing."""
+        """True if nothing is wrong and nothing is missing."""
         return not self.faults and not self.missing
 
     @property

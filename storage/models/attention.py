@@ -145,6 +145,7 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
     data, hint = store.get(path), "delete it, and mcvrp am begins this size again"
     try:
         arrays = {key: np.array(a) for key, a in load(data).items()}
+        # safetensors reads metadata from files only; its format begins with the header and its length.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         document = json.loads(header["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -173,7 +174,7 @@ def publish_attention_model(
         store.put(layout.attention_costs(card.name, card.n), costs)
     text = attention_readme(card, pictured=costs is not None)
     store.put(f"{card.folder}/README.md", text.encode())
-    store.put_json(layout.attention_card(card.name, card.n), asdict(card))
+    store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # from here on it is finished
     overview = attention_overview(card.name, attention_models(store, card.name))
     store.put(layout.attention_overview(card.name), overview.encode())
     store.delete(layout.attention_training(card.name, card.n))

@@ -111,7 +111,7 @@ def export_model(
     if known:
         card = model_card(store, name, known[-1])
         if card.weights_sha256 == checkpoint.weights_sha256 and card.city_id == checkpoint.origin.city_id:
-            enrol(store, name, card.version)
+            enrol(store, name, card.version)  # a publisher may have been stopped just before
             return card
     data, origin = checkpoint_bytes(store, checkpoint, WEIGHTS), checkpoint.origin
     config = {
@@ -144,7 +144,7 @@ def export_model(
         store.put(layout.model_losses(name, card.version), store.get(losses))
     text = model_readme(card, checkpoint.steps, pictured=pictured)
     store.put(f"{card.folder}/README.md", text.encode())
-    store.put_json(layout.model_card(name, card.version), asdict(card))
+    store.put_json(layout.model_card(name, card.version), asdict(card))  # from here on there is a version
     enrol(store, name, card.version)
     return card
 

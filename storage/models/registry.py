@@ -181,9 +181,9 @@ def enrol(store: Store, name: str, version: int) -> Alias | None:
         if champion.version is None:
             if _swap(store, name, "champion", version, champion, "the first that was published"):
                 return "champion"
-            continue
+            continue  # another publisher was faster: look again
         if any(move.version == version for move in champion.history):
-            return None
+            return None  # it has had its time: published again, it does not challenge who came after it
         challenger = pointer(store, name, "challenger")
         if challenger.version is not None and challenger.version >= version:
             return "challenger" if challenger.version == version else None

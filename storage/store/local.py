@@ -92,7 +92,7 @@ class LocalFiles:
             return False
         with _aside(target, data) as aside:
             try:
-                os.link(aside, target)
+                os.link(aside, target)  # unlike a rename, it fails where there is something
             except FileExistsError:
                 return False
         return True

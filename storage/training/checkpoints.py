@@ -135,6 +135,7 @@ def save_checkpoint(
         written[name] = _facts(data)
         store.put(f"{state.folder}/{name}", data)
         del data  # gigabytes
+        # before the state vouches for them: a disk may have taken other bytes than it was given
         _verify_stored(store, f"{state.folder}/{name}", written[name])
     state = replace(state, files=written)
     store.put_json(f"{state.folder}/{STATE}", asdict(state))

@@ -84,6 +84,7 @@ class Training:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.device)
+        # Streams that share no number: the baseline is tested on instances that nothing was learnt from.
         self.train, self.valid = (InstanceStream(city, spec.seed, s, spec.rules) for s in ("train", "valid"))
         self.draws = philox_key("attention", str(spec.seed), city.city_id, str(n))
         with torch.random.fork_rng(devices=[]):  # the process goes on with the random numbers that it had
@@ -113,6 +114,7 @@ class Training:
                 norm = self._step(orders, uniforms)
                 step = self.state.step + 1
                 self.state = replace(self.state, step=step)
+                # Reading a number waits for the device, so rarely; a step that saves has to be looked at.
                 if step % _LOOK == 0 or step % batches == 0:
                     if not math.isfinite(float(norm)) or not math.isfinite(float(self.total)):
                         trouble = (
@@ -132,7 +134,7 @@ class Training:
         spec, epoch = self.spec, self.state.step // self.spec.batches(self.n)
         for group in self.optimizer.param_groups:
             group["lr"] = spec.lr * spec.lr_decay**epoch
-        if epoch >= spec.warmup_epochs:
+        if epoch >= spec.warmup_epochs:  # before, a frozen copy would know no more than chance
             baseline = greedy_costs(self.baseline, self.costs, orders)
         else:
             baseline = self.mean.nan_to_num(0.0).float().reshape(1)
@@ -142,7 +144,7 @@ class Training:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), spec.clip)
         self.optimizer.step()
         mean = cost.mean(dtype=torch.float64)
-        self.total += mean
+        self.total += mean  # on the device, as the running mean below
         self.mean = torch.where(self.mean.isnan(), mean, DECAY * self.mean + (1 - DECAY) * mean)
         return norm
 
@@ -157,6 +159,7 @@ class Training:
 
     def _drawn(self, step: int) -> tuple[InstanceRows, NDArray[np.float64]]:
         batch, paths = self.spec.batch_of(self.n), self.spec.paths
+        # All draws of a step, a function of its number: a resumed training draws what it would have drawn.
         uniforms = philox_uniforms(self.draws, (step, 0), batch * paths * 2 * self.n)
         rows = instance_rows(self.train, self.n, step * batch, (step + 1) * batch)
         return rows, uniforms.reshape(batch, paths, 2 * self.n)

@@ -57,7 +57,7 @@ def train_attention(store: Store, city: City, spec: AttentionSpec) -> AttentionS
         If the city is too small, there is no capacity rule for a size, a model or a checkpoint is there
         that was made with something else, or the models are being trained by another process.
     """
-    check_attention_models(store, city, spec)
+    check_attention_models(store, city, spec)  # all sizes before the first, which may take days
     began = time.monotonic()
     cards = tuple(train_size(store, city, spec, n) for n in _sizes(spec))
     return AttentionSummary(_name(spec), cards, time.monotonic() - began)

@@ -109,6 +109,7 @@ def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.f
     places = np.column_stack([table.numbers(lon, faults), table.numbers(lat, faults)])
     known = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
     beyond = np.greater(np.abs(places), np.array([180, 90]))
+    # more than half of the rows: the columns are exchanged, and not a few cells mistyped
     if 2 * beyond[known, 1].sum() > known.sum() and (np.abs(places[known, 0]) <= 90).all():
         faults.add("lat and lon look swapped: lat goes from -90 to 90 and most rows are beyond")
         return places

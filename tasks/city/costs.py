@@ -79,7 +79,7 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     start, end = ends
     costs = np.full((len(ids), len(ids)), np.nan)
     np.fill_diagonal(costs, 0.0)
-    key = start * len(ids) + end
+    key = start * len(ids) + end  # of a pair: each may be there once
     _, first = np.unique(key, return_index=True)
     for k in np.setdiff1d(np.arange(len(key)), first):
         faults.at(table.rows[k], f"{shown(ids[start[k]])} to {shown(ids[end[k]])} is there already")

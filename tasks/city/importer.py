@@ -47,7 +47,7 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     read = address_table(table, spec.depot)
     if len(read.ids) < 2:
         raise McvrpError(f"{table.name} has a depot and no customers: a city needs at least one")
-    assert read.depot is not None
+    assert read.depot is not None  # `address_table` has refused the file otherwise
     past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
     demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
     if wrong := misfit(demand, capacity):
@@ -62,7 +62,7 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     xy = _coordinates(table.name, places, projection, unit, matrix is not None)
     low, high = xy.min(axis=0), xy.max(axis=0)
     rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
-    scale = float((high - low).max()) + rounding or 1.0
+    scale = float((high - low).max()) + rounding or 1.0  # or all addresses have the same place
     if projection and scale * _metres(unit, matrix is not None) > 1000 * WIDEST:
         wide = scale * _metres(unit, matrix is not None) / 1000
         raise McvrpError(

@@ -71,6 +71,7 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
         from mcvrp.tasks.city.card import write_city_card
 
         write_city_card(store, spec.name, planned.city, planned.addresses)
+    # behind the card for people: who is stopped between has no city yet, and makes both again
     if not planned.there:
         save_city(store, spec.name, planned.city, planned.addresses)
     return planned

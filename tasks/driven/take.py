@@ -86,7 +86,7 @@ def take_routes(
     names = {receipt.sha256: receipt.name for receipt in receipts(store, name)}  # of files taken before
     made, known = list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
-    _require_city(store, name, city, days.values())
+    _require_city(store, name, city, days.values())  # before anything is written
     with Progress("take routes", len(paths), "files") as progress:
         for path in paths:
             data = store.get(path)
@@ -100,7 +100,7 @@ def take_routes(
                     if day.source != sha256
                 }
                 receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), data, taken, today)
-                write_receipt(store, name, receipt)
+                write_receipt(store, name, receipt)  # last: until then the file is not taken
                 made.append(receipt)
                 names[sha256] = file
                 for text in receipt.days:

@@ -109,7 +109,7 @@ def clean(
     caches = [] if cache is None else list(_caches(view, cache))
     if not delete:
         return CleaningSummary((*candidates, *loose, *caches), tuple(skipped), deleted=False)
-    _unmark(view)
+    _unmark(view)  # also where nothing is to be removed now: no alias can move to a marked version
     gone = list[Candidate]()
     for (area, name), mine in planned.items():
         if mine:
@@ -191,14 +191,15 @@ def _remove_version(store: Store, candidate: Candidate) -> bool:
     _, name, number = candidate.path.split("/")
     version = int(number)
     mark = layout.model_removal(name, version)
+    # Who moves an alias does so first and looks for a mark then: one of the two sees the other.
     store.put_json(mark, {"version": version, "why": candidate.why})
-    if version in aliased(store, name):
+    if version in aliased(store, name):  # somebody has come to need it
         store.delete(mark)
         return False
     with contextlib.suppress(McvrpError):  # a half-written one has no card
         run = model_card(store, name, version).run
         store.put_json(layout.models_removed(run), {"model": name, "version": version})
-    store.delete(layout.model_card(name, version))
+    store.delete(layout.model_card(name, version))  # first: without it there is no version
     store.delete(candidate.path)
     return True
 

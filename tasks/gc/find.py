@@ -102,7 +102,7 @@ class StoreView:
                 files = self.store.files(f"{folder}/{model}")
                 decided = [file for file in files if file.path.endswith(f"/{record}")]
                 if decided:
-                    last = max(decided, key=lambda file: file.modified)
+                    last = max(decided, key=lambda file: file.modified)  # names are hashes, without order
                     document = self.store.get_json(last.path)
                     old = document.get("old") if isinstance(document, dict) else None
                     names |= {last.path.split("/")[-2], str(old)}
@@ -145,6 +145,7 @@ def in_training(view: StoreView, run: str) -> Found:
 def _kept(view: StoreView, states: Sequence[CheckpointState]) -> list[CheckpointState]:
     if not states:
         return []
+    # nobody goes on with a finished phase: its last weights begin the next one
     last = 1 if states[-1].complete else view.policy.keep_checkpoints
     return [*states[-last:], *best_checkpoint(states)]
 

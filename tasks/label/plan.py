@@ -1,4 +1,4 @@
-"""What of a dataset is missing, and how the work is cut into units.
+"""Plan of a run of labelling: what of the dataset is missing, cut into units of work.
 
 Where rows lie in shards depends on the spec alone; how many units there are may change from run to
 run, as what an earlier run has staged is used whatever its cut. Everything goes size by size and
@@ -51,13 +51,13 @@ class ShardJob:
 
     @property
     def fresh(self) -> bool:
-        """Whether there is nothing of it, and nothing known against it."""
+        """True if there is nothing of it, and nothing known against it."""
         return not self.sources and not self.suspects and self.gaps == [(self.start, self.stop)]
 
 
 @dataclass
 class Missing:
-    """How many rows each size lacks, zero where they are only to be merged; ``suspects`` are (n, i)."""
+    """Rows that each size lacks, zero where they are only to be merged; ``suspects`` are (n, i)."""
 
     by_size: dict[int, int] = field(default_factory=dict)
     suspects: set[tuple[int, int]] = field(default_factory=set)

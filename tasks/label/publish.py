@@ -1,4 +1,4 @@
-"""How labels become a shard: pieces merged, written in one go, and never in place of somebody else's work."""
+"""Publication of shards: pieces merged, written in one go, and never in place of somebody else's work."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _derived(path: str, dataset: str) -> bool:
 
 
 def spec_corrupt(store: Store, dataset: str) -> bool:
-    """Whether there is a spec with the dataset that is no JSON object."""
+    """Return whether there is a spec with the dataset that is no JSON object."""
     path = layout.label_spec(dataset)
     try:
         return store.exists(path) and not isinstance(json.loads(store.get(path)), dict)

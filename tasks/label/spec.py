@@ -98,8 +98,13 @@ class LabelSpec(OrdersSpec):
         return range(self.smallest, self.largest + 1)
 
     @property
+    def rows(self) -> int:
+        """The number of labels."""
+        return self.count * len(self.sizes)
+
+    @property
     def partitions(self) -> int:
-        """How many sizes there are, each a folder of its own."""
+        """The number of sizes, each a folder of its own."""
         return len(self.sizes)
 
     @property
@@ -109,7 +114,7 @@ class LabelSpec(OrdersSpec):
 
     @property
     def held_out_dataset(self) -> str:
-        """Where the instances go that training is watched by."""
+        """The dataset of the instances that training is watched by."""
         return f"{self.dataset}-held-out"
 
     @property
@@ -158,7 +163,7 @@ class Source:
 
     @cached_property
     def recipe(self) -> LabelRecipe:
-        """What decides the labels."""
+        """All that decides the labels."""
         return self.spec.recipe(self.city)
 
     @property

@@ -33,7 +33,7 @@ __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seco
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """What a run of the stage did.
+    """Result of a run of the stage.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
                 raise IncompleteError(_lacking(driver, missing))
     return LabelSummary(
         dataset=spec.dataset,
-        rows=_rows(spec),
+        rows=spec.rows,
         new=driver.labelled,
         seconds=time.monotonic() - began,
         solving=driver.solving,
@@ -125,7 +125,7 @@ def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     source = Source(spec, city)
     _check(store, source)
     if any(still_corrupt(store, spec.dataset)):
-        return _rows(spec)
+        return spec.rows
     return count_missing(Dataset.open(store, spec.dataset), source).rows
 
 
@@ -133,9 +133,9 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
     spec, retry = driver.source.spec, driver.retry
     retry.call(lambda: _write_spec(driver.dataset.store, driver.source))
-    there = _rows(spec) - missing.rows
+    there = spec.rows - missing.rows
     try:
-        with Progress(f"labels {spec.dataset}", _rows(spec), "labels", done=there) as progress:
+        with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=there) as progress:
             driver.run(missing, workers, progress)
         retry.call(lambda: _finish(driver, changed=True))
     except IncompleteError:
@@ -148,7 +148,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
 
 
 def _finish(driver: Driver, *, changed: bool) -> None:
-    """Put in order what lies beside the shards."""
+    """Put in order what lies beside the shards: all of it is derived, so that a kill here costs nothing."""
     store, source, spec = driver.dataset.store, driver.source, driver.source.spec
     _write_spec(store, source)
     driver.quarantine.save()
@@ -156,10 +156,6 @@ def _finish(driver: Driver, *, changed: bool) -> None:
     rebuild_manifest(store, spec.dataset, driver.dataset)
     if changed or not store.exists(layout.card(spec.dataset)):
         write_card(store, source.city, spec.dataset, spec.workers)
-
-
-def _rows(spec: LabelSpec) -> int:
-    return spec.count * len(spec.sizes)
 
 
 def _lacking(driver: Driver, missing: Missing) -> str:
@@ -170,7 +166,7 @@ def _lacking(driver: Driver, missing: Missing) -> str:
     if driver.lost:
         reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
     return (
-        f"dataset {spec.dataset!r} lacks {missing.rows:,} of {_rows(spec):,} labels: {'; '.join(reasons)}; "
+        f"dataset {spec.dataset!r} lacks {missing.rows:,} of {spec.rows:,} labels: {'; '.join(reasons)}; "
         "the same command tries again what is missing"
     )
 
@@ -208,14 +204,14 @@ def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
 
 
 def _write_spec(store: Store, source: Source) -> None:
-    spec = source.spec
-    path = layout.label_spec(spec.dataset)
-    asked = {"smallest": spec.smallest, "largest": spec.largest, "count": spec.count}
-    if store.exists(path):
-        there = store.get_json(path)
-        asked["smallest"] = min(asked["smallest"], there["smallest"])
-        asked["largest"] = max(asked["largest"], there["largest"])
-        asked["count"] = max(asked["count"], there["count"])
-    document = {**spec.identity(source.city), **asked}
-    if not store.exists(path) or store.get_json(path) != document:
+    """Keep the spec of all that has ever been asked for: a smaller run takes nothing out of a dataset."""
+    spec, path = source.spec, layout.label_spec(source.spec.dataset)
+    there = store.get_json(path) if store.exists(path) else {}
+    document = {
+        **spec.identity(source.city),
+        "smallest": min(spec.smallest, there.get("smallest", spec.smallest)),
+        "largest": max(spec.largest, there.get("largest", spec.largest)),
+        "count": max(spec.count, there.get("count", spec.count)),
+    }
+    if there != document:
         store.put_json(path, document)

@@ -34,7 +34,7 @@ _SHARED_NAMED = 10  # instances that two datasets share, named a size; more are 
 
 @dataclass(frozen=True)
 class _VerifyContext:
-    """What every worker needs: where the dataset is, what it was made from, what it is compared with."""
+    """Context of every worker: where the dataset is, what it was made from, what it is compared with."""
 
     store: Store
     source: Source
@@ -77,7 +77,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
 
 
 def _is_table(path: str, dataset: str) -> bool:
-    """Whether ``path`` is where a reader of the dataset would look for rows."""
+    """Return whether ``path`` is where a reader of the dataset would look for rows."""
     derived = (layout.shard_list(dataset), layout.label_statistics(dataset))
     below = path.removeprefix(layout.label_dir(dataset) + "/")
     return path.endswith(".parquet") and path not in derived and not below.startswith("_")

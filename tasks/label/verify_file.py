@@ -32,7 +32,7 @@ _LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
 
 @dataclass
 class FileReport:
-    """What there is to say about one file.
+    """Findings of the verification of one file.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Unit:
 
     @property
     def instance_seconds(self) -> float:
-        """How long one instance may take before its solver counts as hanging."""
+        """Seconds that one instance may take before its solver counts as hanging."""
         return max(LONGEST_INSTANCE, _SLOWEST * self.seconds / self.rows)
 
     @property
@@ -102,7 +102,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """What a worker did: how many labels, which instances it could not solve, where it staged them.
+    """Receipt of a unit: how many labels, which instances could not be solved, where they are staged.
 
     ``solving`` of its ``seconds`` were inside the solver.
     """

@@ -8,7 +8,6 @@ is not done again, one that was stopped goes on, and more rounds follow where th
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -29,7 +28,7 @@ from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
 from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.retrain.spec import ImproveSpec
-from mcvrp.tasks.retrain.trial import Trial, TrialContext, retraining, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import Progress
@@ -71,9 +70,7 @@ def run_round(
     IncompleteError
         If training was cut off; running again goes on.
     """
-    with retraining(store, spec.model):
-        began = time.monotonic()
-        context = trial_context(store, city, spec)
+    with trial_context(store, city, spec) as context:
         loop = _loop(store, spec, context)
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
@@ -92,7 +89,6 @@ def run_round(
         trial = Trial(
             name=name,
             number=number,
-            began=began,
             mix=write_mix(store, city, name, better),
             loop=loop,
             gains=gains(labels, better),

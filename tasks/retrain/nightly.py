@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
 from mcvrp.tasks.retrain.measured import Measured
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import Trial, retraining, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
 
@@ -86,9 +85,7 @@ def run_night(
     IncompleteError
         If training was cut off; running again goes on.
     """
-    with retraining(store, spec.model):
-        began = time.monotonic()
-        context = trial_context(store, city, spec)
+    with trial_context(store, city, spec) as context:
         last = context.nights[-1] if context.nights else None
         taken = take_routes(
             store, name, city, nodes, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
@@ -108,7 +105,6 @@ def run_night(
         trial = Trial(
             name=night,
             number=last.number + 1 if last else 1,
-            began=began,
             mix=write_mix(store, city, night, old, days, times),
             days=sums,
             fresh=fresh,

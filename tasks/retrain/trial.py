@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import pointer, promote
-from mcvrp.storage.store.lease import Lease, holding
+from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
 from mcvrp.tasks.retrain.card import write_card
@@ -46,12 +46,15 @@ class TrialContext:
         The dataset that labels are drawn from.
     nights, rounds
         Records of earlier trials; no promotion of theirs is pending.
+    began
+        When, by `time.monotonic`.
     """
 
     champion: ModelCard
     old: str
     nights: tuple[TrialRecord, ...]
     rounds: tuple[TrialRecord, ...]
+    began: float
 
     def known(self, store: Store) -> dict[Key, Label]:
         """Return the labels of the old dataset that earlier rounds have beaten, by instance."""
@@ -72,13 +75,11 @@ class TrialContext:
 class Trial:
     """A night or round that has its labels: the fields are those of `storage.trials.TrialRecord`.
 
-    ``began`` is when, by `time.monotonic`; ``fresh`` are days to compare on, by date; ``drift`` and
-    ``gains`` are to be kept with its figures.
+    ``fresh`` are days to compare on, by date; ``drift`` and ``gains`` are to be kept with its figures.
     """
 
     name: str
     number: int
-    began: float
     mix: Mix
     days: tuple[str, ...] = ()
     loop: str = ""
@@ -87,27 +88,27 @@ class Trial:
     gains: Gains | None = None
 
 
-def retraining(store: Store, model: str) -> AbstractContextManager[Lease]:
-    """Hold the lease of who retrains ``model``; McvrpError if somebody else does."""
-    return holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained")
-
-
-def trial_context(store: Store, city: City, spec: TrialSpec) -> TrialContext:
-    """Return the context of a trial of ``spec``, promotions that were cut off carried out.
+@contextmanager
+def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialContext]:
+    """Hold the lease of who retrains the model; yield the context, pending promotions carried out.
 
     Raises
     ------
     McvrpError
-        If there is no champion, or it is another city's.
+        If somebody else retrains it, there is no champion, or it is another city's.
     """
-    nights, rounds = (
-        tuple(_finish(store, spec.model, record) for record in trial_records(store, spec.model, kind))
-        for kind in (layout.NIGHT, layout.ROUND)
-    )
-    champion = _champion(store, city, spec.model)
-    # A champion that a trial has made saw few old labels itself: what that one drew from is drawn from again.
-    made = {record.name: record.old for record in (*nights, *rounds)}
-    return TrialContext(champion, spec.old or made.get(champion.run, champion.dataset), nights, rounds)
+    model = spec.model
+    with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
+        began = time.monotonic()
+        nights, rounds = (
+            tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
+            for kind in (layout.NIGHT, layout.ROUND)
+        )
+        champion = _champion(store, city, model)
+        # A champion that a trial has made saw few old labels itself: those that it drew from are drawn from.
+        made = {record.name: record.old for record in (*nights, *rounds)}
+        old = spec.old or made.get(champion.run, champion.dataset)
+        yield TrialContext(champion, old, nights, rounds, began)
 
 
 def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
@@ -168,7 +169,7 @@ def run_trial(
         mix=trial.mix,
         buckets=decision.buckets,
         p_values=decision.p_values,
-        seconds=time.monotonic() - trial.began,
+        seconds=time.monotonic() - context.began,
         drift=trial.drift,
         gains=trial.gains,
     )

@@ -153,7 +153,7 @@ class SampleStream:
                 coming.append(worker.submit(self._pinned, step, rank))
                 if len(coming) > _AHEAD:
                     yield coming.popleft().result()
-            while coming:
+            while coming:  # no more to prepare: hand out what is left
                 yield coming.popleft().result()
 
     def _prepared(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:

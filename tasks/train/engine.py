@@ -96,7 +96,7 @@ class Engine:
             betas=_BETAS,
             eps=_EPS,
             weight_decay=options.weight_decay,
-            fused=True,
+            fused=True,  # one kernel for all parameters
         )
         self._norm: Tensor | None = None
         if not options.zero:  # DeepSpeed itself would clip, but not tell the norm
@@ -151,6 +151,7 @@ class Engine:
         scales = ranks / problem_tokens, ranks / solution_tokens
         total = torch.zeros(4, dtype=torch.float64, device=self._engine.device)
         self._engine.train()
+        # Gradients add up over the micro-batches; the ranks exchange them once, after the last.
         for k, batch in enumerate(batches):
             self._engine.set_gradient_accumulation_boundary(k == len(batches) - 1)
             total += self._accumulate(batch, *scales)

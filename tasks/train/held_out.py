@@ -101,6 +101,7 @@ class HeldOut:
         mine = range(rank, len(self.instances), ranks)
         found = decode(network, self.city, [self.instances[i] for i in mine], strategy=Greedy(), table=table)
         network.train(training)
+        # Each rank routes every ranks-th instance; the sum over ranks fills in the others' costs.
         costs = torch.zeros(len(self.instances), dtype=torch.float64, device=table.delta.device)
         costs[mine.start :: ranks] = torch.tensor([d.costs[0] for d in found], dtype=torch.float64)
         if ranks > 1:

@@ -43,6 +43,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
         job_file = Path(folder, "job.pickle")
         job_file.write_bytes(pickle.dumps(job))
+        # Beside the folder: the log of a failure is named to the user, and has to outlive this call.
         descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
         with os.fdopen(descriptor, "w") as stderr:
             process = start_group(
@@ -62,7 +63,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
     if code == 0:
         Path(log).unlink(missing_ok=True)
         return
-    if error:
+    if error:  # a sentence for the user, so that the log adds nothing
         Path(log).unlink(missing_ok=True)
         raise error
     raise ranks_died(job, _last_error(Path(log), code), log)
@@ -91,7 +92,7 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
 
 
 def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | None:
-    error = None
+    error = None  # the last refusal; the ranks end by themselves after one
     assert process.stdout is not None
     for line in process.stdout:
         error = follow_event(json.loads(line), progress) or error
@@ -105,7 +106,7 @@ def _command(ranks: int, job_file: Path, folder: str) -> list[str]:
 
 
 def _environment(job: RankJob) -> dict[str, str]:
-    threads = str(max(1, job.cores // job.ranks))
+    threads = str(max(1, job.cores // job.ranks))  # else each rank would start one a core
     # Threads that spin while they wait take the cores from each other on a busy machine.
     # `-m` would put the working directory first, and a user's json.py before Python's.
     return {**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}

@@ -35,11 +35,12 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
     """
     with ray_session(job.ranks), tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
         gpus = _on_gpus(job.ranks, int(ray.cluster_resources().get("GPU", 0)))
-        reports = Queue(actor_options={"num_cpus": 0})
+        reports = Queue(actor_options={"num_cpus": 0})  # no core of its own: all are the ranks'
         trainer = TorchTrainer(
             _worker,
             train_loop_config={"job": job, "reports": reports},
             scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
+            # Ray Train wants a place for checkpoints of its own; ours go to the store.
             run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
         )
         follower = _Follower(reports, progress)
@@ -66,7 +67,7 @@ def _on_gpus(ranks: int, gpus: int) -> bool:
 
 
 def _worker(config: dict[str, Any]) -> None:
-    from mcvrp.tasks.train.loop import take_part
+    from mcvrp.tasks.train.loop import take_part  # here: it imports DeepSpeed, which the driver needs not
 
     def send(event: Mapping[str, Any]) -> None:
         config["reports"].put(dict(event))

@@ -83,7 +83,7 @@ class TrainLog:
             Watch("problem", job.city.classes, limit),
             Watch("solution", nodes, limit),
         ]
-        for row in self.rows:
+        for row in self.rows:  # so that a resumed run diverges at the step at which it would have
             for watch in self._watches:
                 watch.update(row)
         self._batches: list[tuple[int, GlobalBatch]] = []
@@ -119,7 +119,7 @@ class TrainLog:
         """
         sums = torch.stack(self._sums)
         torch.distributed.all_reduce(sums)
-        by_step = sums.cpu().numpy()
+        by_step = sums.cpu().numpy()  # waits for the device: once a row, not once a step
         self._check_finite(by_step, gradient_norm)
         batches = [batch for _, batch in self._batches]
         tokens = [(b.problem_tokens, b.solution_tokens, *b.computed_tokens()) for b in batches]

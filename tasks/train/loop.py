@@ -53,7 +53,7 @@ def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError |
     except McvrpError as error:
         refusal = error
     except Exception as error:
-        if not is_out_of_memory(error):
+        if not is_out_of_memory(error):  # a bug, or a peer that is gone: the launcher reads the traceback
             raise
         refusal = McvrpError(
             "out of memory for weights, Adam's moments and what else is no micro-batch "
@@ -87,7 +87,7 @@ def prepare(job: RankJob, report: Report) -> LabelCache:
             Path(job.cache), job.store, job.spec.dataset, job.origin.fingerprint, counts, told
         )
 
-    return _patience(job, report).call(opened)
+    return _store_retry(job, report).call(opened)
 
 
 def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, report: Report) -> None:
@@ -101,9 +101,9 @@ def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, r
         If the loss is no finite number or diverges, memory runs out, or something in the store
         is not what it should be.
     """
-    spec, retry = job.spec, _patience(job, report)
+    spec, retry = job.spec, _store_retry(job, report)
     stream, table = _stream(job, cache), CityTable.of(job.city, device)
-    engine = _engine(job, table, retry)
+    engine = _engine(job, table, retry)  # every rank reads the checkpoint itself: none waits for another
     held_out = retry.call(lambda: _held_out(job))
     log, clock = retry.call(lambda: TrainLog(job)), JobClock(job.ends_at, device)
     done, steps = job.resumed.step if job.resumed else 0, stream.curriculum.steps
@@ -122,11 +122,11 @@ def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, r
             continue
         gap = math.nan
         if held_out is not None and measure:
-            with log.clock_stopped():
+            with log.clock_stopped():  # decoding is no training: the rate of tokens leaves it out
                 gap = held_out.greedy_gap(engine.network, table, rank, job.ranks)
         row = log.close_row(lr, engine.gradient_norm(), gap)  # a row never spans a checkpoint
         report({"event": "step", **_plain(row)})
-        over = clock.over()
+        over = clock.over()  # asked after every row, by all ranks alike
         if save or over:
             with clock.saving():
                 log.start_clock(_save(job, rank, engine, log, steps, retry))
@@ -164,7 +164,7 @@ def _engine(job: RankJob, table: CityTable, retry: StoreRetry) -> Engine:
     return engine
 
 
-def _patience(job: RankJob, report: Report) -> StoreRetry:
+def _store_retry(job: RankJob, report: Report) -> StoreRetry:
     return StoreRetry(job.store, lambda text: report({"event": "waiting", "message": text}))
 
 
@@ -176,7 +176,7 @@ def _held_out(job: RankJob) -> HeldOut | None:
 
 
 def _network(job: RankJob) -> FmMcvrp:
-    torch.manual_seed(_seed("weights", str(job.spec.seed)))
+    torch.manual_seed(_seed("weights", str(job.spec.seed)))  # the same on every rank
     network = FmMcvrp(NetworkConfig(**job.origin.network))
     if job.start:
         weights = load_weights(job.store, job.start)
@@ -194,6 +194,7 @@ def _save(
     run, row = job.spec.run, log.rows[-1]
     state = CheckpointState(run, job.phase, row.step, steps, engine.adam_step, job.origin, _plain(row))
     weights = engine.weights()
+    # First the metrics: a resumed job drops rows beyond its checkpoint, but could not make up missing ones.
     retry.call(log.save)
     return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
 
@@ -204,4 +205,4 @@ def _plain(row: StepMetrics) -> dict[str, float | None]:
 
 
 def _seed(*parts: str) -> int:
-    return philox_key(*parts) % 2**63
+    return philox_key(*parts) % 2**63  # as large as PyTorch takes them

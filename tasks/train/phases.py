@@ -144,7 +144,7 @@ def train_phase(
             holding(store, trainer_lease(spec.run), what) as lease,
             listening(lambda _: lease.check()),
         ):
-            write_run_card(store, city, spec)
+            write_run_card(store, city, spec)  # a run that is at work has a card, too
             _restart_ranks(job, launch or _launcher(spec), curriculum.steps)
         checkpoint = latest_checkpoint(store, spec.run, name)
         if checkpoint is None or checkpoint.step <= began_at:
@@ -174,7 +174,7 @@ def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
         except RanksDiedError as error:
             checkpoint = latest_checkpoint(job.store, run, phase)
             reached = checkpoint.step if checkpoint else 0
-            deaths = 1 if reached > done else deaths + 1
+            deaths = 1 if reached > done else deaths + 1  # a run that gets on may die as often as it likes
             if deaths > restarts:
                 raise
             logger.warning(

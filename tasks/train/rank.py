@@ -45,6 +45,7 @@ def _end_with(parent: int) -> None:
             time.sleep(_POLL_SECONDS)
         os._exit(1)
 
+    # A thread, as the main one may be blocked in an exchange that nobody answers.
     threading.Thread(target=watch, daemon=True).start()
 
 

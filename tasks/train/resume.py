@@ -62,6 +62,7 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
     if there and there.origin.parent == card.weights_sha256:
         return there
     origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
+    # A phase of one step that is over: what follows goes on from it as from any phase before.
     state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
     return save_checkpoint(store, state, model_weights(store, card), Moments({}, {}))
 

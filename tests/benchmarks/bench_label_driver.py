@@ -1,8 +1,8 @@
 """The driver's memory over many shards: python -m tests.benchmarks.bench_label_driver [shards].
 
 A real run with one label a shard, so that there are as many shards as labels: instances of a few
-customers, solved at once. Then the same command again, which reads every footer and finds nothing
-to do. The driver is this process; workers are others.
+customers, solved at once. Then the same command again, which finds by the list of shards that there is
+nothing to do. The driver is this process; workers are others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ marks = list(MARKS)
 
 
 def main() -> None:
-    """Print the driver's memory as it goes, and what the survey of all shards takes."""
+    """Print the driver's memory as it goes, and what it takes to find that nothing is missing."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     spec = LabelSpec(
         dataset="d",

@@ -20,8 +20,7 @@ from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import COLUMNS
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.support.tabular import read_tabular
-from tests.properties.test_malformed_inputs import NAMES, NODES, TODAY, TOWN
-from tests.support.malformed import npy, parquet, sound
+from tests.support.malformed import NAMES, NODES, TODAY, TOWN, npy, parquet, sound
 from tests.support.malformed_store import DAY, HEADER
 
 Reader = Callable[[bytes, Store], object]

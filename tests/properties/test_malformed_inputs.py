@@ -16,9 +16,7 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses
 from mcvrp.storage.driven import IntakeReceipt, read_day, receipts
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
@@ -28,13 +26,9 @@ from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support import malformed, malformed_store
 from tests.support.datasets import label_spec, make_dataset
-from tests.support.malformed import Case, sound
+from tests.support.malformed import NAMES, NODES, TODAY, TOWN, Case, sound
 from tests.support.malformed_store import BEFORE, DAY, HEADER, Damage
 
-TOWN = City.uniform(12, seed=1)
-NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 13))))
-NODES = {name: node for node, name in enumerate(NAMES.ids)}
-TODAY = datetime.date(2026, 3, 1)
 LONGEST = 2500  # characters of a sentence: twenty faults fit
 Act = Callable[[], object]
 

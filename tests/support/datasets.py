@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
@@ -26,8 +24,7 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec, Source
-
-CITY = City.uniform(60, seed=3)
+from tests.support.labels import CITY, label_of
 
 
 def label_spec(**changes: Any) -> LabelSpec:
@@ -39,18 +36,7 @@ def label_spec(**changes: Any) -> LabelSpec:
 def sweep_label(n: int, i: int, spec: LabelSpec, city: City = CITY) -> Label:
     """Return instance (n, i) with its customers by angle, a new route when the vehicle is full."""
     instance = InstanceStream(city, spec.seed, spec.split, spec.rules)(n, i)
-    routes: list[list[int]] = [[]]
-    load = 0
-    for k in np.argsort(city.angles[instance.ids]):
-        if load + instance.demands[k] > instance.capacity:
-            routes.append([])
-            load = 0
-        routes[-1].append(int(instance.ids[k]))
-        load += int(instance.demands[k])
-    solution = canonical(city, Solution.of(routes))
-    price = cost(city, solution)
-    seconds = 0.01 + 0.001 * i
-    return Label(i, instance, solution, price, "solver", "sweep", "sweep 1", i, "none", seconds, "abacus")
+    return label_of(city, instance, i, seed=i, seconds=0.01 + 0.001 * i)
 
 
 def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:

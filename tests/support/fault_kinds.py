@@ -20,8 +20,8 @@ from _pytest.mark import ParameterSet
 
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import solver_seed
-from tests.support.faults import NAME, PATIENCE, SPEC, Driver, Family, Site, start_family
+from tests.support.faults import CITY, NAME, PATIENCE, Driver, Family, Site, start_family
+from tests.support.poison import poison
 
 INJECTED: Counter[str] = Counter()  # faults by kind, in all trials of this run of the tests
 
@@ -164,24 +164,10 @@ def filled(disk: Path, left: int) -> Iterator[None]:
 # An instance
 
 
-def poison(folder: Path, n: int, i: int) -> dict[str, str]:
+def poisoned(folder: Path, n: int, i: int) -> dict[str, str]:
     """Return the environment in which HGS dies of a segmentation fault whenever it meets instance (n, i)."""
-    seed = solver_seed(SPEC.seed, n, i)
     folder.mkdir()
-    (folder / "hybgensea.py").write_text(f'''
-"""HGS, with an instance that it does not survive."""
-import importlib.machinery, importlib.util, os, signal, sys
-elsewhere = [path for path in sys.path if path != os.path.dirname(__file__)]
-found = importlib.machinery.PathFinder.find_spec("hybgensea", elsewhere)
-module = sys.modules["hybgensea"] = importlib.util.module_from_spec(found)
-found.loader.exec_module(module)
-solve = module.solve_cvrp
-def solve_cvrp(*arguments, seed, **options):
-    if {seed} <= seed < {seed} + 10:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return solve(*arguments, seed=seed, **options)
-module.solve_cvrp = solve_cvrp
-''')
+    poison(folder, CITY, n, i, "os.kill(os.getpid(), signal.SIGSEGV)")
     INJECTED["poison instance"] += 1
     return {"PYTHONPATH": str(folder), "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}
 

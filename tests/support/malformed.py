@@ -6,6 +6,7 @@ has those that lie in a store. None of them is read by anything but `test_malfor
 
 from __future__ import annotations
 
+import datetime
 import io
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses
+
 Data = str | bytes
+TOWN = City.uniform(12, seed=1)
+NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 13))))
+NODES = {name: node for node, name in enumerate(NAMES.ids)}
+TODAY = datetime.date(2026, 3, 1)
 HEAD = "id,lat,lon,depot"
 SOUND = (HEAD, "d,45.76,4.84,1", "a,45.77,4.85,0", "b,45.75,4.86,", "c,45.74,4.83,no")
 PLANE = pd.DataFrame({"id": ["d", "a", "b"], "x": [0.0, 3.0, 0.0], "y": [0.0, 4.0, 1.0], "depot": [1, 0, 0]})

@@ -10,15 +10,15 @@ import numpy as np
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.files import write_labels
-from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.layout import label_shard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
 
@@ -51,12 +51,8 @@ def write_dataset(
     """Write ``count`` solutions of each size, one shard a size, those of the sweep unless told otherwise."""
     stream = InstanceStream(city, 1, "train")
     for n in sizes:
-        labels = []
-        for i in range(count):
-            instance = stream(n, i)
-            solution = solve(city, instance)
-            price = cost(city, solution)
-            labels.append(Label(i, instance, solution, price, SOLVED, "sweep", "1", 0, "none", 0.0, "abacus"))
+        instances = [stream(n, i) for i in range(count)]
+        labels = [label_of(city, each, i, solve(city, each)) for i, each in enumerate(instances)]
         write_labels(store, label_shard(name, n, 0), city, "tests", labels)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from mcvrp.model.features import CityTable, feasible_along, problem_features, solution_features
 from mcvrp.model.problem import City, Instance, Solution
-from tests.unit.conftest import batch_of
+from tests.support.batches import batch_of
 
 Pairs = list[tuple[Instance, Solution]]
 

@@ -14,7 +14,7 @@ from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
-from tests.unit.conftest import batch_of
+from tests.support.batches import batch_of
 
 Pairs = list[tuple[Instance, Solution]]
 

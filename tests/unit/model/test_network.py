@@ -9,7 +9,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
-from tests.unit.conftest import batch_of
+from tests.support.batches import batch_of
 
 Pairs = list[tuple[Instance, Solution]]
 SMALL = NetworkConfig(classes=61, dim=32, heads=4, encoder_layers=2, decoder_layers=2, ff=64)

@@ -7,7 +7,7 @@ import torch
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.features import CityTable, rolled_path
 from mcvrp.model.problem import City
-from tests.unit.conftest import batch_of
+from tests.support.batches import batch_of
 
 
 def turned(city, angle):

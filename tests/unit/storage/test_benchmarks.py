@@ -13,30 +13,14 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import (
-    PartRow,
     read_part,
     read_results,
     write_part,
     write_results,
 )
 from mcvrp.storage.store.store import Store
+from tests.support.results import ROW
 
-ROW = PartRow(
-    method="HGS",
-    n=20,
-    index=0,
-    samples=(1, 2),
-    seconds=(1.0, 2.0),
-    costs=(5.0, 4.0),
-    routes=((1, 2), (3,)),
-    seed=1,
-    device="1 CPU core",
-    workers=2,
-    machine="2 cores of a processor",
-    version="1.0",
-    configuration="as it comes",
-    other_cores=2.5,
-)
 PATH = layout.benchmark_part("b", "hgs-abc", 20, 0, 2)
 
 

@@ -44,7 +44,7 @@ from mcvrp.storage.versions import Schema, TooNew
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from tests.support.datasets import CITY, label_spec, make_dataset
-from tests.unit.storage.test_benchmarks import ROW
+from tests.support.results import ROW
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 ARRAYS = {"w": np.ones(3, np.float32)}

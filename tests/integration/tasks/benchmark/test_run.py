@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,17 +19,13 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import torch
-from safetensors.torch import save
 
-import mcvrp.tasks.benchmark.methods as benchmark_methods
+import mcvrp.tasks.benchmark.prepare as benchmark_preparation
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_part, read_results
-from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
@@ -36,6 +33,8 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
+from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.solving import put_model
 
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(
@@ -51,25 +50,20 @@ SPEC = BenchmarkSpec(
 TIMED = ["seconds", "other_cores"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    """A session for all benchmarks here but the one that is killed, which is a process of its own."""
+    with ray_session(1):
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with a model of random weights and a benchmark of it."""
     store = Store.open(str(tmp_path_factory.mktemp("store")))
-    put_model(store, seed=0)
+    put_model(store, "m", CITY, alias=False)
     run_benchmark(store, CITY, SPEC, "m")
     return store
-
-
-def put_model(store: Store, seed: int, version: int = 1, city: City = CITY) -> None:
-    import hashlib
-
-    torch.manual_seed(seed)
-    config = NetworkConfig(city.customers + 1, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
-    data = save(FmMcvrp(config).state_dict())
-    sha = hashlib.sha256(data).hexdigest()
-    card = ModelCard("m", version, city.city_id, asdict(config), "r", "d", "f", True, {}, len(data), sha)
-    store.put(f"{layout.model_dir('m', version)}/model.safetensors", data)
-    store.put_json(f"{layout.model_dir('m', version)}/model.json", asdict(card))
 
 
 def files(store: Store) -> dict[str, int]:
@@ -162,18 +156,21 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
 
 KILLED = """
 import sys
+from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import run_benchmark
-from tests.integration.tasks.benchmark.test_run import CITY, SPEC
-run_benchmark(Store.open(sys.argv[1]), CITY, SPEC, "m")
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+spec = BenchmarkSpec.model_validate_json(sys.argv[2])
+run_benchmark(Store.open(sys.argv[1]), City.uniform(30, seed=5), spec, "m")
 """
 
 
 def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> None:
     """SIGKILL after the first part: the same command ends with the results of an undisturbed run."""
     store = Store.open(scratch)
-    put_model(store, seed=0)
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(scratch)], stderr=subprocess.DEVNULL)
+    put_model(store, "m", CITY, alias=False)
+    command = [sys.executable, "-c", KILLED, str(scratch), SPEC.model_dump_json(exclude_none=True)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300  # on a busy machine Ray alone takes minutes to start
     try:
         while not files(store):
@@ -247,7 +244,7 @@ def test_summary_says_what_the_results_say(finished: Store) -> None:
 def test_another_model_redoes_the_networks_rows_only(finished: Store) -> None:
     """A new version leaves the heuristics' parts alone and finds no decoded part of its own."""
     before = files(finished)
-    put_model(finished, seed=1, version=2)
+    put_model(finished, "m", CITY, 2, alias=False)
     run_benchmark(finished, CITY, SPEC, "m")
     after = files(finished)
     assert all(after[path] == before[path] for path in before)
@@ -264,7 +261,7 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
     def absent(spec: BenchmarkSpec, method: str) -> None:
         raise SolverMissing("LKH-3 is not installed: pip install elkai")
 
-    monkeypatch.setattr(benchmark_methods, "heuristic", absent)
+    monkeypatch.setattr(benchmark_preparation, "heuristic", absent)
     store = Store.open(str(tmp_path))
     results = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
     summary = write_report(store, CITY, results)

@@ -29,7 +29,7 @@ from tests.support.fault_kinds import (
     damageable,
     disturb,
     filled,
-    poison,
+    poisoned,
     seeds,
     small_disk,
     strike,
@@ -88,8 +88,8 @@ def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(1, 9))
-def test_damaged_files(site: Site, seed: int) -> None:
-    """What is wrong in a finished dataset is found by verify, all of it, and healed by label."""
+def test_corrupt_files(site: Site, seed: int) -> None:
+    """What is wrong in a finished dataset is found by verify, all of it, and repaired by label."""
     rng = random.Random(seed)
     store = site.observer
     shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
@@ -110,7 +110,7 @@ def test_damaged_files(site: Site, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(0, 2))
-def test_damaged_on_the_way(site: Site, seed: int) -> None:
+def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     """The driver is killed, and what it has staged and published so far is corrupt."""
     rng = random.Random(seed)
     driver = site.start()
@@ -165,7 +165,7 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
     """The one instance that kills the solver is put aside with its reason, and everything else is done."""
     rng = random.Random(seed)
     n, i = rng.choice(SPEC.sizes), rng.randrange(SPEC.count)
-    environment = poison(scratch / "poison", n, i)
+    environment = poisoned(scratch / "poison", n, i)
     for _ in range(1 if seed == FIRST else 2):  # trying again changes nothing
         driver = site.start(**environment)
         assert driver.wait() == 1, driver.said
@@ -201,7 +201,7 @@ def test_at_least_fifty_faults(request: pytest.FixtureRequest, capsys: pytest.Ca
     counts = ", ".join(f"{count} x {kind}" for kind, count in sorted(INJECTED.items()))
     with capsys.disabled():
         print(f"\n{INJECTED.total()} faults: {counts}")
-    trials = [item for item in request.session.items if "test_label_fault" in item.nodeid]
+    trials = [item for item in request.session.items if item.path == request.path]
     if len(trials) < TRIALS:
         pytest.skip("a part of the suite")
     assert INJECTED.total() >= 50

@@ -36,7 +36,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.unit.tasks.label.test_isolated import poison
+from tests.support.poison import poison
 
 CITY = City.uniform(60, seed=3)
 ROOT = Path(__file__).parents[4]
@@ -243,7 +243,7 @@ def test_what_cannot_be_done_is_refused_before_work(
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_damaged_file_is_made_anew(store: Store, staged: bool) -> None:
+def test_a_corrupt_file_is_made_anew(store: Store, staged: bool) -> None:
     """A truncated shard or staged file is put aside and its rows are labelled again, no others."""
     label_missing(store, CITY, spec(count=6, largest=20))
     rows = rows_of(store)
@@ -286,7 +286,7 @@ def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
         assert store.list(layout.staging_dir("d")) == []
 
 
-def test_a_solved_patient_leaves_the_quarantine(store: Store) -> None:
+def test_a_solved_instance_leaves_the_quarantine(store: Store) -> None:
     """A row that was absent and can be solved now goes into its shard, and out of the list."""
     label_missing(store, CITY, spec(count=6, largest=20, dataset="whole"))
     recipe, path = spec().recipe(CITY), layout.label_shard("d", 20, 0)
@@ -400,7 +400,7 @@ def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_pa
     The command says which instance it was and that it is incomplete; with a solver that does not
     crash the same command completes the dataset.
     """
-    poison(tmp_path, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
+    poison(tmp_path, CITY, 20, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
     child = run_script(store, SCRIPT.replace("800", "30"), PYTHONPATH=str(tmp_path))
     said, _ = child.communicate(timeout=240)
     reason = "(n=20, i=7): the solver died with SIGSEGV"

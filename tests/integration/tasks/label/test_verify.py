@@ -1,4 +1,4 @@
-"""Verifying and healing with real Ray and real HGS: what is corrupt is named, and labelling mends it."""
+"""Verification and repair with real Ray and real HGS: what is corrupt is named, and labelling repairs it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int
     return {key for key in before if before[key] != after[key]}
 
 
-def test_a_right_dataset_is_proved(store: Store) -> None:
+def test_a_right_dataset_is_verified(store: Store) -> None:
     """No fault, nothing missing, nothing changed but the report."""
     before = {path: store.get(path) for path in store.list("")}
     report = verify_dataset(store, "d")
@@ -131,7 +131,7 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
         (under_a_name_of_its_own, "no shard's name for n=20", set()),
     ],
 )
-def test_what_is_spoilt_is_named_and_mended(
+def test_what_is_corrupt_is_named_and_repaired(
     store: Store, spoil: Callable[[Store], None], said: str, again: set[int]
 ) -> None:
     """Verify names the file and the row; labelling again solves what was lost and no more."""
@@ -150,7 +150,7 @@ def test_what_is_spoilt_is_named_and_mended(
     assert verify_dataset(store, "d").good
 
 
-def test_a_file_without_footer_is_mended_without_a_verdict(store: Store) -> None:
+def test_a_file_without_footer_is_repaired_without_a_report(store: Store) -> None:
     """Labelling sees by itself what it cannot read, in shards and in staged files."""
     before = runtimes(store)
     in_file(SECOND, lambda data: data[:-10])(store)
@@ -161,7 +161,7 @@ def test_a_file_without_footer_is_mended_without_a_verdict(store: Store) -> None
     assert verify_dataset(store, "d").good
 
 
-def test_several_files_are_mended_at_once(store: Store) -> None:
+def test_several_files_are_repaired_at_once(store: Store) -> None:
     """All that is corrupt is taken out before anything is labelled."""
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
     in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
@@ -176,7 +176,7 @@ def test_several_files_are_mended_at_once(store: Store) -> None:
     assert verify_dataset(store, "d").good
 
 
-def test_a_verdict_on_other_bytes_condemns_nothing(store: Store) -> None:
+def test_a_report_on_other_bytes_takes_nothing_out(store: Store) -> None:
     """A file that has been replaced since is left alone."""
     whole = store.get(SECOND)
     in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
@@ -207,7 +207,7 @@ def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | Non
     assert verify_dataset(store, "d").good
 
 
-def test_a_spec_that_is_lost_or_damaged_is_named_and_written_again(store: Store) -> None:
+def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store) -> None:
     """Without its spec nothing can be proved, which is said; labelling writes it again."""
     path = layout.label_spec("d")
     whole, before = store.get(path), runtimes(store)
@@ -223,7 +223,7 @@ def test_a_spec_that_is_lost_or_damaged_is_named_and_written_again(store: Store)
     assert changed(before, store) == set()
 
 
-def test_what_cannot_be_proved_is_refused(store: Store) -> None:
+def test_what_cannot_be_verified_is_refused(store: Store) -> None:
     """No dataset and no city: one sentence each."""
     with pytest.raises(McvrpError, match="there is no dataset 'e'"):
         verify_dataset(store, "e")
@@ -260,7 +260,7 @@ def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
     assert corrupt_files(store, "d") == {}  # the labels are right
 
 
-def test_a_verdict_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a store that cannot be written verify says what it found, and that nothing will repair it."""
     from mcvrp.storage.store.store import StoreError
 
@@ -273,7 +273,7 @@ def test_a_verdict_that_cannot_be_kept_is_still_given(store: Store, monkeypatch:
     assert "the report is not kept" in report.unchecked[0]
 
 
-def test_a_damaged_verdict_is_no_verdict(store: Store) -> None:
+def test_a_corrupt_report_is_no_report(store: Store) -> None:
     """Labelling goes on as if there were none."""
     for data in (b"", b"[]", b'{"faults": 3}', json.dumps({"faults": [{"path": 1}]}).encode()):
         store.put(layout.verification("d"), data)
@@ -281,7 +281,7 @@ def test_a_damaged_verdict_is_no_verdict(store: Store) -> None:
         assert label_missing(store, CITY, label_spec()).new == 0
 
 
-def test_a_proof_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
+def test_a_report_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
     """The same labels in one file or in many: the same report but for the files."""
     store = Store.open(tmp_path)
     reports: list[VerificationReport] = []

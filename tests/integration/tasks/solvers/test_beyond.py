@@ -17,7 +17,7 @@ from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import WarmStarted
-from tests.integration.tasks.solvers.test_solvers import SMALL, best_cost
+from tests.support.optimum import SMALL, best_cost
 
 LINES = City.uniform(30, seed=3)
 ROADS = np.random.default_rng(1).integers(1, 1000, (31, 31)).astype(float)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import sys
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +20,9 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.lkh3 import LKH3, find_program
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver, SolverMissing
+from tests.support.optimum import SMALL, best_cost
 
 CITY = City.uniform(60, seed=3)
-SMALL = Rules(capacity=(12, 18))  # seven customers need two to five routes
 
 
 def hgs() -> Solver:
@@ -50,33 +48,6 @@ SOLVERS = [hgs, small_hgs, pyvrp, pytest.param(lkh, marks=pytest.mark.lkh)]
 
 def instances(n: int, count: int, city: City = CITY, rules: Rules = Rules()) -> list[Instance]:  # noqa: B008
     return [InstanceStream(city, 1, "test", rules)(n, i) for i in range(count)]
-
-
-def best_cost(city: City, instance: Instance) -> float:
-    """The optimum, by trying every set of customers as a route and every way to split them."""
-    legs = city.costs(instance.nodes)
-    customers = range(1, instance.n + 1)
-
-    def tour(chosen: tuple[int, ...]) -> float:
-        orders = itertools.permutations(chosen)
-        return min(legs[(0, *order), (*order, 0)].sum() for order in orders)
-
-    route = {
-        chosen: tour(chosen)
-        for size in range(1, instance.n + 1)
-        for chosen in itertools.combinations(customers, size)
-        if sum(int(instance.demands[k - 1]) for k in chosen) <= instance.capacity
-    }
-
-    @lru_cache(None)
-    def serve(left: frozenset[int]) -> float:
-        if not left:
-            return 0.0
-        first = min(left)
-        choices = [chosen for chosen in route if chosen[0] == first and left.issuperset(chosen)]
-        return min(route[chosen] + serve(left - set(chosen)) for chosen in choices)
-
-    return serve(frozenset(customers))
 
 
 @pytest.mark.parametrize("make", SOLVERS)

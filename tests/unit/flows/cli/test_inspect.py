@@ -275,7 +275,7 @@ def test_faults_are_a_line_each_and_code_1(
         "n=21: rows 0 to 3 have no label",
         "not checked: the rest",
     ]
-    assert "2 faults in 2 files, 5 labels missing, 1 of them quarantined: mcvrp label mends" in last
+    assert "2 faults in 2 files, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)

@@ -140,7 +140,7 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other size"])
-def test_a_damaged_file_is_made_again(tmp_path, store, damage):
+def test_a_corrupt_file_is_made_again(tmp_path, store, damage):
     """A file that is too short, has a corrupt header or holds something else does no harm."""
     opened(tmp_path / "cache", store).close()
     path = next((tmp_path / "cache").rglob("n=021.labels"))

@@ -16,9 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.checks import row_faults
@@ -37,25 +35,7 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, Footer, Label, label_table, table_labels
 from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
-
-CITY = City.uniform(60, seed=3)
-N = 20
-
-
-def some_label(i: int, n: int = N, runtime: float = 0.1) -> Label:
-    """The label of instance (n, i): customers by angle, a new route when the vehicle is full."""
-    instance = InstanceStream(CITY, 1, "train")(n, i)
-    routes: list[list[int]] = [[]]
-    load = 0
-    for k in np.argsort(CITY.angles[instance.ids]):
-        if load + instance.demands[k] > instance.capacity:
-            routes.append([])
-            load = 0
-        routes[-1].append(int(instance.ids[k]))
-        load += int(instance.demands[k])
-    solution = canonical(CITY, Solution.of(routes))
-    price, seed = cost(CITY, solution), 2**64 - 1
-    return Label(i, instance, solution, price, "solver", "sweep", "1", seed, "none", runtime, "abacus")
+from tests.support.labels import CITY, N, some_label
 
 
 def with_routes(label: Label, routes: list[list[int]], price: float | None = None) -> Label:
@@ -483,7 +463,7 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
-def test_no_spoilt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
+def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
     """However a footer was overwritten, it is a file that is corrupt, not one that breaks its reader."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])

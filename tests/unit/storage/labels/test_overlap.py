@@ -1,4 +1,4 @@
-"""Which instances two sets share: found whatever the files are, and read from three columns only."""
+"""Instances that two sets share: found whatever the files are, and read from three columns only."""
 
 from __future__ import annotations
 

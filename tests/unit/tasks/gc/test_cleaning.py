@@ -25,7 +25,7 @@ from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
-from tests.unit.storage.test_benchmarks import ROW
+from tests.support.results import ROW
 
 DAY = 86_400.0
 NOW = time.time()

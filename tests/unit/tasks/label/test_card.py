@@ -90,7 +90,7 @@ def test_sizes_that_are_gone_leave_the_statistics(store: Store) -> None:
     assert [size.n for size in read_statistics(store, "d")] == [20]
 
 
-def test_a_damaged_shard_is_named(store: Store) -> None:
+def test_a_corrupt_shard_is_named(store: Store) -> None:
     """One sentence with the way out, no card."""
     path = layout.label_shard("d", 20, 0)
     data = bytearray(store.get(path))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.files import read_table
 from mcvrp.storage.labels.schema import Label
@@ -18,31 +17,11 @@ from mcvrp.tasks.label.isolated import run_isolated
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Outcome, Unit
 from mcvrp.tasks.label.worker import label_unit
+from tests.support.poison import poison
 
 CITY = City.uniform(60, seed=3)
 RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)
 UNIT = Unit(20, 0, 6, isolated=True)
-
-# Python imports it when it starts: the solver of that process then meets an instance it cannot stand.
-POISONED_SOLVER = """
-import os, pathlib, signal, time
-import hybgensea
-solve = hybgensea.solve_cvrp
-
-def poisoned(x, y, demands, capacity, **options):
-    if (capacity, *demands[1:4]) == {mark}:
-        {action}
-    return solve(x, y, demands, capacity, **options)
-
-hybgensea.solve_cvrp = poisoned
-"""
-
-
-def poison(folder: Path, i: int, action: str) -> None:
-    """Have the solver do ``action`` at instance (20, i) in every Python that looks into ``folder``."""
-    instance = InstanceStream(CITY, 1, "train")(20, i)
-    mark = (instance.capacity, *(float(demand) for demand in instance.demands[:3]))
-    (folder / "sitecustomize.py").write_text(POISONED_SOLVER.format(mark=mark, action=action))
 
 
 def solved(unit: Unit = UNIT) -> list[Outcome]:
@@ -76,7 +55,7 @@ def test_a_poison_instance_costs_itself_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, reason: str
 ) -> None:
     """Whatever it does to the solver, it is tried three times and named with the reason, the rest solved."""
-    poison(tmp_path, 2, action)
+    poison(tmp_path, CITY, 20, 2, action)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(work, "LONGEST_INSTANCE", 3.0)
     outcomes = solved()
@@ -94,16 +73,16 @@ def test_a_crash_from_outside_changes_no_label(tmp_path: Path, monkeypatch: pyte
     action = (
         f"p = pathlib.Path({str(once)!r}); p.exists() or (p.touch(), os.kill(os.getpid(), signal.SIGKILL))"
     )
-    poison(tmp_path, 2, action)
+    poison(tmp_path, CITY, 20, 2, action)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     here = plain_solving(CITY, RECIPE, 20)
     assert all(same(outcome, here(i)) for i, outcome in enumerate(solved()))
     assert once.exists()
 
 
-def test_a_careful_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_isolated_unit_declares_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file has the labels there are and says which row is absent; the receipt says why."""
-    poison(tmp_path, 2, "os.kill(os.getpid(), signal.SIGABRT)")
+    poison(tmp_path, CITY, 20, 2, "os.kill(os.getpid(), signal.SIGABRT)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     store = Store.open(tmp_path / "store")
     receipt = label_unit(store, CITY, RECIPE, UNIT)

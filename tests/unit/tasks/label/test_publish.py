@@ -14,7 +14,7 @@ from mcvrp.storage.labels.files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.publish import LabelPiece, merge_shard, publish
-from tests.unit.storage.labels.test_files import CITY, N, some_label
+from tests.support.labels import CITY, N, some_label
 
 ROWS = 12
 LABELS = {(i, mark): some_label(i, runtime=mark) for i in range(ROWS) for mark in range(4)}

@@ -24,7 +24,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import verify_file as label_proof
+from mcvrp.tasks.label import verify_file as module
 from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
@@ -262,7 +262,7 @@ def test_faults_are_counted_where_there_are_too_many_to_list(
 ) -> None:
     """The list stays short, and its last line says how many more there are."""
     data, source = shard
-    monkeypatch.setattr(label_proof, "_MOST_FAULTS", 2)
+    monkeypatch.setattr(module, "_MOST_FAULTS", 2)
     report = verify_file(rewritten(data, lambda rows: [dearer(row) for row in rows]), PATH, source)
     assert [fault.what for fault in report.faults[2:]] == ["2 more faults"]
 
@@ -284,7 +284,7 @@ def test_the_fast_check_of_the_form_agrees_with_the_definition(asymmetric: bool)
         labels.append(other_routes(label, mixed))
     wrong = [k for k, label in enumerate(labels) if canonical(city, label.solution) != label.solution]
     assert 0 < len(wrong) < 200
-    assert label_proof._not_canonical(city, Columns.of(label_table(labels), 20)) == wrong
+    assert module._not_canonical(city, Columns.of(label_table(labels), 20)) == wrong
 
 
 def test_every_instance_is_the_one_of_the_spec(shard: Shard) -> None:

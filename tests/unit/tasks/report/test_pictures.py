@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.benchmarks import PartRow, read_results, write_results
+from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -16,6 +18,7 @@ from mcvrp.tasks.report.lines import MethodRun
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.report.significance import compared_size
 from mcvrp.tasks.support.routes_picture import Panel
+from tests.support.results import ROW
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
@@ -86,7 +89,8 @@ def results(store: Store) -> BenchmarkResults:
     """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
     stream = InstanceStream(CITY, 1, "test", RULES)
     rows = [
-        PartRow(
+        replace(
+            ROW,
             method=method,
             n=n,
             index=index,
@@ -94,12 +98,6 @@ def results(store: Store) -> BenchmarkResults:
             seconds=(1.0,),
             costs=(cost if method != "HGS" else 5.0,),
             routes=Solution.of([i] for i in stream(n, index).ids.tolist()).routes,
-            seed=1,
-            device="1 CPU core",
-            workers=1,
-            machine="m",
-            version="",
-            configuration="",
         )
         for method in ("HGS", "FM-MCVRP (GS)")
         for n, costs in COSTS.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 
 from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.report.time_curves import SizeCurves, time_curves
+from mcvrp.tasks.report.time_curves import _KNOWN, _OTHERS, Curve, SizeCurves, cost_against_time, time_curves
+from tests.support.figures import drawn
+from tests.support.results import ROW
 
 
 def row(method: str, index: int, costs: list[float], seconds: dict[int, float], n: int = 20) -> PartRow:
-    return PartRow(
+    return replace(
+        ROW,
         method=method,
         n=n,
         index=index,
@@ -21,12 +25,6 @@ def row(method: str, index: int, costs: list[float], seconds: dict[int, float], 
         seconds=tuple(seconds.values()),
         costs=tuple(costs),
         routes=((1,),) if costs else None,
-        seed=1,
-        device="1 CPU core",
-        workers=1,
-        machine="m",
-        version="",
-        configuration="",
         failure=None if costs else "none",
     )
 
@@ -99,3 +97,25 @@ def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
     (curve,) = sizes[1].curves
     assert len(curve.cost) <= 203
     assert curve.seconds[curve.marks].tolist() == [1.0, 60.0, 600.0]
+
+
+def test_no_two_methods_look_alike_in_the_curves() -> None:
+    """Thirteen markers; colours that two share have different lines."""
+    looks = [*_KNOWN.values(), *_OTHERS]
+    assert len({marker for _, _, marker in looks}) == len(looks)
+    assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)
+
+
+def test_cost_against_time_has_a_panel_a_size_and_any_number_of_methods() -> None:
+    """Twelve methods, more than looks, and a size without answers; a single answer is a mark and a line."""
+    curves = [
+        Curve(f"method {k}", np.array([0.1 * k, 1.0 * k]), np.array([5.0 + k, 4.0 + k]), np.array([0, 1]))
+        for k in range(1, 12)
+    ]
+    once = Curve("once", np.array([3.0]), np.array([4.5]), np.array([0]))
+    sizes = [SizeCurves(20, 9, (*curves, once)), SizeCurves(50, 0, ())]
+    figure = cost_against_time(sizes, "m")
+    assert len(figure.axes) == 1
+    assert figure.axes[0].get_ylabel() == "Mean distance of the\nbest answer (m)"
+    assert drawn(figure) > 0.02
+    assert drawn(cost_against_time([])) >= 0

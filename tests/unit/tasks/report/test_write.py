@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -14,13 +15,14 @@ import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import PartRow, read_results, write_results
+from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
+from tests.support.results import ROW
 
 CITY = City.uniform(40, seed=1)
 SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
@@ -45,7 +47,8 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
     stream = InstanceStream(CITY, 1, "test")
     rows = [
-        PartRow(
+        replace(
+            ROW,
             method=method,
             n=20,
             index=index,
@@ -53,12 +56,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
             seconds=(1.0,),
             costs=(5.0 + index,),
             routes=Solution.of([i] for i in stream(20, index).ids.tolist()).routes,
-            seed=1,
-            device="1 CPU core",
-            workers=1,
-            machine="m",
-            version="",
-            configuration="",
         )
         for method in ("HGS", "FM-MCVRP (GS)")
         for index in range(3)

@@ -17,7 +17,7 @@ from mcvrp.tasks.solvers import local_search
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished, polish
 from mcvrp.tasks.solvers.solver import Solver
-from tests.unit.tasks.solvers.test_warm_start import random_routes
+from tests.support.sweep import random_solution
 
 ROADS = np.random.default_rng(0).uniform(0.1, 1.0, (31, 31))
 CITIES = {"lines": City.uniform(30, seed=1), "one-way": City(City.uniform(30, seed=1).xy, ROADS)}
@@ -36,7 +36,7 @@ def solver() -> FmMcvrpSolver:
 def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed: int) -> None:
     """Feasible, no dearer, and the same alone, first, last or twice, whatever costs the city has."""
     instance = InstanceStream(city, 1, "test", RULES)(n, seed)
-    samples = [Solution(random_routes(instance, seed + k)) for k in range(3)]
+    samples = [random_solution(instance, np.random.default_rng(seed + k)) for k in range(3)]
     polished = polish(city, instance, [*samples, samples[0]])
     for sample, found in zip(samples, polished, strict=False):
         assert infeasibility(instance, found) is None
@@ -49,7 +49,7 @@ def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed:
 def test_polishing_finds_most_of_what_there_is_to_find() -> None:
     """A random solution of one route's customers comes near half its cost."""
     instance = InstanceStream(CITY, 1, "test", RULES)(25, 0)
-    sample = Solution(random_routes(instance, 0))
+    sample = random_solution(instance, np.random.default_rng(0))
     (found,) = polish(CITY, instance, [sample])
     assert cost(CITY, found) < 0.75 * cost(CITY, sample)
 
@@ -57,7 +57,7 @@ def test_polishing_finds_most_of_what_there_is_to_find() -> None:
 def test_equal_samples_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is often sure of itself: many samples, few solutions."""
     instance = InstanceStream(CITY, 1, "test", RULES)(12, 0)
-    sample = Solution(random_routes(instance, 0))
+    sample = random_solution(instance, np.random.default_rng(0))
     searched: list[Solution] = []
     visits = local_search.visits
     monkeypatch.setattr(

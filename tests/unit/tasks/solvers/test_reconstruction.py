@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.reconstruction import Reconstructed, parts_of
 from mcvrp.tasks.solvers.solver import Answer, Solver
-from tests.unit.tasks.solvers.test_warm_start import random_routes
+from tests.support.sweep import random_solution
 
 CITY = City.uniform(30, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
@@ -36,7 +37,7 @@ def test_parts_share_no_route_and_are_large_enough(
 ) -> None:
     """Whole routes, each in one part at most; only an instance that is too small makes a smaller part."""
     instance = STREAM(n, seed)
-    solution = Solution(random_routes(instance, seed))
+    solution = random_solution(instance, np.random.default_rng(seed))
     order = data.draw(st.permutations(instance.ids.tolist()))
     parts = parts_of(CITY, solution, least, order)
     used = [route for part in parts for route in part.routes]

@@ -20,6 +20,7 @@ from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver, SolverFailed
 from mcvrp.tasks.solvers.warm_start import Routes, Start, WarmStarted
+from tests.support.sweep import random_solution
 
 CITY = City.uniform(30, seed=1)
 HGS_ENTRY, PYVRP_ENTRY = SOLVERS["hgs"], SOLVERS["pyvrp"]
@@ -27,16 +28,7 @@ STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 
 
 def random_routes(instance: Instance, seed: int) -> Routes:
-    """A feasible solution: customers in random order, a new route where the next does not fit."""
-    routes: list[list[int]] = [[]]
-    load = 0
-    for k in np.random.default_rng(seed).permutation(instance.n).tolist():
-        load += int(instance.demands[k])
-        if load > instance.capacity:
-            routes.append([])
-            load = int(instance.demands[k])
-        routes[-1].append(int(instance.ids[k]))
-    return tuple(map(tuple, routes))
+    return random_solution(instance, np.random.default_rng(seed)).routes
 
 
 def start(instance: Instance, seed: int, samples: int = 3, seconds: float = 0.0) -> Start:

@@ -9,8 +9,8 @@ from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import SampleStream
+from tests.support.batches import batch_of
 from tests.support.training import small_spec, write_dataset
-from tests.unit.conftest import batch_of
 
 COUNT = 30
 TENSORS = ("ids", "demands", "capacity", "lengths", "path", "path_lengths")

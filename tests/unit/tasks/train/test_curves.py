@@ -7,6 +7,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
@@ -15,7 +16,9 @@ from mcvrp.flows.server.artifacts import training_curve
 from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
-from mcvrp.tasks.train.curves import loss_grid, write_loss_grid
+from mcvrp.tasks.support.pictures import png
+from mcvrp.tasks.train.curves import loss_grid, training_curves, write_loss_grid
+from tests.support.figures import drawn
 
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
@@ -73,3 +76,28 @@ def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: 
     write_metrics(store, "r", "II", rows(5))
     monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
     assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])
+
+
+def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
+    """NaN for the solution stream, a phase without rows, and a loss of zero draw without complaint."""
+    first = pd.DataFrame(
+        {
+            "step": [5, 10],
+            "problem_loss": [3.0, 0.0],
+            "solution_loss": [np.nan, np.nan],
+            "problem_accuracy": [0.1, 1.0],
+            "solution_accuracy": [np.nan, np.nan],
+        }
+    )
+    second = first.assign(solution_loss=[2.0, 1.0], solution_accuracy=[0.3, 0.6])
+    curves = training_curves([("I", first), ("II-A", second), ("II-B", second.iloc[:0])])
+    assert drawn(curves) > 0.01
+    assert png(curves) != png(training_curves([("I", first), ("II-A", first), ("II-B", second.iloc[:0])]))
+
+
+@pytest.mark.filterwarnings("error:constrained_layout")
+def test_training_curves_of_a_single_row_are_a_picture() -> None:
+    """A phase of three steps that logged its last has room for its curves, and its name above them."""
+    row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
+    figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
+    assert png(figure)

@@ -1,0 +1,38 @@
+"""The cost of the best solution of a handful of customers, by trying all: the oracle of solvers."""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+
+from mcvrp.model.instances import Rules
+from mcvrp.model.problem import City, Instance
+
+SMALL = Rules(capacity=(12, 18))  # seven customers need two to five routes
+
+
+def best_cost(city: City, instance: Instance) -> float:
+    """Return the optimum, by trying every set of customers as a route and every way to split them."""
+    legs = city.costs(instance.nodes)
+    customers = range(1, instance.n + 1)
+
+    def tour(chosen: tuple[int, ...]) -> float:
+        orders = itertools.permutations(chosen)
+        return min(legs[(0, *order), (*order, 0)].sum() for order in orders)
+
+    route = {
+        chosen: tour(chosen)
+        for size in range(1, instance.n + 1)
+        for chosen in itertools.combinations(customers, size)
+        if sum(int(instance.demands[k - 1]) for k in chosen) <= instance.capacity
+    }
+
+    @lru_cache(None)
+    def serve(left: frozenset[int]) -> float:
+        if not left:
+            return 0.0
+        first = min(left)
+        choices = [chosen for chosen in route if chosen[0] == first and left.issuperset(chosen)]
+        return min(route[chosen] + serve(left - set(chosen)) for chosen in choices)
+
+    return serve(frozenset(customers))
