@@ -60,17 +60,17 @@ class Method:
 
     @property
     def decoded(self) -> bool:
-        """Whether the model alone answers, no program."""
+        """True where the model alone answers, no program."""
         return self.network == "fm" and self.program is None
 
     @property
     def warm_started(self) -> bool:
-        """Whether a program goes on from the model's samples."""
+        """True where a program goes on from the model's samples."""
         return self.network == "fm" and self.program is not None
 
     @property
     def grows(self) -> bool:
-        """Whether a sample is a run of a program with a seed of its own."""
+        """True where a sample is a run of a program with a seed of its own."""
         return self.network is None
 
 

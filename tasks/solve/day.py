@@ -1,4 +1,4 @@
-"""The stage that routes a day: checks everything that can be wrong, then solves, then says how it went.
+"""Stage that routes a day: checks everything that can be wrong, then solves, then says how it went.
 
 What takes long to import is imported once the orders are known to be good.
 """
@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time went, wall-clock: ``start_up`` is everything before the model got the orders."""
+    """Wall-clock seconds of a day's steps; ``start_up`` is everything before the model got the orders."""
 
     start_up: float
     decoding: float
@@ -72,7 +72,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class SolveSummary:
-    """How a day was routed; costs in the city's unit, ``utilisation`` is load over what vehicles hold."""
+    """Summary of a routed day; costs in the city's unit, ``utilisation`` is load over what vehicles hold."""
 
     orders: str
     digest: str

@@ -40,7 +40,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the files of a day go: a folder of a store, which for the command is any folder."""
+    """Folder of a day's files in a store, which for the command is any folder."""
 
     store: Store
     folder: str = ""

@@ -66,7 +66,7 @@ class Routed:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What HGS, or PyVRP where HGS cannot, makes of the same day in equal time."""
+    """Routes of the same day by HGS, or PyVRP where HGS cannot, in equal time."""
 
     label: str
     configuration: str

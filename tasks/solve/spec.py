@@ -1,4 +1,4 @@
-"""How a day's orders are solved: which version of the model, how many samples, how long, what follows."""
+"""Spec of a day: version of the model, samples, time limit, what follows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Order(BaseModel):
 
 
 class SolveSpec(StrictSpec):
-    """How a day's orders are solved."""
+    """Version of the model, samples, time limit and polish of a day's orders."""
 
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Version of the model, else its champion, else the latest"

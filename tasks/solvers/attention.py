@@ -53,7 +53,7 @@ class AttentionSolver:
 
     @cached_property
     def device(self) -> str:
-        """What decoding runs on."""
+        """Device that decoding runs on."""
         devices = [model.device for model in self.models.values()]
         # those of the sizes may lie on several: one on a GPU is what counts
         return device_text(max(devices, key=lambda device: device.type != "cpu", default=torch.device("cpu")))

@@ -54,7 +54,7 @@ class FmMcvrpSolver:
 
     @cached_property
     def device(self) -> str:
-        """What decoding runs on."""
+        """Device that decoding runs on."""
         return device_text(self.model.output.weight.device)
 
     @property

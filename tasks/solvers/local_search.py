@@ -45,13 +45,13 @@ class Polished:
 
     @property
     def device(self) -> str:
-        """What decoding and polishing run on."""
+        """Device that decoding and polishing run on."""
         device = self.solver.device
         return device if device == _ONE_CORE else f"{device}, then {_ONE_CORE}"
 
     @property
     def configuration(self) -> str:
-        """How samples are made and polished, in one line."""
+        """Samples and their polishing in one line."""
         search = f"the local search of pyvrp {version('pyvrp')}"
         return f"{self.solver.configuration}, each sample polished by {search}"
 

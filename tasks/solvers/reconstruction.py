@@ -69,12 +69,12 @@ class Reconstructed:
 
     @property
     def device(self) -> str:
-        """What decoding runs on."""
+        """Device that decoding runs on."""
         return self.solver.device
 
     @property
     def configuration(self) -> str:
-        """How the first samples are made, and the rounds, in one line."""
+        """First samples and rounds in one line."""
         return (
             f"{self.solver.configuration}, then {self.rounds} rounds that decode neighbouring routes of at "
             f"least {self.part_customers} customers again, {self.part_samples} samples each"

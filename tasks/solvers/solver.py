@@ -28,7 +28,7 @@ class SolverFailed(McvrpError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver makes of one instance.
+    """Answer of a solver to one instance.
 
     Parameters
     ----------
