@@ -93,9 +93,7 @@ def require_costs(label: str, costs: Costs, city: City, hint: str = USE_PYVRP) -
     if costs == "straight" and city.matrix is not None:
         raise McvrpError(f"{label} takes straight lines only and the city has a matrix: {hint}")
     if costs == "symmetric" and not city.symmetric:
-        raise McvrpError(
-            f"{label} takes symmetric costs only and those of the city depend on the direction: {hint}"
-        )
+        raise McvrpError(f"{label} takes symmetric costs only and the city's matrix is not symmetric: {hint}")
 
 
 Run = Callable[[City, Instance, int], Solution]
