@@ -22,7 +22,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.progress import ProgressReport, listening
-from mcvrp.tasks.train.curves import begun_phases, loss_grid
+from mcvrp.tasks.train.card import begun_phases, loss_grid
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # of a picture that is shown within the page; a larger one is linked

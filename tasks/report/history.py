@@ -17,7 +17,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.page import Link, StageLine
-from mcvrp.tasks.train.curves import Phase, begun_phases
+from mcvrp.tasks.train.card import Phase, begun_phases
 
 _TO_STORE = "../.."  # from the folder of a benchmark
 

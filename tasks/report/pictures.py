@@ -20,7 +20,7 @@ from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
 from mcvrp.tasks.support.pictures import png, svg
 from mcvrp.tasks.support.routes_picture import Panel, solutions
 from mcvrp.tasks.support.text import readable_unit
-from mcvrp.tasks.train.curves import Phase, loss_figure, training_curves
+from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
 
 
 def pictures(

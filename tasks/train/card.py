@@ -1,18 +1,35 @@
-"""Card of a training run: README.md, spec and where each phase stands, with the picture of the losses."""
+"""Card of a training run: README.md, spec, where each phase stands, and the pictures of its losses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import render
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
-from mcvrp.tasks.train.curves import write_loss_grid
+from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
+
+# A phase's name and its metrics, a row a logged step: the fields of `StepMetrics`. Steps begin at 1 in
+# every phase; what it does not train or measure is NaN.
+Phase = tuple[str, pd.DataFrame]
+_WIDTH, _HEIGHT, _DPI = 4.8, 2.9, 120  # inches a panel; four phases stay below 300 kB
+_LOG_FROM = 3  # a loss that falls by less has a linear scale
+_SMOOTHED = 40  # the thick line is the mean over one of so many parts of a phase
+_STREAMS = (("problem", "encoder", BLUE), ("solution", "decoder", ORANGE))
+_GAP = "Held-out gap (%)"
 
 
 @dataclass(frozen=True)
@@ -63,3 +80,116 @@ def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, pictu
         finished=all(state.step == state.steps for state in states),
         pictured=pictured,
     )
+
+
+def write_loss_grid(store: Store, run: str, phases: Sequence[str]) -> None:
+    """Write the picture of the losses of ``phases`` so far into the run's folder, none before the first."""
+    begun = begun_phases(store, run, phases)
+    if begun:
+        store.put(layout.run_losses(run), loss_grid(begun))
+
+
+def begun_phases(store: Store, run: str, phases: Sequence[str]) -> list[Phase]:
+    """Return those of ``phases`` that have metrics, with them."""
+    read = [(name, read_metrics(store, run, name)) for name in phases]
+    return [(name, pd.DataFrame(map(asdict, rows))) for name, rows in read if rows]
+
+
+def loss_grid(phases: Sequence[Phase]) -> bytes:
+    """Return `loss_figure` as PNG."""
+    return png(loss_figure(phases))
+
+
+def loss_figure(phases: Sequence[Phase]) -> Figure:
+    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6)."""
+    figure = Figure(figsize=(2 * _WIDTH, _HEIGHT * len(phases) + 0.4), dpi=_DPI, layout="constrained")
+    axes = figure.subplots(len(phases), 2, squeeze=False)
+    measured = []
+    for (name, rows), row in zip(phases, axes, strict=True):
+        for (stream, _, colour), axis in zip(_STREAMS, row, strict=True):
+            style(axis)
+            axis.set_title(f"Phase {name}: {stream} tokens", fontsize=FONT)
+            axis.set_xlabel("Training step")
+            axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+            axis.xaxis.set_major_formatter("{x:,.0f}")
+            _draw_loss(axis, rows["step"], rows[f"{stream}_loss"], colour)
+        gap = rows.dropna(subset="greedy_gap")
+        if len(gap):
+            measured.append(_draw_gap(row[1], gap["step"], gap["greedy_gap"]))
+    if measured:
+        handles, labels = measured[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower right", frameon=False, fontsize=FONT - 1)
+    return figure
+
+
+def _draw_loss(axis: Axes, steps: pd.Series[int], loss: pd.Series[float], colour: str) -> None:
+    if loss.isna().all():
+        text = "not trained in this phase"
+        axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", color=GREY)
+        axis.set_yticks([])
+        axis.set_xlim(0, max(steps.iloc[-1], 1))
+        return
+    axis.set_ylabel("Loss per token (nats)")
+    axis.plot(steps, loss, color=colour, alpha=0.3, linewidth=1)
+    axis.plot(steps, _smooth(loss), color=colour, linewidth=2.2)
+    if loss.max() > _LOG_FROM * loss.min():
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_formatter("{x:g}")
+
+
+def _draw_gap(axis: Axes, steps: pd.Series[int], gap: pd.Series[float]) -> Axes:
+    """Draw the gap on a scale of its own, and return its axes."""
+    right = axis.twinx()
+    label = "greedy gap on the held-out set (right scale)"
+    right.plot(steps, gap, color=GREEN, marker="D", markersize=5, linewidth=1.4, label=label)
+    right.set_ylabel(_GAP, color=GREEN, fontsize=FONT)
+    right.set_ylim(0, 1.1 * max(gap.max(), 1.0))
+    right.spines["top"].set_visible(False)
+    right.tick_params(labelsize=FONT - 1, labelcolor=GREEN)
+    return right
+
+
+def training_curves(phases: Sequence[Phase]) -> Figure:
+    """Return loss and accuracy of both token streams over all phases' steps."""
+    figure = Figure(figsize=(9, 6.4), dpi=DPI, layout="constrained")
+    loss, accuracy = figure.subplots(2, 1, sharex=True)
+    starts = np.cumsum([0, *(rows["step"].max() if len(rows) else 0 for _, rows in phases)]).tolist()
+    for axis, quantity in ((loss, "loss"), (accuracy, "accuracy")):
+        style(axis)
+        for stream, part, colour in _STREAMS:
+            label: str | None = f"{stream.capitalize()} tokens ({part})"
+            for (_, rows), start in zip(phases, starts, strict=False):
+                steps, values = start + rows["step"], rows[f"{stream}_{quantity}"]
+                axis.plot(steps, values, color=colour, alpha=0.25, linewidth=1)
+                axis.plot(steps, _smooth(values), color=colour, linewidth=2.2, label=label)
+                label = None  # once in the legend
+        for boundary in starts[1:-1]:
+            axis.axvline(boundary, color=GREY, linestyle=":", linewidth=1.4)
+    for (name, _), (start, stop) in zip(phases, pairwise(starts), strict=True):
+        if stop > start:
+            loss.annotate(
+                name,
+                ((start + stop) / 2, 1.01),
+                xycoords=("data", "axes fraction"),
+                ha="center",
+                va="bottom",
+                color=GREY,
+                fontsize=FONT,
+            )
+    loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # else a phase with one row has no place for its name
+    loss.set_yscale("log")
+    loss.set_ylabel("Loss per token (nats)")
+    accuracy.set_ylabel("Accuracy (%)")
+    accuracy.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
+    accuracy.set_ylim(0, 1.03)
+    accuracy.set_xlabel("Training step")
+    handles, labels = accuracy.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
+    return figure
+
+
+def _smooth(values: pd.Series[float]) -> pd.Series[float]:
+    """Return the centred running mean, over fewer values at the ends."""
+    return values.rolling(max(1, len(values) // _SMOOTHED) // 2 * 2 + 1, min_periods=1, center=True).mean()

@@ -17,7 +17,7 @@ from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.train.curves import loss_grid, training_curves, write_loss_grid
+from mcvrp.tasks.train.card import loss_grid, training_curves, write_loss_grid
 from tests.support.figures import drawn
 
 
