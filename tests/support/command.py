@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,11 @@ def _environment(**changes: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changes
 
 
+# Modules of a user in the folder of the command: their names are those of our inner packages.
+TRAPS = ("model", "storage", "tasks", "flows")
+SPRUNG = "the user's file was imported"
+
+
 @dataclass(frozen=True)
 class Workplace:
     """A folder with a store and a Prefect home in which commands run."""
@@ -41,6 +47,11 @@ class Workplace:
         """Return a workplace with an empty store and an empty history."""
         shutil.copytree(_empty_prefect_home(), folder / "prefect")
         return cls(folder)
+
+    def set_traps(self, names: Sequence[str] = TRAPS) -> None:
+        """Write modules ``names`` that end whoever imports them, to where commands run."""
+        for name in names:
+            (self.folder / f"{name}.py").write_text(f"raise SystemExit({SPRUNG!r})\n")
 
     @property
     def store(self) -> Path:
@@ -59,9 +70,10 @@ class Workplace:
         return _environment(**{name: str(place) for name, place in places.items()}) | awake | changes
 
     def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        """Run Python to its end."""
+        """Run Python in the folder to its end."""
         return subprocess.run(
             [sys.executable, *arguments],
+            cwd=self.folder,
             env=self.environment(**changes),
             capture_output=True,
             text=True,

@@ -88,13 +88,13 @@ def test_the_words_of_a_command_are_on_the_page_of_its_run(place: Workplace, scr
         assert done.returncode == 0, done.stderr
     first = len(place.logged())
     store = Store.open(place.store)
-    spoilt = layout.label_shard("smoke", 20, 0)
-    store.put(spoilt, b"no Parquet")
+    corrupt = layout.label_shard("smoke", 20, 0)
+    store.put(corrupt, b"no Parquet")
     done = place.mcvrp(*label, RAY_TMPDIR=str(scratch))
     assert done.returncode == 0, done.stderr
     ours = [line for line in place.logged()[first:] if line[0].startswith("mcvrp")]
     repair, *progress = ours
     assert repair[:2] == ("mcvrp.tasks.label.repair", logging.WARNING)
-    assert repair[2].startswith(f"{spoilt} was corrupt: 0 good rows kept")
+    assert repair[2].startswith(f"{corrupt} was corrupt: 0 good rows kept")
     assert {line[:2] for line in progress} == {("mcvrp.tasks.support.progress", logging.INFO)}
     assert [line[2] for line in ours] == done.stderr.splitlines()[2:]  # first, that a server starts and where
