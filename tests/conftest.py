@@ -23,8 +23,9 @@ from tests.support.browser import browser
 from tests.support.postgres_server import postgres
 from tests.support.s3_proxy import proxy
 from tests.support.s3_server import s3, s3_bucket, s3_uri
+from tests.support.shared import shared_place
 
-__all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri"]
+__all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri", "shared_place"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")
@@ -38,10 +39,12 @@ SERVERS = ("s3", "postgres", "browser")  # fixtures that take seconds to start
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a server's tests, else a file's, in one of the processes; what takes longest begins first."""
+    """Keep a server's tests, else a mark's or a file's, in one process; what takes longest begins first."""
     folders = ("e2e", "integration", "properties", "unit")
     items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         servers = (name for name in SERVERS if any(used.startswith(name) for used in fixtures))
-        item.add_marker(pytest.mark.xdist_group(next(servers, item.nodeid.partition("::")[0])))
+        marked = item.get_closest_marker("xdist_group")
+        group = marked.args[0] if marked else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(next(servers, group)), append=False)

@@ -1,6 +1,7 @@
-"""Ranks as copies of one warm process: a launcher for tests that start, and kill, training many times.
+"""Ranks as copies of one warm process: for tests that start, and kill, many of them.
 
-A rank begins in a fraction of a second, for torch and DeepSpeed are imported once.
+A rank begins in a fraction of a second, for torch and DeepSpeed are imported once in a test process, that of
+all files with the mark `RANKS`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import pytest
+
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
 
+RANKS = pytest.mark.xdist_group("ranks")
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
 
@@ -74,14 +78,42 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
 
 
 def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], channel: Connection) -> None:
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks}
-    os.environ |= environment | {name: str(value) for name, value in names.items()}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= environment
+    meet_at(port, rank, job.ranks)
     from mcvrp.tasks.train.loop import take_part
 
     error = take_part(job, rank, job.ranks, lambda event: channel.send(dict(event)))
     if error:
         raise SystemExit(error.exit_code)
+
+
+def meet_at(port: int, rank: int, ranks: int) -> None:
+    """Say in the environment that this process is one of so many ``ranks``, and where they meet."""
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    os.environ |= {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
+
+
+def together(work: Callable[..., None], ranks: int, *arguments: object) -> None:
+    """Do ``work(rank, ranks, *arguments)`` in as many forks, of one thread each, as a group."""
+    port = free_port()
+    members = [
+        _FORKS.Process(target=_member, args=(port, rank, ranks, work, *arguments), daemon=True)
+        for rank in range(ranks)
+    ]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join()
+    assert [member.exitcode for member in members] == [0] * ranks
+
+
+def _member(port: int, rank: int, ranks: int, work: Callable[..., None], *arguments: object) -> None:
+    meet_at(port, rank, ranks)
+    from mcvrp.tasks.train.loop import distributed
+
+    with distributed(cores=1):
+        work(rank, ranks, *arguments)
 
 
 class Killer:
