@@ -33,6 +33,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
 from tests.support.poison import poison
 from tests.support.store_page import unknown
@@ -224,7 +225,7 @@ def test_a_second_run_does_nothing_new(place: Workplace) -> None:
 
 @pytest.fixture
 def at_home(place: Workplace) -> Iterator[None]:
-    """The environment of the workplace for commands in this process, which set variables for their children."""
+    """The environment of the workplace, for commands in this process: they set variables of their own."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(place.environment())
