@@ -35,16 +35,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SERVERS = ("s3", "postgres", "browser")  # fixtures that take seconds to start
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a server's tests, else a mark's or a file's, in one process; what takes longest begins first."""
+    """What takes longest begins first."""
     folders = ("e2e", "integration", "properties", "unit")
     items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        servers = (name for name in SERVERS if any(used.startswith(name) for used in fixtures))
-        marked = item.get_closest_marker("xdist_group")
-        group = marked.args[0] if marked else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(next(servers, group)), append=False)

@@ -1,7 +1,6 @@
 """Ranks as copies of one warm process: for tests that start, and kill, many of them.
 
-A rank begins in a fraction of a second, for torch and DeepSpeed are imported once in a test process, that of
-all files with the mark `RANKS`.
+A rank begins in a fraction of a second, for torch and DeepSpeed are imported once.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import pytest
-
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
 
-RANKS = pytest.mark.xdist_group("ranks")
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
+
 
 # Decides at a report of rank 0 which of so many ranks are killed now, if any.
 Fate = Callable[[Mapping[str, Any], int], list[int]]

@@ -1,9 +1,12 @@
-"""What is made once for all test processes that run at the same time, and read by all of them."""
+"""What is made or started once for all test processes that run at the same time."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -31,3 +34,32 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
             make(half)
             half.rename(folder)
     return folder
+
+
+@contextlib.contextmanager
+def served_once(name: str, serve: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
+    """Hold what the first process that asks has got of ``serve``; it ends that when all others are through.
+
+    ``serve`` yields in a string where its server is.
+    """
+    told, users = _place[0] / name, _place[0] / f"{name}.users"
+    user = users / str(os.getpid())
+    with ExitStack() as ours:
+        with FileLock(f"{told}.lock"):
+            users.mkdir(exist_ok=True)
+            user.touch()
+            first = not told.exists()
+            if first:
+                told.write_text(ours.enter_context(serve()))
+            place = told.read_text()
+        try:
+            yield place
+        finally:
+            user.unlink()
+            if first:
+                with FileLock(f"{told}.lock"):
+                    told.unlink()  # who comes now starts another
+                    left = [int(path.name) for path in users.iterdir()]
+                while any(Path(f"/proc/{process}").exists() for process in left):
+                    time.sleep(0.2)
+                    left = [process for process in left if (users / str(process)).exists()]

@@ -22,10 +22,8 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.tasks.support.processes import free_port
 from tests.support.batches import batch_of
-from tests.support.forked_ranks import RANKS, meet_at, together
+from tests.support.forked_ranks import meet_at, together
 from tests.support.sweep import random_solution
-
-pytestmark = RANKS
 
 CITY = City.uniform(60, seed=3)
 SMALL = NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)

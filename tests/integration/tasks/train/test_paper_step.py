@@ -11,9 +11,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from tests.gpu.batches import sweep_batch
-from tests.support.forked_ranks import RANKS, together
-
-pytestmark = RANKS
+from tests.support.forked_ranks import together
 
 
 def two_steps(rank: int, ranks: int, folder: Path) -> None:

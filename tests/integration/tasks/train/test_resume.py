@@ -25,10 +25,9 @@ from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.driven_training import DrivenRun, Part
-from tests.support.forked_ranks import RANKS, Fate, Killer, forked
+from tests.support.forked_ranks import Fate, Killer, forked
 from tests.support.training import small_spec, write_dataset
 
-pytestmark = RANKS
 CITY = City.uniform(60, seed=3)
 PHASE = small_spec().phases[1].model_copy(update={"name": "only", "passes": 6})  # 45 steps
 
