@@ -15,16 +15,17 @@ STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
-	@echo "make test        all tests but the slow ones      make test-full   the slow ones too"
+	@echo "make test        all tests but the slow ones      make test-slow   the slow ones      make test-full   both"
 	@echo "make check       lint, types, layers              make format      format the code"
+	@echo "make same        results to compare with another version's            make clean       removes what make installs"
 	@echo "make up          the full stack in containers          make down        stop it; its data stays"
 	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, attention, beyond: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Two processes at once: much of the tests waits for servers, and as much for a core.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# Two processes at once, each with whole files: much of the tests waits for servers, and as much for a core.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP)
 	$(PYTEST) -m "not slow"

@@ -23,8 +23,9 @@ from tests.support.browser import browser
 from tests.support.postgres_server import postgres
 from tests.support.s3_proxy import proxy
 from tests.support.s3_server import s3, s3_bucket, s3_uri
+from tests.support.shared import shared_place
 
-__all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri"]
+__all__ = ["browser", "postgres", "proxy", "s3", "s3_bucket", "s3_uri", "shared_place"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")
@@ -34,14 +35,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SERVERS = ("s3", "postgres", "browser")  # fixtures that take seconds to start
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a server's tests, else a file's, in one of the processes; what takes longest begins first."""
+    """What takes longest begins first."""
     folders = ("e2e", "integration", "properties", "unit")
     items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        servers = (name for name in SERVERS if any(used.startswith(name) for used in fixtures))
-        item.add_marker(pytest.mark.xdist_group(next(servers, item.nodeid.partition("::")[0])))

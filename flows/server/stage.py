@@ -28,7 +28,7 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
-_MOST_WORDS = 300  # characters of an unexpected error in a run's state
+_MOST_CHARACTERS = 300  # characters of an unexpected error in a run's state
 _TRY_AGAIN = "the run's logs have the whole story; started again, it keeps what is finished"
 
 P = ParamSpec("P")
@@ -89,7 +89,7 @@ def _unexpected(error: Exception) -> str:
     """Log the traceback with the run; return what its state says."""
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
         get_run_logger().error(redact("".join(traceback.format_exception(error))))
-    return f"unexpected {type(error).__name__}: {one_line(error)[:_MOST_WORDS]}: {_TRY_AGAIN}"
+    return f"unexpected {type(error).__name__}: {one_line(error)[:_MOST_CHARACTERS]}: {_TRY_AGAIN}"
 
 
 def task_options() -> dict[str, Any]:

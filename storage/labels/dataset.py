@@ -75,7 +75,13 @@ class Dataset:
         """Return the dataset, empty where there is none; without ``trust`` every footer is read.
 
         A list of shards that is lost or corrupt is no error: footers are read in its place.
+
+        Raises
+        ------
+        McvrpError
+            If a name in its folder is of an earlier version.
         """
+        refuse_earlier(store, layout.label_dir(name))
         try:
             return cls(store, name, ShardList(store, name) if trust else None)
         except StoreError:
@@ -84,8 +90,7 @@ class Dataset:
             return cls(store, name)
 
     def sizes(self) -> list[int]:
-        """Return the sizes that have a folder, ascending; see `refuse_earlier` too."""
-        refuse_earlier(self.store, layout.label_dir(self.name))
+        """Return the sizes that have a folder, ascending."""
         found = (layout.size_of(name) for name in self.store.folders(layout.label_dir(self.name)))
         return sorted(n for n in found if n is not None)
 

@@ -222,9 +222,9 @@ class Driver:
 
     def _cancel_hanging(self) -> None:
         """Cancel what a worker that cannot even be timed out keeps: its turn has come after one limit."""
-        retry = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
+        longest = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
         for reference, task in self._in_flight.items():
-            if time.monotonic() - task.sent > retry:
+            if time.monotonic() - task.sent > longest:
                 ray.cancel(reference, force=True)
 
     def _note(self) -> str:

@@ -120,7 +120,7 @@ def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
 
     Corrupt files count as missing, and so do labels that are not in their shard yet; where `mcvrp
-    verify` has corrupt_files a file nobody knows before it is repaired, and all labels count.
+    verify` has found a file corrupt nobody knows before it is repaired, and all labels count.
     """
     source = Source(spec, city)
     _check(store, source)

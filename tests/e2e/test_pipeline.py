@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import math
+import os
 import re
 import signal
 import sqlite3
@@ -13,10 +14,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.problem import infeasibility
@@ -31,13 +34,16 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
+from tests.support.poison import poison
 from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
 
 LABELS = [method.label for method in all_methods().values()]
 
 SPEC = load_preset("smoke")
+RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1")  # several, in a bucket: test_object_store
 STAGES = ("cities", "labels", "training", "models")
 
 
@@ -46,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     """A workplace in which the smoke preset has run from nothing, beside a user's model.py, tasks.py, ..."""
     place = Workplace.new(tmp_path_factory.mktemp("pipeline"))
     place.set_traps()
-    done = place.mcvrp("run", "--preset", "smoke")
+    done = place.mcvrp(*RUN)
     assert done.returncode == 0, done.stderr
     (place.folder / "stdout").write_text(done.stdout)
     (place.folder / "stderr").write_text(done.stderr)
@@ -220,13 +226,24 @@ def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> N
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:
     """City, labels, checkpoints and model stay byte for byte, and the summary says that nothing was made."""
     before = digests(place)
-    done = place.mcvrp("run", "--preset", "smoke", "--json")
+    done = place.mcvrp(*RUN, "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["label"]["new"] == 0
     assert all(phase["began_at"] == phase["steps"] for phase in summary["train"]["phases"])
     assert "instances (100 %)" not in done.stderr  # no method solved anything again
     assert digests(place) == before
+
+
+@pytest.fixture
+def at_home(place: Workplace) -> Iterator[None]:
+    """The environment of the workplace, for commands in this process: they set variables of their own."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(place.environment())
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize(
@@ -244,13 +261,18 @@ def test_a_second_run_does_nothing_new(place: Workplace) -> None:
     ],
 )
 def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
-    place: Workplace, arguments: str, changes: dict[str, str], said: str
+    place: Workplace,
+    at_home: None,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    changes: dict[str, str],
+    said: str,
 ) -> None:
     """What an earlier run left does not fit: one sentence and code 2, before a server or any work starts."""
     before = digests(place)
-    done = place.mcvrp(*arguments.split(), "--preset", "smoke", **changes)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
+    os.environ.update(changes)
+    assert cli.main([*arguments.split(), "--preset", "smoke"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("mcvrp: ")
     assert said in line
     assert digests(place) == before
@@ -259,11 +281,14 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
 def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> None:
     """SIGINT while labels are made: code 130 within 5 s, no process left, and what was done stays done."""
     place = Workplace.new(tmp_path)
-    changes = ("label.count=250", "label.iterations=100", "label.shard_rows=250")
+    # Units of eight instances; a worker of the first run falls asleep at the last one.
+    changes = ("label.count=20", "label.iterations=1000")
     more = ("--preset", "smoke", *(word for change in changes for word in ("--set", change)))
+    city = make_city(Store.open(place.store), SPEC.city).city
+    poison(tmp_path, city, SPEC.label.largest, 19, "time.sleep(100)")
     process = subprocess.Popen(
         [sys.executable, "-m", "mcvrp.flows.cli.main", "run", *more],
-        env=place.environment(),
+        env=place.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -285,6 +310,6 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
     again = place.mcvrp("label", *more, "--json")
     assert again.returncode == 0, again.stderr
     summary = json.loads(again.stdout)
-    assert summary["rows"] == 750
-    assert 0 < summary["new"] < 750
+    assert summary["rows"] == 60
+    assert 0 < summary["new"] < 60
     assert not staging.exists()

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
+from tests.support.shared import made_once
 
-@cache
-def _empty_prefect_home() -> Path:
-    """Return a Prefect home whose database has its tables: making them takes longer than a test."""
-    home = Path(tempfile.mkdtemp(prefix="mcvrp-prefect-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+
+def _make_tables(home: Path) -> None:
     upgrade = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
     subprocess.run(upgrade, env=_environment(PREFECT_HOME=str(home)), capture_output=True, check=True)
-    return home
 
 
 def _environment(**changes: str) -> dict[str, str]:
@@ -45,7 +39,7 @@ class Workplace:
     @classmethod
     def new(cls, folder: Path) -> Workplace:
         """Return a workplace with an empty store and an empty history."""
-        shutil.copytree(_empty_prefect_home(), folder / "prefect")
+        shutil.copytree(made_once("prefect", _make_tables), folder / "prefect")  # slower to make than a test
         return cls(folder)
 
     def set_traps(self, names: Sequence[str] = TRAPS) -> None:

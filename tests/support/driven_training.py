@@ -75,7 +75,7 @@ class DrivenRun:
         for _ in range(self.chance.randint(1, 9)):
             if not self._line():
                 return False
-        time.sleep(self.chance.uniform(0.0, 0.2))  # some steps, or a checkpoint
+        time.sleep(self.chance.uniform(0.0, 0.1))  # some steps, or a checkpoint
         family = descendants(process.pid)
         chosen = self._chosen(part, process.pid, family)
         for pid in chosen:

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from mcvrp.model.problem import City
@@ -30,6 +26,7 @@ from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.processes import start_group
+from tests.support.shared import made_once
 
 CITY = City.uniform(60, seed=3)
 CITY_NAME = "c"
@@ -244,15 +241,15 @@ class Site:
             driver.process.wait()
 
 
-@cache
 def undisturbed() -> Path:
     """Return a folder with the city and the dataset as it becomes when nothing breaks."""
-    folder = Path(tempfile.mkdtemp(prefix="mcvrp-undisturbed-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return made_once("undisturbed", _label_undisturbed)
+
+
+def _label_undisturbed(folder: Path) -> None:
     store = Store.open(folder)
     save_city(store, CITY_NAME, CITY)
     label_missing(store, CITY, SPEC)
-    return folder
 
 
 def _wait(until: Callable[[], bool], seconds: float) -> None:

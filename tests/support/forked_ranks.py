@@ -1,4 +1,4 @@
-"""Ranks as copies of one warm process: a launcher for tests that start, and kill, training many times.
+"""Ranks as copies of one warm process: for tests that start, and kill, many of them.
 
 A rank begins in a fraction of a second, for torch and DeepSpeed are imported once.
 """
@@ -20,6 +20,7 @@ from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
+
 
 # Decides at a report of rank 0 which of so many ranks are killed now, if any.
 Fate = Callable[[Mapping[str, Any], int], list[int]]
@@ -74,14 +75,42 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
 
 
 def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], channel: Connection) -> None:
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks}
-    os.environ |= environment | {name: str(value) for name, value in names.items()}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= environment
+    meet_at(port, rank, job.ranks)
     from mcvrp.tasks.train.loop import take_part
 
     error = take_part(job, rank, job.ranks, lambda event: channel.send(dict(event)))
     if error:
         raise SystemExit(error.exit_code)
+
+
+def meet_at(port: int, rank: int, ranks: int) -> None:
+    """Say in the environment that this process is one of so many ``ranks``, and where they meet."""
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    os.environ |= {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
+    os.environ["MASTER_ADDR"] = "127.0.0.1"
+
+
+def together(work: Callable[..., None], ranks: int, *arguments: object) -> None:
+    """Do ``work(rank, ranks, *arguments)`` in as many forks, of one thread each, as a group."""
+    port = free_port()
+    members = [
+        _FORKS.Process(target=_member, args=(port, rank, ranks, work, *arguments), daemon=True)
+        for rank in range(ranks)
+    ]
+    for member in members:
+        member.start()
+    for member in members:
+        member.join()
+    assert [member.exitcode for member in members] == [0] * ranks
+
+
+def _member(port: int, rank: int, ranks: int, work: Callable[..., None], *arguments: object) -> None:
+    meet_at(port, rank, ranks)
+    from mcvrp.tasks.train.loop import distributed
+
+    with distributed(cores=1):
+        work(rank, ranks, *arguments)
 
 
 class Killer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,7 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+from tests.support.shared import served_once
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _START_SECONDS = 90.0
@@ -67,15 +69,16 @@ class User:
     secret: str
 
 
-@dataclass
+OWNER, GUEST = User("owner", "ownerkey", "ownersecret"), User("guest", "guestkey", "guestsecret")
+
+
+@dataclass(frozen=True)
 class S3Server:
     """The server: its address, and who may use it. ``owner`` makes the buckets, ``guest`` has none."""
 
-    folder: Path
     endpoint: str
-    owner: User
-    guest: User
-    daemons: list[subprocess.Popen[str]] = field(default_factory=list)
+    owner: User = OWNER
+    guest: User = GUEST
 
     def environment(self, user: User | None = None, endpoint: str | None = None) -> dict[str, str]:
         """Return the standard environment that leads to the server, as its owner unless told."""
@@ -134,45 +137,44 @@ def missing_programs() -> str | None:
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    """The server, one a session; where its programs are missing, tests skip, and in CI they fail."""
+    """The server, one for all test processes; where programs are missing, tests skip, and in CI they fail."""
     reason = missing_programs()
     if reason and os.environ.get("CI"):
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
+    with served_once("s3", _serving) as endpoint:
+        yield S3Server(endpoint)
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[str]:
     for last in (False, False, False, False, True):  # another program may take a port before the server does
-        server = _configured(Path(tempfile.mkdtemp(prefix="mcvrp-s3-")))
+        folder, daemons = Path(tempfile.mkdtemp(prefix="mcvrp-s3-")), list[subprocess.Popen[str]]()
         try:
-            _start(server)
-            yield server
+            endpoint = _start(folder, daemons)
+            yield endpoint
             return
         except _NotStarted:
             if last:
                 raise
         finally:
-            for daemon in reversed(server.daemons):
+            for daemon in reversed(daemons):
                 stop_group(daemon)
-            shutil.rmtree(server.folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _NotStarted(Exception):
     """The server did not come up; says which part of it, with the ends of its logs."""
 
 
-def _configured(folder: Path) -> S3Server:
+def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
+    """Start the server in ``folder`` and return its address; its processes go into ``daemons`` at once."""
     for name in ("mon", "osd", "rgw", "run", "log"):
         (folder / name).mkdir()
-    port, mon = free_port(), free_port()
-    text = _CONFIGURATION.format(fsid=uuid.uuid4(), mon=mon, port=port, folder=folder)
-    (folder / "ceph.conf").write_text(text)
-    (folder / "mon-port").write_text(str(mon))
-    owner, guest = User("owner", "ownerkey", "ownersecret"), User("guest", "guestkey", "guestsecret")
-    return S3Server(folder, f"http://127.0.0.1:{port}", owner, guest)
-
-
-def _start(server: S3Server) -> None:
-    folder = server.folder
-    configuration = folder / "ceph.conf"
+    port, mon, fsid = free_port(), free_port(), str(uuid.uuid4())
+    configuration, endpoint = folder / "ceph.conf", f"http://127.0.0.1:{port}"
+    configuration.write_text(_CONFIGURATION.format(fsid=fsid, mon=mon, port=port, folder=folder))
 
     def run(*command: str) -> str:
         done = subprocess.run(
@@ -184,12 +186,10 @@ def _start(server: S3Server) -> None:
 
     def daemon(*command: str) -> None:
         with (folder / "log" / f"{command[0]}.out").open("w") as log:
-            server.daemons.append(
+            daemons.append(
                 start_group([*command, "-f", "-c", str(configuration)], stdout=log, stderr=subprocess.STDOUT)
             )
 
-    mon = (folder / "mon-port").read_text()
-    fsid = configuration.read_text().split("fsid = ")[1].split("\n")[0]
     monmap = str(folder / "monmap")
     subprocess.run(
         ["monmaptool", "--create", "--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]", monmap],
@@ -202,11 +202,12 @@ def _start(server: S3Server) -> None:
     run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")
     _await(lambda: "1 up" in run("ceph", "osd", "stat"), "its disk", folder)
-    for user in (server.owner, server.guest):
+    for user in (OWNER, GUEST):
         named = ("--uid", user.name, "--display-name", user.name)
         run("radosgw-admin", "user", "create", *named, "--access-key", user.key, "--secret-key", user.secret)
     daemon("radosgw", "-n", "client.rgw")
-    _await(lambda: _answers(server.endpoint), "its gateway", folder)
+    _await(lambda: _answers(endpoint), "its gateway", folder)
+    return endpoint
 
 
 def _await(ready: Callable[[], bool], what: str, folder: Path) -> None:

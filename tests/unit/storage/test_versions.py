@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage import versions as schema_versions
@@ -247,11 +248,14 @@ def test_the_table_of_versions_is_the_code_s() -> None:
 @pytest.mark.parametrize(
     ("before", "today", "read"),
     [
-        ("labels/d/verdict.json", "verification.json", lambda s: Dataset.open(s, "d").sizes()),
+        ("labels/d/verdict.json", "verification.json", lambda s: Dataset.open(s, "d")),
+        ("labels/d/verdict.json", "verification.json", lambda s: load_labels(s, "d", 20)),
+        ("labels/d/_condemned/x", "_corrupt", lambda s: draw(s, "d", 20, 0, None)),
+        ("labels/d/_condemned/x", "_corrupt", lambda s: inspect(s, "labels/d")),
         (
             "labels/d/_condemned/n=020/part-00000.parquet.12",
             "_corrupt",
-            lambda s: Dataset.open(s, "d").fingerprint(),
+            lambda s: Dataset.open(s, "d"),
         ),
         ("labels/d/verdict.json", "verification.json", lambda s: verify_dataset(s, "d")),
         ("labels/d/_condemned/x", "_corrupt", lambda s: label_missing(s, CITY, label_spec(largest=20))),

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
+from tests.support.datasets import make_dataset
 
 SECRET = "c4n4ryc4n4ry"  # noqa: S105
 
@@ -81,18 +84,18 @@ def test_what_is_logged_in_a_run_is_on_its_page(place: Workplace) -> None:
 
 
 def test_the_words_of_a_command_are_on_the_page_of_its_run(place: Workplace, scratch: Path) -> None:
-    """Labels, then labels again with a corrupt file: progress is INFO, what was repaired WARNING."""
-    label = ("label", "--preset", "smoke")
-    for command in (("city", "create", "--preset", "smoke"), label):
-        done = place.mcvrp(*command, RAY_TMPDIR=str(scratch))
-        assert done.returncode == 0, done.stderr
-    first = len(place.logged())
-    store = Store.open(place.store)
+    """Labels that are there but for a corrupt file: progress is INFO, what was repaired WARNING."""
+    store, preset = Store.open(place.store), load_preset("smoke")
+    city = make_city(store, preset.city).city
+    changes = {"count": 10, "held_out": 1}
+    for spec in preset.label.model_copy(update=changes).datasets:
+        make_dataset(store, spec, city)
     corrupt = layout.label_shard("smoke", 20, 0)
     store.put(corrupt, b"no Parquet")
-    done = place.mcvrp(*label, RAY_TMPDIR=str(scratch))
+    options = (word for name, value in changes.items() for word in ("--set", f"label.{name}={value}"))
+    done = place.mcvrp("label", "--preset", "smoke", *options, RAY_TMPDIR=str(scratch))
     assert done.returncode == 0, done.stderr
-    ours = [line for line in place.logged()[first:] if line[0].startswith("mcvrp")]
+    ours = [line for line in place.logged() if line[0].startswith("mcvrp")]
     repair, *progress = ours
     assert repair[:2] == ("mcvrp.tasks.label.repair", logging.WARNING)
     assert repair[2].startswith(f"{corrupt} was corrupt: 0 good rows kept")

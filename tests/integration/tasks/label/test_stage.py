@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -323,74 +324,87 @@ SCRIPT = """
 import sys
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import plan
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
-spec = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
-label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), spec)
+plan._SHORTEST_UNIT = 0.1  # seconds: some rows
+label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), LabelSpec.model_validate_json(sys.argv[2]))
 """
+COUNT = 60
 
 
-WANTED = LabelSpec(dataset="d", smallest=20, largest=20, count=800, iterations=5)
-
-
-def test_ctrl_c_stops_everything_and_loses_nothing(store: Store) -> None:
-    """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, store.uri], cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL
+def wanted(**changes: object) -> LabelSpec:
+    return LabelSpec.model_validate(
+        {"dataset": "d", "smallest": 20, "largest": 20, "count": COUNT, "iterations": 5, **changes}
     )
-    try:
-        deadline = time.monotonic() + 120
-        while not store.list(layout.staging_dir("d")):
-            assert child.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        below = descendants(child.pid)
-        assert below
-        os.killpg(child.pid, signal.SIGINT)
-        assert child.wait(60) != 0
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-    while [pid for pid in below if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
-    kept = sum(stop - start for start, stop in staged)
-    assert 0 < kept < 800
-    assert label_missing(store, CITY, WANTED).new == 800 - kept
-    assert len(load_labels(store, "d", 20)) == 800
 
 
-def run_script(store: Store, script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, store.uri, *arguments],
+@contextlib.contextmanager
+def driver(store: Store, spec: LabelSpec, poisoned: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run a driver in a session of its own, as a terminal does, its solver `poisoned`; it is dead after."""
+    path = os.pathsep.join([str(poisoned), os.environ["PYTHONPATH"]])
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, store.uri, spec.model_dump_json(exclude_none=True)],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def test_a_killed_driver_is_followed_at_once(store: Store) -> None:
-    """After SIGKILL the same command takes over without waiting, whatever the dead one's workers still do."""
-    child = run_script(store, SCRIPT)
     try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A driver that has staged rows, and comes to no end: a worker of its sleeps at the last instance."""
+    asleep = tmp_path_factory.mktemp("asleep")
+    poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")
+    with driver(
+        store, wanted(), PYTHONPATH=os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])
+    ) as child:
         deadline = time.monotonic() + 120
         while not store.list(layout.staging_dir("d")):
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        with pytest.raises(McvrpError, match=rf"is being labelled by process {child.pid}"):
-            label_missing(store, CITY, WANTED)
-    finally:
-        child.kill()
-        child.wait()
-    began = time.monotonic()
-    assert label_missing(store, CITY, WANTED).new < 800
-    assert time.monotonic() - began < 45
-    assert len(rows_of(store)) == 800
-    label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
+        yield child
+
+
+def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: subprocess.Popen[str]) -> None:
+    """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
+    below = descendants(at_work.pid)
+    assert below
+    os.killpg(at_work.pid, signal.SIGINT)
+    at_work.communicate(timeout=60)
+    assert at_work.returncode != 0
+    deadline = time.monotonic() + 60
+    while [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
+    kept = sum(stop - start for start, stop in staged)
+    assert 0 < kept < COUNT
+    assert label_missing(store, CITY, wanted()).new == COUNT - kept
+    assert len(load_labels(store, "d", 20)) == COUNT
+
+
+def test_a_killed_driver_is_followed_at_once(
+    store: Store, at_work: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """After SIGKILL the same command takes over without waiting, whatever the dead one's workers still do."""
+    with pytest.raises(McvrpError, match=rf"is being labelled by process {at_work.pid}"):
+        label_missing(store, CITY, wanted())
+    at_work.kill()
+    at_work.wait()
+    assert label_missing(store, CITY, wanted()).new < COUNT
+    assert "sign of life" not in caplog.text  # of a holder that might live, it would have waited for one
+    assert len(rows_of(store)) == COUNT
+    label_missing(store, CITY, wanted(dataset="fresh"))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
 
 
@@ -401,16 +415,16 @@ def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_pa
     crash the same command completes the dataset.
     """
     poison(tmp_path, CITY, 20, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
-    child = run_script(store, SCRIPT.replace("800", "30"), PYTHONPATH=str(tmp_path))
-    said, _ = child.communicate(timeout=240)
+    spec = wanted(count=10)
+    with driver(store, spec, tmp_path) as child:
+        said, _ = child.communicate(timeout=240)
     reason = "(n=20, i=7): the solver died with SIGSEGV"
     assert child.returncode != 0
-    assert f"IncompleteError: dataset 'd' lacks 1 of 30 labels: quarantined 1 (first: {reason})" in said
+    assert f"IncompleteError: dataset 'd' lacks 1 of 10 labels: quarantined 1 (first: {reason})" in said
     (entry,) = store.get_json(layout.quarantine("d"))["instances"]
     assert (entry["n"], entry["i"], entry["attempts"]) == (20, 7, 3)
-    assert set(rows_of(store)) == {(20, i) for i in range(30) if i != 7}
-    wanted = WANTED.model_copy(update={"count": 30})
-    assert label_missing(store, CITY, wanted).new == 1
+    assert set(rows_of(store)) == {(20, i) for i in range(10) if i != 7}
+    assert label_missing(store, CITY, spec).new == 1
     assert not store.exists(layout.quarantine("d"))
-    label_missing(store, CITY, wanted.model_copy(update={"dataset": "fresh"}))
+    label_missing(store, CITY, wanted(count=10, dataset="fresh"))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import shutil
@@ -23,6 +22,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.tasks.support.processes import free_port
 from tests.support.batches import batch_of
+from tests.support.forked_ranks import meet_at, together
 from tests.support.sweep import random_solution
 
 CITY = City.uniform(60, seed=3)
@@ -48,20 +48,6 @@ def take(batch: Batch, rows: slice) -> Batch:
 def network(config: NetworkConfig) -> FmMcvrp:
     torch.manual_seed(5)
     return FmMcvrp(config)
-
-
-def spawn(target, ranks: int, *args: object) -> None:
-    torch.multiprocessing.spawn(join, (ranks, free_port(), target, *args), nprocs=ranks)
-
-
-def join(rank: int, ranks: int, port: int, target, *args: object) -> None:
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
-    os.environ |= {name: str(value) for name, value in names.items()}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    from mcvrp.tasks.train.distributed import distributed
-
-    with distributed(cores=1):
-        target(rank, ranks, *args)
 
 
 def options(zero: int):
@@ -109,7 +95,7 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
         adam.step()
         streams = (found.problem, found.solution)
         sums.append([float(s) for stream in streams for s in (stream.loss_sum.detach(), stream.correct)])
-    spawn(steps_of_every_stage, ranks, tmp_path)
+    together(steps_of_every_stage, ranks, tmp_path)
     for zero in (0, 1, 2):
         weights, exp_avg, found_sums, found_norms = torch.load(tmp_path / f"{zero}.pt", weights_only=False)
         np.testing.assert_allclose(found_sums, sums, rtol=1e-4)
@@ -141,13 +127,21 @@ def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
     """train.compile changes no loss, no right answer and no parameter's name."""
-    spawn(compiled_and_eager_steps, 1, tmp_path)
+    together(compiled_and_eager_steps, 1, tmp_path)
     eager, compiled = torch.load(tmp_path / "sums.pt")
     torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
 
 
-def step_in_little_memory(rank: int, ranks: int, zero: int, rows: int, answer: Path) -> None:
+def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path) -> None:
     """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
+    meet_at(port, 0, 1)
+    from mcvrp.tasks.train.loop import distributed
+
+    with distributed(cores=1):
+        answer.write_text(_said_in_little_memory(zero, rows))
+
+
+def _said_in_little_memory(zero: int, rows: int) -> str:
     from mcvrp.tasks.train.engine import Engine
 
     torch.set_num_threads(1)
@@ -163,7 +157,7 @@ def step_in_little_memory(rank: int, ranks: int, zero: int, rows: int, answer: P
     except McvrpError as error:
         said = str(error)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    answer.write_text(said)
+    return said
 
 
 @pytest.mark.parametrize("zero", [0, pytest.param(2, marks=pytest.mark.slow)])
@@ -173,7 +167,7 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     """One sentence with a train.micro_tokens with which the same step then fits into the same memory."""
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # the limit is on addresses: hand back what is free
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    spawn(step_in_little_memory, 1, zero, 256, tmp_path / "said")
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "said"))
     said = (tmp_path / "said").read_text()
     pattern = (
         r"out of memory: a micro-batch of 256 samples of up to 23 customers has ([\d,]+) tokens, "
@@ -182,5 +176,6 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     found = re.fullmatch(pattern, said)
     assert found, said
     whole, fits = (int(number.replace(",", "")) for number in found.groups())
-    spawn(step_in_little_memory, 1, zero, 256 * fits // whole, tmp_path / "then")
+    rows = 256 * fits // whole
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))
     assert (tmp_path / "then").read_text() == "done"

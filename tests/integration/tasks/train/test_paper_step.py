@@ -11,7 +11,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from tests.gpu.batches import sweep_batch
-from tests.integration.tasks.train.test_engine import spawn
+from tests.support.forked_ranks import together
 
 
 def two_steps(rank: int, ranks: int, folder: Path) -> None:
@@ -36,7 +36,7 @@ def two_steps(rank: int, ranks: int, folder: Path) -> None:
 @pytest.mark.slow
 def test_the_papers_network_learns_from_one_step(tmp_path: Path) -> None:
     """206 M parameters, batch 8, n = 20: after one step of the optimizer both losses are lower."""
-    spawn(two_steps, 1, tmp_path)
+    together(two_steps, 1, tmp_path)
     ((problem, solution), (problem_then, solution_then)), parameters = torch.load(tmp_path / "losses.pt")
     assert parameters == pytest.approx(206e6, rel=0.01)
     assert problem_then < problem
