@@ -1,4 +1,4 @@
-"""What local search, re-construction and warm starts add, at equal time (bench_beyond STORE MODEL).
+"""Gains of local search, re-construction and warm starts at equal time (bench_beyond STORE MODEL).
 
 Gaps to HGS with its budget `converged`, on held-out instances of the model's city (split "test"). All
 seconds are processor seconds of one core an instance, one instance at a time; loading the model and

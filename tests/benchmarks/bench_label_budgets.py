@@ -1,4 +1,4 @@
-"""What each label budget costs and gives (bench_label_budgets FILE.jsonl [NAME ...]).
+"""Costs and gains of each label budget (bench_label_budgets FILE.jsonl [NAME ...]).
 
 Every budget solves the same instances of the city of 10,000 customers with the same seeds, on one
 core; the baseline is HGS-CVRP with 5 s of processor time. Results are appended a line an instance,

@@ -132,7 +132,7 @@ def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None
 
 
 def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) -> None:
-    """What libraries have to say stays out of the terminal; each long stage tells where it stands."""
+    """Lines of libraries stay out of the terminal; each long stage tells where it stands."""
     lines = (place.folder / "stderr").read_text().splitlines()
     ours = (
         "starting a Prefect server",
@@ -268,7 +268,7 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
     changes: dict[str, str],
     said: str,
 ) -> None:
-    """What an earlier run left does not fit: one sentence and code 2, before a server or any work starts."""
+    """Misfit with what an earlier run left: one sentence and code 2, before a server or any work starts."""
     before = digests(place)
     os.environ.update(changes)
     assert cli.main([*arguments.split(), "--preset", "smoke"]) == 2

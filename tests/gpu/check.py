@@ -1,4 +1,4 @@
-"""What a GPU does with the network: is it right, does it take flash attention, and how fast is it?
+"""Check of the network on a GPU: is it right, does it take flash attention, and how fast is it?
 
 Run as `python -m tests.gpu.check`; needs torch, numpy and this repository's `model` only. Prints
 Markdown; exits with 1 if something is wrong. See README.md beside this file.

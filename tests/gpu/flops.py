@@ -1,4 +1,4 @@
-"""How many floating-point operations a training step has to do: the numerator of the MFU."""
+"""Floating-point operations that a training step has to do: the numerator of the MFU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must never happen: names that lead out of the store, pickles from it, secrets in what is said."""
+"""Tests of security: no name leads out of the store, no pickle is read, no secret is said."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def environment() -> Iterator[None]:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None:
-    """Whatever it stands for, a name of another kind is refused before a path is made of it."""
+    """Names of any thing: one of another kind is refused before a path is made of it."""
     with pytest.raises(McvrpError, match="is no name for a"):
         place(name)
 
@@ -188,7 +188,7 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
 
 
 def test_odd_names_in_a_store_are_not_listed(store: Store) -> None:
-    """Whoever can put files there cannot make us use what they are called."""
+    """Odd names of files that others have put there are never used."""
     store.put("labels/d/spec.json", b"{}")
     for name in ("labels/d/a\\b", "labels/d/a\nb"):
         Path(store.uri, name).write_bytes(b"")
@@ -312,7 +312,7 @@ ADDRESSES = [
 def test_an_address_with_a_secret_is_refused_without_saying_it(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever the command; the sentence says where credentials belong."""
+    """Refused by the store and by a command; the sentence says where credentials belong."""
     with pytest.raises(StoreError) as caught:
         Store.open(address)
     assert CANARY not in str(caught.value)
@@ -324,7 +324,7 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(
 
 @pytest.mark.parametrize("address", ["s3://bucket/a@b", "s3://bucket@", "s3://@bucket", "s3://bu@cket/a"])
 def test_an_at_sign_is_no_part_of_an_object_stores_address(address: str) -> None:
-    """What stands before it may be a secret, wherever it stands: refused, and none of it is repeated."""
+    """Text before it may be a secret, wherever it stands: refused, and none of it is repeated."""
     with pytest.raises(
         StoreError, match=r"has an @, as after a key: leave that out .* the environment"
     ) as caught:
@@ -372,7 +372,7 @@ def test_what_goes_wrong_is_told_without_secrets(
 
 
 def test_secrets_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no secret, or too short to be one, is left in texts."""
+    """Values that are no secrets, or too short to be one, are left in texts."""
     monkeypatch.setenv("MCVRP_STORE", "s3://bucket")
     monkeypatch.setenv("SOME_PASSWORD", "a")
     monkeypatch.setenv("SOME_SECRET_KEY", CANARY)

@@ -66,7 +66,7 @@ def test_a_port_is_open_to_this_machine_unless_told(name: str) -> None:
 
 @every_service
 def test_a_service_says_whether_it_is_well(name: str) -> None:
-    """Whoever needs another waits until it is; what ends is waited for to end."""
+    """A service that needs another waits until it is; a job that ends is waited for to its end."""
     service = SERVICES[name]
     assert ("healthcheck" in service) == (name not in ONCE)
     for other, how in service.get("depends_on", {}).items():

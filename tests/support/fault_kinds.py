@@ -1,4 +1,4 @@
-"""What can break while a dataset is labelled: processes and nodes killed, files corrupt, disks filled."""
+"""Faults while a dataset is labelled: processes and nodes killed, files corrupt, disks filled."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What leads a command to it."""
+        """Variables that lead a command to it."""
         return {"RAY_ADDRESS": f"127.0.0.1:{self.port}", **self._authority}
 
     @property

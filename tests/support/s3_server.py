@@ -62,7 +62,7 @@ mon addr = v1:127.0.0.1:{mon}
 
 @dataclass(frozen=True)
 class User:
-    """Who asks."""
+    """User of the server, with the keys to ask with."""
 
     name: str
     key: str

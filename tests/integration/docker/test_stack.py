@@ -84,7 +84,7 @@ class Stack:
         self.running.append(process)
 
     def well(self, name: str, port: int | None = None) -> bool:
-        """Whether the service's own health check is content."""
+        """True if the service's own health check is content."""
         kind, *command = SERVICES[name]["healthcheck"]["test"]
         assert kind == "CMD"
         command = [re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", self.here(part)) for part in command]

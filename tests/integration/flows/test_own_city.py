@@ -164,7 +164,7 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
 
 
 def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> None:
-    """Where new classes were reserved, labels hold and models are trained anew."""
+    """Labels hold where new classes are reserved; models are trained anew."""
     file = AddressFile(file=str(MORE), extends="own", spare=40)
     child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
     assert child.classes == CUSTOMERS + ADDED + 41

@@ -1,4 +1,4 @@
-"""What the pages point to is there: files, headings, modules, commands, targets of make."""
+"""Targets of the pages' links and names exist: files, headings, modules, commands, targets of make."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @current_page
 def test_every_path_exists(page: Path) -> None:
-    """What looks like a path of the repository is one; capitals and dots stand for names."""
+    """Paths of the repository in backticks are there; capitals and dots stand for names."""
     said = [text for text in code(page.read_text()) if _PATH.fullmatch(text)]
     said += _MODULE_FILE.findall(page.read_text())
     for path in said:
@@ -51,7 +51,7 @@ def test_every_path_exists(page: Path) -> None:
 
 @every_page
 def test_every_module_exists(page: Path) -> None:
-    """What is written `mcvrp.x.y` can be imported, or is what a module has."""
+    """Each `mcvrp.x.y` can be imported, or is what a module has."""
     for dotted in set(_DOTTED.findall(page.read_text())) - {PLUGINS}:  # a group of entry points
         parts = dotted.split(".")
         for length in range(len(parts), 0, -1):
@@ -74,7 +74,7 @@ def test_every_example_is_a_command_line(page: Path) -> None:
 
 @every_page
 def test_every_target_of_make_exists(page: Path) -> None:
-    """What `make` is asked for in backticks or examples stands in the Makefile."""
+    """Targets of `make` in backticks or examples stand in the Makefile."""
     makefile = (ROOT / "Makefile").read_text()
     text = page.read_text()
     for target in re.findall(r"(?:`|^ {4})make ([a-z][\w-]*[a-z0-9])\b(?!-…)", text, re.MULTILINE):

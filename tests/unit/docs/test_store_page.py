@@ -34,7 +34,7 @@ def test_every_path_of_the_layout_has_a_line() -> None:
 
 
 def _below(line: str, folder: str) -> bool:
-    """Whether the file of ``line`` lies in ``folder``, at any depth."""
+    """True if the file of ``line`` lies in ``folder``, at any depth."""
     parts, names = line.rstrip("/").split("/"), folder.split("/")
     return len(parts) >= len(names) and not unknown(
         ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]

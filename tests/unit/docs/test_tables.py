@@ -142,7 +142,7 @@ def test_the_options() -> None:
 
 @pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
 def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
-    """What docs/command.md only lists is told there."""
+    """Options that docs/command.md only lists are told there."""
     common = _named(section(COMMAND, "## Options of all commands"))
     asked = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
     assert asked <= _named((DOCS / f"{page}.md").read_text())

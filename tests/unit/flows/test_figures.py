@@ -64,7 +64,7 @@ def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
 
 
 def test_held_out_labels_are_told() -> None:
-    """Where there are any: how many, in which dataset."""
+    """Their number and their dataset, where there are any."""
     held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
     figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
     assert figures["held out"] == "8 labels, dataset d-held-out"

@@ -74,7 +74,7 @@ def test_draws_have_the_probabilities_of_the_equations() -> None:
 def test_every_rollout_serves_everybody(
     n: int, demand: int, room: int, first: int, samples: int, greedy: bool
 ) -> None:
-    """Whatever sizes, demands and capacities: each customer once, no vehicle too full."""
+    """Any sizes, demands and capacities: each customer once, no vehicle too full."""
     rules = Rules(demand=(1, demand), capacity=(demand, demand + room))
     stream = InstanceStream(CITY, 2, "test", rules)
     instances = [stream(n, first + k) for k in range(3)]

@@ -85,7 +85,7 @@ def test_any_step_can_be_asked_for_first():
 
 
 def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch):
-    """Where batches of a window are of several sets, none of them sorts a set of millions again."""
+    """Batches of a window may be of several sets: none of them sorts a set of millions again."""
     calls = []
 
     def counted(key, stream, count):

@@ -258,7 +258,7 @@ def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -
 
 
 def test_a_beam_of_width_1_is_greedy() -> None:
-    """Whatever sizes meet in the batch."""
+    """Any sizes may meet in the batch."""
     for a, b in zip(run(MIXED, Beam(1)), run(MIXED, Greedy()), strict=True):
         np.testing.assert_array_equal(a.paths, b.paths)
 
@@ -333,7 +333,7 @@ def test_nothing_to_do_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("rotations", [1, 3, 100])
 def test_samples_in_portions_are_the_samples_at_once(rotations: int) -> None:
-    """Whoever asks for a few and then for the rest has what they would have had together."""
+    """A few samples and then the rest are what they would have been together."""
     together = run(MIXED, samples=11, rotations=rotations, seed=4)
     portions = [
         run(MIXED, samples=k, first=f, rotations=rotations, seed=4) for f, k in ((0, 1), (1, 4), (5, 6))

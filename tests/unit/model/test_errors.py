@@ -1,4 +1,4 @@
-"""What an error says, in one line."""
+"""Tests of errors: what they say, in one line."""
 
 from __future__ import annotations
 

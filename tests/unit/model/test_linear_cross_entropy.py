@@ -108,7 +108,7 @@ def test_autocast_rounds_the_product_only() -> None:
 
 
 def test_a_sure_network_keeps_its_small_gradients_in_bfloat16() -> None:
-    """Where p of the right class is 0.999, the gradient is 0.001 to a few percent, not rounded to 0."""
+    """The gradient at p = 0.999 of the right class is 0.001 to a few percent, not rounded to 0."""
     x = torch.ones(1, 1, requires_grad=True)
     w = torch.tensor([[7.0], [0.0]])
     counted, target = torch.ones(1, dtype=torch.bool), torch.zeros(1, dtype=torch.int64)

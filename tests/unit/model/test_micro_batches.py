@@ -26,7 +26,7 @@ def batches(draw):
     tokens=st.none() | st.integers(1, 300),
 )
 def test_every_sample_is_in_one_micro_batch(batch, order, samples, tokens):
-    """Whatever the limits: each sample once, equal shares, equally many pieces, no limit broken."""
+    """Any limits: each sample once, equal shares, equally many pieces, no limit broken."""
     sizes, path_lengths, ranks = batch
     options = {"order": order, "samples": samples, "tokens": tokens}
     cut = micro_batches(sizes, path_lengths, ranks=ranks, **options)

@@ -117,7 +117,7 @@ def test_a_uniform_city_lies_around_its_depot() -> None:
     ],
 )
 def test_a_wrong_city_is_refused(xy: list[list[float]], options: dict[str, object], message: str) -> None:
-    """What is wrong with a city is named."""
+    """The fault of a city is named."""
     with pytest.raises(McvrpError, match=message):
         City(np.array(xy, dtype=float), **options)  # type: ignore[arg-type]
 
@@ -192,7 +192,7 @@ def test_cost_is_the_sum_of_all_legs(solution: Solution) -> None:
     ],
 )
 def test_a_wrong_instance_is_refused(ids: list[int], demands: list[int], capacity: int, message: str) -> None:
-    """What is wrong with an instance is named."""
+    """The fault of an instance is named."""
     with pytest.raises(McvrpError, match=message):
         Instance("c", np.array(ids, dtype=int), np.array(demands, dtype=int), capacity)
 
@@ -207,7 +207,7 @@ def test_a_path_is_a_solution_written_flat(solution: Solution) -> None:
 
 
 def violations(instance: Instance, solution: Solution) -> bool:
-    """Whether ``solution`` fails ``instance``, as slowly and plainly as can be."""
+    """True if ``solution`` fails ``instance``, as slowly and plainly as can be."""
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     served = Counter(node for route in solution.routes for node in route)
     if served != Counter(list(demand)):
@@ -297,7 +297,7 @@ def test_canonical_forgets_how_a_solution_was_written(solution: Solution, random
 
 @given(solutions())
 def test_asymmetric_routes_keep_their_direction(solution: Solution) -> None:
-    """Where direction costs, only the order of routes is canonical."""
+    """Only the order of routes is canonical where direction costs."""
     matrix = CITY.costs(np.arange(31))
     city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
     form = canonical(city, solution)

@@ -51,7 +51,7 @@ def test_sampling_draws_as_a_slow_reference_does(
 
 
 def falls_into(node: int, uniform: float, kept: dict[int, float]) -> bool:
-    """Whether ``uniform`` lies in ``node``'s part of [0, 1), up to rounding."""
+    """True if ``uniform`` lies in ``node``'s part of [0, 1), up to rounding."""
     before = (
         math.fsum(share for other, share in kept.items() if list(kept).index(other) < list(kept).index(node))
         if node in kept
@@ -86,7 +86,7 @@ def test_nucleus_draws_from_the_smallest_set_that_holds_p(p: float, kept: dict[i
 
 @given(st.lists(st.floats(-30, 30), min_size=1, max_size=12), st.floats(1e-6, 1.0), st.integers(0, 2**53 - 1))
 def test_nucleus_never_draws_outside_its_set(scores: list[float], p: float, word: int) -> None:
-    """Whatever the uniform, also the largest below 1, the draw is in the set of a slow reference."""
+    """Any uniform, also the largest below 1: the draw is in the set of a slow reference."""
     uniform = word * 2.0**-53
     node = int(Nucleus(p).choose(torch.tensor([scores]), torch.tensor([uniform], dtype=torch.float64)))
     probability = torch.tensor(scores).double().softmax(0).tolist()

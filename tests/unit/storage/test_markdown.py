@@ -25,5 +25,5 @@ def test_a_value_that_nobody_gives_is_an_error() -> None:
 
 
 def test_html_is_escaped() -> None:
-    """What a template for HTML is given is text."""
+    """Values given to a template for HTML are text."""
     assert "<li>a &lt;b&gt;</li>" in render("mcvrp.tasks.report", "notes.html.j2", notes=["a <b>"])

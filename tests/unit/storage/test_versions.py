@@ -185,7 +185,7 @@ def store(full: Store, document: Document) -> Iterator[Store]:
 
 
 def test_a_newer_version_is_refused_in_a_sentence(store: Store, document: Document) -> None:
-    """Whoever reads or would overwrite it is told what it is, where, and what to do; nothing is changed."""
+    """Readers and writers are told what it is, where, and what to do; nothing is changed."""
     newer = document.change(store.get(document.path), document.schema.version + 1)
     store.put(document.path, newer)
     for read in document.readers:
@@ -238,7 +238,7 @@ def test_an_alias_of_before_is_read_and_rewritten(tmp_path: Path) -> None:
 
 
 def test_the_table_of_versions_is_the_code_s() -> None:
-    """What the module's first lines say is what is written."""
+    """The table in the module's first lines is what is written."""
     schemas = [value for value in vars(schema_versions).values() if isinstance(value, Schema)]
     rows = [line.split("|") for line in (schema_versions.__doc__ or "").splitlines() if line.startswith("|")]
     assert sorted(int(row[3]) for row in rows[2:]) == sorted(schema.version for schema in schemas)

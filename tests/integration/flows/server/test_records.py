@@ -99,7 +99,7 @@ def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) 
 
 
 def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the server does not get a run in time, the sentence names it: done in part."""
+    """A run that the server does not get in time is named in the sentence: done in part."""
     records = Records()
     lost = Record("task", uuid4(), "solve", "COMPLETED")
     monkeypatch.setattr(records, "missing", lambda: [lost])

@@ -84,7 +84,7 @@ def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> Non
 
 
 def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
-    """What the schema knows stops the form; what only the spec knows is the state of the run, a sentence."""
+    """Rules of the schema stop the form; a rule of the spec alone is the state of the run, a sentence."""
     spec = ui.deployment("label")["parameters"]["label"]
     with pytest.raises(AssertionError, match=r"409.*label\.count.*-3"):
         ui.start("label", label=spec | {"count": -3})

@@ -98,7 +98,7 @@ def test_a_bucket_that_is_not_there_is_named(s3_uri: str) -> None:
 def test_a_bucket_that_may_only_be_read_is_refused_to_who_writes(
     s3: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who only reads may do so; who writes in spite of it is told too, and so is who may not even read."""
+    """A reader may read; a writer who only may read is told so, and so is whoever may not even read."""
     bucket = s3.readable_bucket()
     s3.client().put_object(Bucket=bucket, Key="a", Body=b"1")
     for name, value in s3.environment(s3.guest).items():
@@ -149,7 +149,7 @@ def test_what_is_too_large_for_one_request_is_refused(s3_uri: str, monkeypatch: 
 
 
 def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
-    """Where two could overwrite each other's work, nothing is begun; here the condition gets lost."""
+    """Nothing is begun where two could overwrite each other's work; here the condition gets lost."""
     objects = s3_objects.connect(s3_uri, s3_objects.PROBING)
     objects._client.meta.events.register(
         "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__("If-None-Match")

@@ -167,7 +167,7 @@ def test_a_winner_who_never_heard_of_it_is_told_that_it_won(troubled: Store, pro
 
 
 def test_an_unreachable_store_is_not_an_empty_one(troubled: Store, proxy: Proxy) -> None:
-    """Who looks for a checkpoint to go on from is not told that there is none."""
+    """A search for a checkpoint to go on from does not hear that there is none."""
     state = CheckpointState("r", "I", 1, 3, 1, Origin("c", "f", {}, {}, ""), {})
     save_checkpoint(troubled, state, {}, Moments({}, {}))
     proxy.fail("503", methods=("GET",))

@@ -292,7 +292,7 @@ def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Sto
 
 
 def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> None:
-    """What it links to beside it exists."""
+    """Files that it links to beside it exist."""
     write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
     page = finished.get("benchmarks/b/report.html").decode()
     pictures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")

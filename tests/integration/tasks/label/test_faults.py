@@ -89,7 +89,7 @@ def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(1, 9))
 def test_corrupt_files(site: Site, seed: int) -> None:
-    """What is wrong in a finished dataset is found by verify, all of it, and repaired by label."""
+    """Faults in a finished dataset are found by verify, all of them, and repaired by label."""
     rng = random.Random(seed)
     store = site.observer
     shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))

@@ -301,7 +301,7 @@ def _worked(item: int, shared: int) -> int:
 
 
 def test_a_worker_that_dies_takes_no_other_along() -> None:
-    """What kills its reader each time is an answer too; the other items have theirs."""
+    """An item that kills its reader each time has that as its answer; the other items have theirs."""
     answers = dict(windowed(_worked, range(8), 2, 10))
     assert isinstance(answers.pop(3), Exception)
     assert answers == {k: 10 * k for k in range(8) if k != 3}

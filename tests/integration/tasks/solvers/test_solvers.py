@@ -200,7 +200,7 @@ def test_a_real_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.lkh
 def test_a_program_that_fails_is_a_failed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What LKH says when it gives up becomes the reason."""
+    """The last words of LKH when it gives up become the reason."""
     lkh()
     program = tmp_path / "LKH"
     program.write_text("#!/bin/sh\necho 'out of luck'\nexit 1\n")

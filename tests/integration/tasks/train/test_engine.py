@@ -81,7 +81,7 @@ def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path: Path, ranks: int) -> None:
-    """Whatever the ZeRO stage, ranks and micro-batches: the sums, norms and weights of a plain AdamW loop."""
+    """Any ZeRO stage, ranks and micro-batches: the sums, norms and weights of a plain AdamW loop."""
     batch, table, net = whole_batch(), CityTable.of(CITY), network(SMALL)
     adam = torch.optim.AdamW(net.parameters(), lr=LR, weight_decay=DECAY)
     sums, norms = [], []

@@ -101,7 +101,7 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
 def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     store: Store, tmp_path: Path, ranks: int, parts: tuple[Part, ...]
 ) -> None:
-    """Whatever part of a real run is killed, nothing of it is left, and the same command goes on exactly."""
+    """Any part of a real run is killed: nothing of it is left, and the same command goes on exactly."""
     changes = {"phases": (PHASE.model_copy(update={"passes": 6 + 3 * len(parts)}),)}
     train(store, spec_of("whole", ranks, **changes), tmp_path / "cache", forked())
     run = DrivenRun(store, tmp_path / "cache", spec_of("killed", ranks, **changes), random.Random(ranks))
@@ -189,7 +189,7 @@ class Dying(Store):
 
 
 def test_a_checkpoint_in_object_storage_is_whole_or_absent(s3_uri: str) -> None:
-    """Whichever request is the last, a checkpoint to go on from is there, and the next one clears up."""
+    """Any request may be the last: a checkpoint to go on from is there, and the next one clears up."""
     origin = Origin("c", "f", {}, {}, "")
 
     def save(store: Store, step: int) -> None:

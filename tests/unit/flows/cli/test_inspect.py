@@ -156,7 +156,7 @@ def test_what_is_not_there_is_said_with_what_may_have_been_meant(full: Store, pa
 
 @pytest.mark.parametrize("ending", ["json", "parquet", "png", "safetensors"])
 def test_a_corrupt_file_is_said_to_be_one(tmp_path: Path, ending: str) -> None:
-    """Whatever it claims to be: a sentence with its place."""
+    """Any kind that it claims to be: a sentence with its place."""
     store = Store.open(tmp_path)
     store.put(f"labels/d/x.{ending}", b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=f"x.{ending} is no"):
@@ -253,7 +253,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[V
 def test_a_good_report_is_one_line_and_code_0(
     answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """How many labels, in how many files, how fast."""
+    """Number of labels, of files, and labels a second."""
     answered.append(some_report())
     assert cli.run(["verify", "d"]) == 0
     assert capsys.readouterr().out.startswith("9 labels in 2 files proved in ")

@@ -49,7 +49,7 @@ def test_the_terminal_gets_no_secret(
 
 
 def test_an_import_sets_no_handler_up() -> None:
-    """Who uses mcvrp as a library decides what becomes of the lines; warnings go where Python sends them."""
+    """A program that imports mcvrp decides what becomes of lines; warnings go where Python sends them."""
     code = (
         "import logging, mcvrp.tasks.support.progress, mcvrp.flows.config.logs\n"
         "logger = logging.getLogger('mcvrp')\n"

@@ -159,7 +159,7 @@ def test_every_field_says_what_it_is() -> None:
 
 
 def test_labels_of_another_split_are_not_learnt_from() -> None:
-    """What a model is measured on or watched by is not its training data."""
+    """Labels that a model is measured on or watched by are not its training data."""
     apart = ("label.held_out=0", "train.held_out=")
     for split in ("test", "valid"):
         said = f"label.split = '{split}': a model must not learn"

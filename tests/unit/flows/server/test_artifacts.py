@@ -17,7 +17,7 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
-    """What every bar has shown, by its key."""
+    """Progress that every bar has shown, by its key."""
     bars: dict[str, list[tuple[float, str]]] = {}
     keys: dict[UUID, str] = {}
     numbers = count()
@@ -66,7 +66,7 @@ def test_a_bar_is_named_after_its_thing_and_no_word_twice(thing: str, label: str
 
 
 def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[float, str]]]) -> None:
-    """What reports its progress is shown from its beginning to its end."""
+    """Work that reports its progress is shown from its beginning to its end."""
     with artifacts.showing_progress("label d"):
         for label in ("labels d", "card d"):
             with Progress(label, 2, "labels") as progress:

@@ -81,13 +81,13 @@ def test_every_field_says_what_it_is_and_what_it_may_be(deployment: Deployment) 
 @pytest.mark.parametrize("preset", preset_names())
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
 def test_a_form_begins_with_values_that_it_would_take(deployment: Deployment, preset: str) -> None:
-    """Whatever the preset: the first values are what the schema allows, and nothing needed is missing."""
+    """First values of any preset are what the schema allows, and nothing needed is missing."""
     values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
     assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
 
 
 def test_choices_are_lists() -> None:
-    """What is one of a few words is chosen, not typed."""
+    """A value that is one of a few words is chosen, not typed."""
     (label,) = (deployment for deployment in DEPLOYMENTS if deployment.name == "label")
     spec = schema_of(label)["definitions"]["LabelSpec"]["properties"]
     assert spec["solver"]["enum"] == ["hgs", "pyvrp", "lkh3"]

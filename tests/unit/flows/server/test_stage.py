@@ -100,7 +100,7 @@ def test_rays_wrapping_is_taken_off() -> None:
 def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the stages contradict each other in, and cores that are not there, are found at once."""
+    """Contradictions between stages, and cores that are not there, are found at once."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store, smoke = Store.open(tmp_path / "store"), load_preset("smoke")
     other = smoke.model_copy(update={"train": smoke.train.model_copy(update={"dataset": "other"})})

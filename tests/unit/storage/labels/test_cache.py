@@ -53,7 +53,7 @@ def files(folder: Path) -> list[str]:
 
 
 def same(labels: FlatLabels, table: LabelTable) -> bool:
-    """Whether every row of ``labels`` says what ``table`` does, read row by row."""
+    """True if every row of ``labels`` says what ``table`` does, read row by row."""
     for row in range(len(table)):
         nodes = np.concatenate([[0], labels.ids[row]])
         path = labels.paths[labels.offsets[row] : labels.offsets[row + 1]]
@@ -109,7 +109,7 @@ def test_rows_are_counted_as_training_counts_them(tmp_path, store):
 
 
 def test_a_shard_is_taken_in_pieces(tmp_path, store, monkeypatch):
-    """However many rows are turned at a time, the cache holds the same."""
+    """Any number of rows may be turned at a time: the cache holds the same."""
     monkeypatch.setattr("mcvrp.storage.labels.cache.ROW_GROUP", 5)
     with opened(tmp_path / "cache", store) as cache:
         assert all(same(cache.labels(n), load_labels(store, "d", n)) for n in COUNTS)
@@ -256,7 +256,7 @@ def test_another_store_or_dataset_has_a_cache_of_its_own(tmp_path, store):
 
 
 def test_a_disk_without_room_is_named(tmp_path, store, monkeypatch):
-    """What the cache needs is known before anything is read; a disk that fills up says the same."""
+    """The need of the cache is known before anything is read; a disk that fills up says the same."""
     usage = namedtuple("usage", "total used free")
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: usage(1, 1, 10**6))

@@ -1,4 +1,4 @@
-"""What a dataset knows without reading footers: what its list has, as long as that is what is there."""
+"""Datasets without a footer read: what the list has, as long as that is what is there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the footer of each file is read."""
+    """Number of reads of each file's footer."""
     return count_footers(monkeypatch)
 
 

@@ -151,7 +151,7 @@ def stranger_to_the_city(label: Label) -> Label:
 def test_a_wrong_label_is_never_stored(
     store: Store, change: Callable[[Label], Label], message: str, row: int
 ) -> None:
-    """Whichever row is wrong, it is named and nothing is written."""
+    """Any row may be wrong: it is named and nothing is written."""
     labels = [some_label(i) for i in range(6)]
     labels[row] = change(labels[row])
     with pytest.raises(McvrpError, match=rf"\(n=20, i={row}\).*{message}"):
@@ -438,7 +438,7 @@ def test_absent_rows_are_those_that_are_not_there(store: Store, absent: set[int]
 
 
 def test_a_flipped_bit_is_noticed(store: Store) -> None:
-    """Whichever byte of the columns' pages changes, reading the rows says which file is corrupt."""
+    """Any byte of the columns' pages may change: reading the rows says which file is corrupt."""
     fill(store, [(0, 30)])
     path = layout.label_shard("d", N, 0)
     data = store.get(path)
@@ -464,7 +464,7 @@ def test_a_flipped_bit_is_noticed(store: Store) -> None:
 
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
 def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
-    """However a footer was overwritten, it is a file that is corrupt, not one that breaks its reader."""
+    """A footer overwritten in any way makes a file corrupt, and does not break its reader."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])
     data = store.get(path)
@@ -479,7 +479,7 @@ def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, s
 
 
 def test_a_column_name_that_is_no_text_is_noticed(store: Store) -> None:
-    """Where the name of a column is no UTF-8, the file is corrupt."""
+    """A column's name that is no UTF-8 makes the file corrupt."""
     path = layout.label_shard("d", N, 0)
     fill(store, [(0, 4)])
     data = store.get(path).replace(b"runtime", b"run\xffime")

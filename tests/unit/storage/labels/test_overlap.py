@@ -56,7 +56,7 @@ def test_a_key_sees_every_part_of_an_instance() -> None:
 
 
 def test_a_dataset_has_the_keys_of_its_spec(store: Store) -> None:
-    """However its rows are cut into files; a size that it has not has none."""
+    """Rows may be cut into files in any way; a size that it has not has none."""
     stream = InstanceStream(CITY, 1, "train")
     expected = Keys.of((i, stream(20, i)) for i in range(10))
     for dataset, rows in (("a", 3), ("b", 100)):

@@ -100,7 +100,7 @@ def test_a_version_says_what_it_is(store: Store) -> None:
 
 
 def test_a_version_keeps_the_picture_of_its_training(store: Store) -> None:
-    """Where the run has one: the run may go, the model shows it still."""
+    """The picture of the run, if it has one: the run may go, the model shows it still."""
     state = checkpoint(store, 1.0)
     store.put(layout.run_losses(state.run), b"picture")
     card = publish(store, state)

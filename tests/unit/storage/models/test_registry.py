@@ -114,7 +114,7 @@ def test_of_many_promotions_at_once_one_succeeds(store: Store) -> None:
 def test_enrolling_at_once_ends_with_the_newest_as_challenger(
     tmp_path_factory: pytest.TempPathFactory, order: list[int]
 ) -> None:
-    """Whoever comes first is champion; of the rest the newest is challenger, none is lost."""
+    """The first to come is champion; of the rest the newest is challenger, none is lost."""
     store = make_store(tmp_path_factory)
     assert all(at_once(lambda k: enrol(store, "m", order[k]), len(order)))
     champion, challenger = aliases(store)

@@ -36,7 +36,7 @@ def elsewhere() -> Holder:
 
 
 def test_a_lease_is_there_while_it_is_held_and_gone_afterwards(store: Store) -> None:
-    """Whoever looks sees who holds it; nothing is left."""
+    """Others see who holds it; nothing is left."""
     with holding(store, PATH, WHAT) as lease:
         there = store.get_json(PATH)
         assert there["process"] == os.getpid()
@@ -126,7 +126,7 @@ def test_a_holder_keeps_its_lease_longer_than_the_time_to_live(store: Store) -> 
 
 @pytest.mark.parametrize("by", ["another", "nobody"])
 def test_a_lost_lease_is_noticed_and_left_alone(store: Store, by: str) -> None:
-    """Who has been taken for dead hears of it, and does not remove the file of who came after."""
+    """A holder taken for dead hears of it, and does not remove the file of its successor."""
     heard = ""
 
     def lost(lease: Lease) -> bool:
@@ -177,7 +177,7 @@ def test_of_many_who_try_at_once_one_holds(store: Store) -> None:
 
 
 def test_a_holder_comes_back_from_its_bytes() -> None:
-    """What is written is what is read."""
+    """The holder that is read is the one that was written."""
     holder = Holder.here()
     assert Holder.decode(holder.encode()) == holder
     assert json.loads(holder.encode()) == asdict(holder)

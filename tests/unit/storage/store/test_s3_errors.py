@@ -1,4 +1,4 @@
-"""What S3 servers answer: refusals name their hint, silence may pass, in the words of either client."""
+"""Answers of S3 servers: refusals name their hint, silence may pass, in the words of either client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arrow(word: str) -> OSError:
     ids=lambda value: repr(value)[:60] if isinstance(value, Exception) else "",
 )
 def test_an_answer_is_final_or_passes(error: Exception, kind: type, said: str) -> None:
-    """Whether to try again is said by the kind of the exception, what to do by its sentence."""
+    """The kind of the exception says if to try again, its sentence what to do."""
     refused = refusal("cannot read s3://b/k", error, "b", "http://e")
     assert type(refused) is kind
     assert said in str(refused)

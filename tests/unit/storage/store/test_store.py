@@ -44,7 +44,7 @@ def test_what_is_put_is_what_is_there(
 
 
 def test_a_failed_put_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When writing fails half-way, the old bytes stay and no scrap is left."""
+    """A write that fails half-way leaves the old bytes and no scrap."""
     store = Store.open(tmp_path)
     store.put("a/b", b"old")
 
@@ -59,7 +59,7 @@ def test_a_failed_put_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
-    """Who has the old file open reads the old bytes to their end: a put replaces, it does not overwrite."""
+    """A reader with the old file open reads the old bytes to their end: a put replaces the file."""
     store = Store.open(tmp_path)
     store.put("a", b"old bytes")
     with store.open_input("a") as stream:
@@ -90,7 +90,7 @@ def test_what_killed_writers_have_left_is_swept(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_write_that_was_not_wanted(tmp_path: Path) -> None:
-    """Whoever comes too late leaves no scrap."""
+    """A writer that comes too late leaves no scrap."""
     store = Store.open(tmp_path)
     assert store.put_new("a/b", b"1")
     assert not store.put_new("a/b", b"2")

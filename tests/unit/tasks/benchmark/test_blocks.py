@@ -121,7 +121,7 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
 
 
 def test_the_best_solution_is_found_across_parts(store: Store) -> None:
-    """Whichever part it lies in: routes cost what the best sample costs; an unknown one is left out."""
+    """It may lie in any part: routes cost what the best sample costs; an unknown one is left out."""
     for samples in ((1,), (1, 3), (2, 3, 9)):
         _, rows = answered(store, changed(heuristic_samples=samples), "hgs")
         for row in rows:

@@ -35,7 +35,7 @@ def test_a_system_that_does_not_tell_leaves_it_open() -> None:
 
 
 def test_our_own_work_counts_as_the_machines() -> None:
-    """Where the system tells, spinning for a while shows in the time of all cores together."""
+    """Spinning for a while shows in the time of all cores together, where the system tells."""
     start, busy = _BusyClock.read(), busy_seconds()
     if busy is None:
         pytest.skip("this system does not tell how busy it is")

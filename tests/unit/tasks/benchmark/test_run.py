@@ -129,7 +129,7 @@ def day(ids: Sequence[float], demands: Sequence[float], capacity: int = 9, city:
 def test_orders_that_cannot_be_routed_are_refused(
     way: str, orders: Callable[[], Instance], said: str
 ) -> None:
-    """Whoever is asked for routes says what is wrong with a day's orders."""
+    """Every method that is asked for routes says what is wrong with a day's orders."""
     with pytest.raises(McvrpError, match=said):
         WAYS[way]([orders()])
 

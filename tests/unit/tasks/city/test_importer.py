@@ -101,7 +101,7 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
 )
 @settings(max_examples=30)
 def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
-    """Whatever the order of the rows: each id stays with its place, and the depot is found."""
+    """Rows in any order: each id stays with its place, and the depot is found."""
     xy = np.array(places, dtype=np.float64) / 1000
     rows = [f"n{k},{xy[k, 0]!r},{xy[k, 1]!r}".replace("np.float64(", "").replace(")", "") for k in order]
     table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")

@@ -98,7 +98,7 @@ def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_valid_days_lose_nothing(seed: int, n: int) -> None:
-    """Whatever was driven within the rules is taken whole."""
+    """A day driven within the rules is taken whole."""
     rng = np.random.default_rng(seed)
     customers = rng.permutation(12)[:n] + 1
     cuts = np.array_split(customers, rng.integers(1, n + 1))

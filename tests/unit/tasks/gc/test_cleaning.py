@@ -120,7 +120,7 @@ def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
 
 
 def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
-    """What this program cannot read may be worth much to another."""
+    """A checkpoint that this program cannot read may be worth much to another."""
     folder = checkpoint(store, "run", 5)
     for step in (10, 15, 20):
         checkpoint(store, "run", step)
@@ -172,7 +172,7 @@ def test_what_somebody_works_on_is_left_alone(store: Store, elsewhere: bool) -> 
 
 
 def test_what_is_young_is_left_alone(store: Store) -> None:
-    """Whoever writes just now is not disturbed, whatever there is."""
+    """A writer at work is not disturbed, whatever there is."""
     for number in (1, 2, 3):
         version(store, number, days=0.5)
     for step in (5, 10, 15, 20):
@@ -267,7 +267,7 @@ def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(stor
 
 
 def test_of_attention_models_leftovers_go(store: Store) -> None:
-    """Where a finished training stood, and weights without a card; never what a training goes on from."""
+    """State of a finished training, and weights without a card; never what a training goes on from."""
     card = AttentionCard("a", 20, "c", {}, {}, 1, 0.0, (), 1.0, "here")
     for n in (20, 30, 40):
         write(store, f"{layout.attention_size_dir('a', n)}/model.safetensors", b"weights", 100)
@@ -428,7 +428,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
     keep: int,
     stop: int,
 ) -> None:
-    """Whatever aliases, ages and policy, killed anywhere: what is named, newest or young keeps every byte."""
+    """Any aliases, ages and policy, killed anywhere: what is named, newest or young keeps every byte."""
     store = Store(str(tmp_path_factory.mktemp("store")))
     for run in ("a", "b"):
         for step in (10, 20, 30):

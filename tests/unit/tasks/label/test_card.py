@@ -82,7 +82,7 @@ def test_only_what_has_changed_is_read(store: Store, monkeypatch: pytest.MonkeyP
 
 
 def test_sizes_that_are_gone_leave_the_statistics(store: Store) -> None:
-    """What is kept is of the shards that are there."""
+    """Statistics that are kept are of the shards that are there."""
     update_statistics(store, "d")
     store.delete(layout.size_dir("d", 21))
     rebuild_manifest(store, "d")

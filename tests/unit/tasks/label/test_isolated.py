@@ -36,7 +36,7 @@ def same(one: Outcome, other: Outcome) -> bool:
 
 
 def test_isolated_work_makes_the_same_labels() -> None:
-    """Where nothing goes wrong, the process apart answers as the solver here."""
+    """An isolated process in which nothing goes wrong answers as the solver here."""
     here = plain_solving(CITY, RECIPE, 20)
     assert all(same(outcome, here(i)) for i, outcome in enumerate(solved()))
 
@@ -54,7 +54,7 @@ def test_isolated_work_makes_the_same_labels() -> None:
 def test_a_poison_instance_costs_itself_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, reason: str
 ) -> None:
-    """Whatever it does to the solver, it is tried three times and named with the reason, the rest solved."""
+    """Any fault of the solver: it is tried three times and named with the reason, the rest solved."""
     poison(tmp_path, CITY, 20, 2, action)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(work, "LONGEST_INSTANCE", 3.0)

@@ -151,7 +151,7 @@ RANGES = st.lists(
 def test_gaps_are_the_rows_in_no_file(
     ranges: list[tuple[int, int]], start: int, rows: int, absent: set[int]
 ) -> None:
-    """Whatever files there are, overlapping or not, some rows declared absent: the missing are missing."""
+    """Any files, overlapping or not, some rows declared absent: the missing are missing."""
     files = [file(a, b, absent & set(range(a, b))) for a, b in ranges]
     there = {row for first, last in ranges for row in range(first, last)} - absent
     gaps = list(missing_rows(files, start, start + rows))
@@ -222,7 +222,7 @@ def test_there_is_work_for_every_worker() -> None:
     "module", ["mcvrp.tasks.label.stage", "mcvrp.tasks.label.worker", "mcvrp.tasks.solvers.hgs"]
 )
 def test_a_solver_worker_starts_light(module: str) -> None:
-    """What a worker imports brings neither torch nor DeepSpeed nor Prefect."""
+    """Imports of a worker bring neither torch nor DeepSpeed nor Prefect."""
     code = f"import sys, {module}; print(sorted({{'torch', 'deepspeed', 'prefect'}} & set(sys.modules)))"
     root = Path(__file__).parents[4]
     asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
@@ -246,7 +246,7 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """What is drawn decides the hash, whoever has said so; a synthetic city's is what it was."""
+    """Ranges decide the hash, whoever has said so; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
     assert spec().in_city(CITY).rules == Rules()

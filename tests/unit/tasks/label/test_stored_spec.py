@@ -1,4 +1,4 @@
-"""What a stored dataset says of itself: the spec it was made from, and its city, whatever that is called."""
+"""Spec and city of a stored dataset: those it was made from, whatever the city is called."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> Non
 def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a page is corrupt, the rows of other row groups are kept, and the lost ones named."""
+    """A corrupt page loses its row group: the rows of others are kept, and the lost ones named."""
     monkeypatch.setattr("mcvrp.storage.labels.files.ROW_GROUP", 4)
     store = Store.open(tmp_path)
     source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))

@@ -56,7 +56,7 @@ def parsed(html: str) -> Tags:
 
 
 def test_text_cannot_become_markup() -> None:
-    """Whatever names, reasons and settings hold, the page has the tags of a harmless one."""
+    """Any names, reasons and settings: the page has the tags of a harmless one."""
     evil, plain = parsed(render(page(EVIL))), parsed(render(page("harmless")))
     assert [tag for tag, _ in evil.seen] == [tag for tag, _ in plain.seen]
 

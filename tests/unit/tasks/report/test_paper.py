@@ -138,7 +138,7 @@ def test_sizes_beyond_training_are_a_table_of_their_own_whatever_the_preset() ->
 
 
 def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
-    """Whatever else was run stands after the paper's rows, in every format behind a rule."""
+    """Other methods stand after the paper's rows, in every format behind a rule."""
     polished = rows("FM-MCVRP (NS) + LS", 20, 100)
     for table in paper_tables(pd.concat([results(sizes=(20,)), polished])):
         if table.name != "larger":

@@ -121,7 +121,7 @@ costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
 
 @given(costs)
 def test_the_baseline_has_no_gap_to_itself_and_never_wins(values: list[float]) -> None:
-    """Whatever the costs, a baseline against itself gives gap 0 and no win."""
+    """Any costs: a baseline against itself gives gap 0 and no win."""
     base = np.array(values)
     assert (gaps(base, base) == 0).all()
     assert wins(base, base) == 0

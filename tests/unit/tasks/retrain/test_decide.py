@@ -1,4 +1,4 @@
-"""Who is promoted: better somewhere beyond chance, worse nowhere, and no answer lost."""
+"""Rule of promotion: better somewhere beyond chance, worse nowhere, and no answer lost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_promotion_without_a_gain_or_with_a_loss(
 
 
 def test_an_answer_that_is_lost_forbids_it() -> None:
-    """Where the champion had an answer, the challenger needs one; where neither has, nothing follows."""
+    """The challenger needs an answer where the champion had one; where neither has, nothing follows."""
     table = pairs({(FROZEN, 20): -2.0})
     table.loc[3, "challenger"] = np.inf
     decision = decide(table, alpha=0.05, worst=0.5)
@@ -70,7 +70,7 @@ def test_one_day_shows_nothing() -> None:
 @settings(max_examples=30)
 @given(st.floats(-3, 3), st.floats(-3, 3))
 def test_never_promoted_where_a_size_is_worse(frozen: float, fresh: float) -> None:
-    """Whatever the gains are, a mean change above the bound forbids it."""
+    """A mean change above the bound forbids it, at any gains."""
     decision = decide(pairs({(FROZEN, 20): frozen, (FRESH, 20): fresh}), alpha=0.05, worst=0.5)
     assert decision.promote == (max(frozen, fresh) <= 0.5 and min(decision.p_values.values()) < 0.05)
 

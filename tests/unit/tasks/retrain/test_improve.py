@@ -37,7 +37,7 @@ SPEC = ImproveSpec(model="small", rounds=2, count=24, tries=2, instances=2, samp
 
 
 def even(instance: Instance) -> bool:
-    """Whether `Half` beats the dearest routes of the instance."""
+    """True if `Half` beats the dearest routes of the instance."""
     return int(instance.ids.sum()) % 2 == 0
 
 
@@ -130,7 +130,7 @@ def loop(store: Store, spec: ImproveSpec = SPEC) -> list[Round]:
 
 
 def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, decided: list[bool]) -> None:
-    """What was improved is what later rounds are compared with; the promoted version is the next champion."""
+    """Later rounds are compared with the improved labels; the promoted version is the next champion."""
     first, second = loop(store)
     assert (first.record.champion, first.record.challenger, first.record.applied) == (1, 2, True)
     assert (second.record.champion, second.record.challenger) == (2, 3)

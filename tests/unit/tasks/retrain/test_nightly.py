@@ -124,7 +124,7 @@ def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
 def test_footers_of_driven_days_are_read_once(
     store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many days there are, a look at them costs one request each."""
+    """A look at any number of days costs one request each."""
     drive(store, 1, 8)
     night(store)
     read: list[str] = []

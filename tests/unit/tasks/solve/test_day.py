@@ -55,7 +55,7 @@ def orders(*ids: int) -> list[Order]:
 @pytest.mark.parametrize("polish", POLISHES)
 @pytest.mark.parametrize("n", [1, 2, 12])
 def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: str) -> None:
-    """Whatever polishes them: feasible, at the cost that the city says, never above the best sample."""
+    """Polished by anything, they are feasible, at the city's cost, never above the best sample."""
     day = instance(n)
     found = routed(network, day, samples=8, polish=polish, time_limit=0.3)
     assert infeasibility(day, found.solution) is None
@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> N
 
 
 def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
-    """However short: a few samples, far from all, and no long wait."""
+    """Any limit, however short: a few samples, far from all, and no long wait."""
     began = time.perf_counter()
     found = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
     assert 4 <= found.samples < 100_000

@@ -99,7 +99,7 @@ def test_orders_may_be_given_instead_of_a_file(tmp_path: Path) -> None:
 
 
 def test_orders_may_lie_in_the_store(tmp_path: Path) -> None:
-    """Where a worker is another machine, the store is what both see."""
+    """Orders in the store can be read by a worker on another machine; no path leads out of it."""
     store = Store.open(tmp_path / "store")
     store.put("incoming/monday.csv", SOUND.encode())
     assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"

@@ -134,7 +134,7 @@ def test_the_folder_explains_itself(day: Solved, written: Place) -> None:
 
 
 def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, tmp_path: Path) -> None:
-    """What its README says, for a person; its summary, for a program."""
+    """Its README, for a person; its summary, for a program."""
     store = Store.open(tmp_path)
     for name in FILES:
         store.put(f"solutions/monday/{name}", written.store.get(name))
@@ -146,7 +146,7 @@ def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, t
 def test_a_folder_without_summary_is_not_finished(
     day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever is stopped while writing over an earlier day leaves no summary of it."""
+    """A run stopped while writing over an earlier day leaves no summary of it."""
     place.store.put(place.path(SUMMARY), b"{}")
     put = Store.put
 
@@ -194,7 +194,7 @@ def test_a_map_of_any_day(store: Store, place: Place, count: int) -> None:
 
 
 def test_names_are_no_mathematics(store: Store, tmp_path: Path) -> None:
-    """Whatever addresses and files are called, there is a map."""
+    """Any names of addresses and files: there is a map."""
     names = tuple(f"$_{k}^$ {{" for k in range(41))
     save_city(store, "dollars", CITY, Addresses(names))
     file = tmp_path / "$x_$.csv"

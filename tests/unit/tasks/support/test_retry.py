@@ -78,7 +78,7 @@ def test_it_is_not_waited_for_for_ever(
 def test_a_store_that_opens_but_does_no_work_is_given_up_too(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What counts is work done, not an answer to a knock; and success starts the count anew."""
+    """Work done counts, not an answer to a knock; and success starts the count anew."""
     door = Door(monkeypatch, refusals=0, work=10**9)
     waiting = StoreRetry(Store(str(tmp_path)))
     with pytest.raises(IncompleteError):

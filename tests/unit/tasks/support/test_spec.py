@@ -51,7 +51,7 @@ def test_the_json_of_a_spec_stays(kind: type[StrictSpec]) -> None:
 
 @pytest.mark.parametrize("kind", [LabelSpec, BenchmarkSpec, AttentionSpec])
 def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None:
-    """What a spec leaves open is the city's; said of the city or said in the spec is the same spec."""
+    """A range that a spec leaves open is the city's; said of the city or in the spec, it is the same spec."""
     city = City(City.uniform(30, seed=1).xy, demand=(2, 5), capacity=(20, 30))
     spec = kind.model_validate(SPECS[kind])
     assert spec.rules == Rules()

@@ -94,7 +94,7 @@ def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, s
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
 @pytest.mark.parametrize("sharing", [{}, {"ranks": 2, "micro_batch": 4}, {"ranks": 3, "micro_tokens": 100}])
 def test_the_ranks_pieces_are_the_global_batch(cache, order, sharing):
-    """However it is cut, a batch has the same samples; only padding differs, and its count is right."""
+    """A batch cut in any way has the same samples; only padding differs, and its count is right."""
     whole = stream_of(cache, "II", order)
     stream = stream_of(cache, "II", order, **sharing)
     batch = stream.global_batch(3)

@@ -26,7 +26,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_ranks_leave_together(left: list[str]) -> None:
-    """Who is done waits for the others before it takes the group down."""
+    """A rank that is done waits for the others before it takes the group down."""
     with distributed(1):
         assert not left
     assert left == ["barrier", "destroy"]
@@ -85,7 +85,7 @@ def test_without_a_limit_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_rank_does_as_rank_0_says(at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """However wrong its own clock is."""
+    """Its own clock may be as wrong as it likes."""
     monkeypatch.setattr("torch.distributed.broadcast", lambda answer, src: answer.fill_(0))
     at(5000.0)
     assert not JobClock(1000.0, torch.device("cpu")).over()

@@ -1,4 +1,4 @@
-"""What a rank says when it cannot go on."""
+"""Errors of a rank that cannot go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when memory runs out, with allocators that only pretend."""
+"""Out of memory: what is said, with allocators that only pretend."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_phases_follow_each_other_and_the_model_is_published_once(store, city):
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_run_with_nothing_to_train_reads_no_footer(store, city, monkeypatch, listed):
-    """Which labels there are is known from the list; without it each footer is read once a phase."""
+    """The list says which labels there are; without it each footer is read once a phase."""
     spec = small_spec()
     train(store, city, spec, pretend)
     if listed:
@@ -203,7 +203,7 @@ def test_a_phase_waits_for_the_one_before(store, city):
     ],
 )
 def test_checkpoints_of_something_else_are_refused(store, city, changes, match):
-    """What changes the result of a phase cannot change under its checkpoints; both values are named."""
+    """Settings that decide a phase's result cannot change under its checkpoints; both values are named."""
     train_phase(store, city, small_spec(), "I", pretend)
     with pytest.raises(McvrpError, match=match):
         train_phase(store, city, small_spec(**changes), "I", forbidden)
@@ -413,7 +413,7 @@ def test_a_refusal_is_not_tried_again(store, city):
 
 
 def test_another_s_checkpoint_is_not_gone_on_from(store, city):
-    """What has come into the run's folder since the phase was checked is checked before ranks start again."""
+    """Checkpoints that came since the phase was checked are checked before ranks start again."""
 
     def foreign(job, progress):
         recipe = {**job.origin.recipe, "seed": 2}
