@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
 
 logger = logging.getLogger(__name__)
 

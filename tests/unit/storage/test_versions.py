@@ -16,8 +16,7 @@ import pytest
 
 from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
-from mcvrp.storage import versions as schema_versions
+from mcvrp.storage import layout, versions as schema_versions
 from mcvrp.storage.benchmarks import (
     read_part,
     read_results,

@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import McvrpError
