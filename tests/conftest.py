@@ -36,6 +36,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first."""
+    """Tests that take longest begin first."""
     folders = ("e2e", "integration", "properties", "unit")
     items.sort(key=lambda item: folders.index(item.nodeid.split("/")[1]))

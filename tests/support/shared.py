@@ -1,4 +1,4 @@
-"""What is made or started once for all test processes that run at the same time."""
+"""Things made or started once for all test processes that run at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _place: list[Path] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Where `made_once` makes things, from the first test to the last."""
+    """Folder in which `made_once` makes things, from the first test to the last."""
     own = tmp_path_factory.getbasetemp()
     _place.append(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
     yield
