@@ -7,15 +7,19 @@ from mcvrp.face import lazy
 if TYPE_CHECKING:
     from mcvrp.model.canonical_form import canonical as canonical
     from mcvrp.model.decoding import decode as decode
-    from mcvrp.model.problem import City as City
-    from mcvrp.model.problem import Instance as Instance
-    from mcvrp.model.problem import Solution as Solution
-    from mcvrp.model.problem import cost as cost
-    from mcvrp.model.problem import infeasibility as infeasibility
-    from mcvrp.model.strategies import Beam as Beam
-    from mcvrp.model.strategies import Greedy as Greedy
-    from mcvrp.model.strategies import Nucleus as Nucleus
-    from mcvrp.model.strategies import Sampling as Sampling
+    from mcvrp.model.problem import (
+        City as City,
+        Instance as Instance,
+        Solution as Solution,
+        cost as cost,
+        infeasibility as infeasibility,
+    )
+    from mcvrp.model.strategies import (
+        Beam as Beam,
+        Greedy as Greedy,
+        Nucleus as Nucleus,
+        Sampling as Sampling,
+    )
 else:
     __getattr__, __dir__ = lazy(
         __name__,

@@ -6,7 +6,7 @@ _LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user, password and all that stands be
 
 
 class McvrpError(Exception):
-    """Bad input or environment: the message names the file, row or field, and the mend."""
+    """Bad input or environment: the message names the file, row or field, and the hint."""
 
     exit_code = 2
 

@@ -195,7 +195,7 @@ class City:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether a route costs the same in both directions."""
+        """True where a route costs the same in both directions."""
         return self.matrix is None or bool(np.array_equal(self.matrix, self.matrix.T))
 
     @property

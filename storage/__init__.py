@@ -6,8 +6,7 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.storage.cities import load_city as load_city
-    from mcvrp.storage.labels.dataset import Dataset as Dataset
-    from mcvrp.storage.labels.dataset import load_labels as load_labels
+    from mcvrp.storage.labels.dataset import Dataset as Dataset, load_labels as load_labels
     from mcvrp.storage.models.models import load_model as load_model
     from mcvrp.storage.store.store import Store as Store
 else:

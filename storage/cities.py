@@ -164,11 +164,6 @@ def load_city(store: Store, name: str) -> City:
     return stored_city(store, name).city
 
 
-def load_addresses(store: Store, name: str) -> Addresses:
-    """Return what people call the nodes of the city ``name``; errors as in `load_city`."""
-    return stored_city(store, name).addresses
-
-
 def stored_city(store: Store, name: str) -> StoredCity:
     """Return the city ``name`` with its addresses; errors as in `load_city`."""
     if not has_city(store, name):

@@ -77,7 +77,7 @@ def terminal() -> Iterator[None]:
 def log_to_prefect() -> None:
     """Send our lines, from INFO on, to the page of a Prefect run; no line there has a secret.
 
-    Which loggers Prefect listens to is settled before its import: `settings.prepare`.
+    Which loggers Prefect listens to is decided before its import: `settings.prepare`.
     """
     logger = logging.getLogger(ROOT)
     if logger.level == logging.NOTSET:

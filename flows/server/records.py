@@ -1,4 +1,4 @@
-"""Runs that this process told Prefect about, and the proof that the server has every one of them."""
+"""Runs that this process told Prefect about, and the check that the server has every one of them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.storage.labels.dataset import Dataset as Dataset
-    from mcvrp.storage.labels.dataset import load_labels as load_labels
+    from mcvrp.storage.labels.dataset import Dataset as Dataset, load_labels as load_labels
 else:
     __getattr__, __dir__ = lazy(__name__, dataset="Dataset load_labels")

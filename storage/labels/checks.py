@@ -29,7 +29,7 @@ def require_sound(city: City, n: int, columns: Columns) -> None:
     Raises
     ------
     McvrpError
-        Naming the first row that does not, what is wrong with it, and the mend.
+        Naming the first row that does not, what is wrong with it, and the hint.
     """
     if found := row_faults(city, columns):
         raise McvrpError(

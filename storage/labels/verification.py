@@ -49,7 +49,7 @@ class VerificationReport:
     fingerprint
         Hash of the city, instances and routes that its footers declare.
     rows, files
-        Labels and files that were proved right.
+        Labels and files that were verified.
     faults
         Everything that is wrong.
     missing

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.storage.models.models import ModelCard as ModelCard
-    from mcvrp.storage.models.models import load_model as load_model
-    from mcvrp.storage.models.models import model_card as model_card
+    from mcvrp.storage.models.models import (
+        ModelCard as ModelCard,
+        load_model as load_model,
+        model_card as model_card,
+    )
 else:
     __getattr__, __dir__ = lazy(__name__, models="ModelCard load_model model_card")

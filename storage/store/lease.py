@@ -24,7 +24,7 @@ from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 TTL_SECONDS = 60.0  # silence after which a holder elsewhere is taken for dead
-BEATS = 4  # signs of life in that time
+BEATS = 4  # heartbeats in that time
 _LONG_SILENT = 10  # times as long, and nobody waits for a sign of life any more
 
 
@@ -91,7 +91,7 @@ class Lease:
             )
 
     def keep(self, interval: float) -> None:
-        """Show a sign of life every ``interval`` seconds until `release`."""
+        """Renew the lease by a heartbeat every ``interval`` seconds until `release`."""
         while not self._end.wait(interval) and self._loser_of is None:
             self._renew()
 
@@ -111,6 +111,7 @@ class Lease:
         return False
 
     def _renew(self) -> bool:
+        """Write the next heartbeat; return whether the lease is still ours."""
         following = replace(self._holder, beats=self._holder.beats + 1)
         try:
             self._store.swap(self._path, following.encode(), self._tag)

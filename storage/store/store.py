@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from mcvrp.model.errors import McvrpError, without_logins
-from mcvrp.storage.store.errors import StoreError as StoreError
-from mcvrp.storage.store.errors import StoreUnavailable as StoreUnavailable
+from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
 from mcvrp.storage.store.local import LocalFiles
 
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours

@@ -6,7 +6,9 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.spec import AttentionSpec as AttentionSpec
-    from mcvrp.tasks.attention.train import AttentionSummary as AttentionSummary
-    from mcvrp.tasks.attention.train import train_attention as train_attention
+    from mcvrp.tasks.attention.train import (
+        AttentionSummary as AttentionSummary,
+        train_attention as train_attention,
+    )
 else:
     __getattr__, __dir__ = lazy(__name__, spec="AttentionSpec", train="AttentionSummary train_attention")

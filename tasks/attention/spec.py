@@ -9,26 +9,20 @@ from pydantic import Field, model_validator
 
 from mcvrp.model.instances import Range
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
+from mcvrp.tasks.support.spec import HeadsSpec, OrdersSpec
 
 # Batches of the paper, by the largest size that they are for ("Retraining AM").
 PAPER_BATCHES = ((200, 512), (400, 128), (600, 64))
 _LARGEST_BATCH = 32  # of larger sizes
 
 
-class AttentionNetworkSpec(StrictSpec):
+class AttentionNetworkSpec(HeadsSpec):
     """The shape of the attention model; the defaults are its authors'."""
 
     dim: int = Field(128, ge=1, description="Numbers that stand for a node")
     heads: int = Field(8, ge=1, description="Heads of each attention")
     layers: int = Field(3, ge=1, description="Layers of the encoder")
     ff: int = Field(512, ge=1, description="Width of each feed-forward layer")
-
-    @model_validator(mode="after")
-    def _divisible(self) -> Self:
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
-        return self
 
 
 class AttentionSpec(OrdersSpec):

@@ -9,8 +9,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, has_city, save_city, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.spec import AddressFile as AddressFile
-from mcvrp.tasks.city.spec import CitySpec as CitySpec
+from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec
 
 _SETTINGS = ("demand", "capacity", "classes")  # of a city, beside what its id is of
 

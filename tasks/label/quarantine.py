@@ -16,7 +16,7 @@ from mcvrp.tasks.label.work import Failure, Unit
 
 logger = logging.getLogger(__name__)
 
-Place = tuple[int, int]  # (n, i)
+RowPlace = tuple[int, int]  # (n, i)
 _SAVE_SECONDS = 10.0  # between two writes of a list that grows
 
 
@@ -50,7 +50,7 @@ class Quarantine:
 
     store: Store
     dataset: str
-    entries: dict[Place, FailedInstance] = field(default_factory=dict)
+    entries: dict[RowPlace, FailedInstance] = field(default_factory=dict)
     _changed: bool = False
     _saved: float = 0.0
 
@@ -98,7 +98,7 @@ class Quarantine:
         """Return its instances that ``spec`` asks for, by size and number."""
         return [p for (n, i), p in sorted(self.entries.items()) if n in spec.sizes and i < spec.count]
 
-    def drop_solved(self, spec: LabelSpec, missing: Collection[Place]) -> None:
+    def drop_solved(self, spec: LabelSpec, missing: Collection[RowPlace]) -> None:
         """Let go the instances that ``spec`` asks for and that are not ``missing``."""
         for entry in self.within(spec):
             if (entry.n, entry.i) not in missing:

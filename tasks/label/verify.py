@@ -42,7 +42,7 @@ class _VerifyContext:
 
 
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
-    """Prove every label of ``dataset`` and keep the report with it.
+    """Verify every label of ``dataset`` and keep the report with it.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class FileReport:
 
 
 def verify_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> FileReport:
-    """Prove the label file whose bytes are ``data``.
+    """Verify the label file whose bytes are ``data``.
 
     Parameters
     ----------

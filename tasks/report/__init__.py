@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.report.lines import gaps as gaps
-    from mcvrp.tasks.report.lines import paired as paired
+    from mcvrp.tasks.report.lines import gaps as gaps, paired as paired
     from mcvrp.tasks.report.summary import BenchmarkSummary as BenchmarkSummary
     from mcvrp.tasks.report.tables import Table as Table
     from mcvrp.tasks.report.write import write_report as write_report

@@ -7,8 +7,7 @@ from mcvrp.face import lazy
 if TYPE_CHECKING:
     from mcvrp.tasks.retrain.improve import run_round as run_round
     from mcvrp.tasks.retrain.nightly import run_night as run_night
-    from mcvrp.tasks.retrain.spec import ImproveSpec as ImproveSpec
-    from mcvrp.tasks.retrain.spec import NightlySpec as NightlySpec
+    from mcvrp.tasks.retrain.spec import ImproveSpec as ImproveSpec, NightlySpec as NightlySpec
 else:
     __getattr__, __dir__ = lazy(
         __name__, spec="ImproveSpec NightlySpec", nightly="run_night", improve="run_round"

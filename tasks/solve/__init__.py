@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.solve.day import SolveSummary as SolveSummary
-    from mcvrp.tasks.solve.day import plan_day as plan_day
-    from mcvrp.tasks.solve.day import solve_day as solve_day
+    from mcvrp.tasks.solve.day import (
+        SolveSummary as SolveSummary,
+        plan_day as plan_day,
+        solve_day as solve_day,
+    )
     from mcvrp.tasks.solve.outputs import write_day as write_day
     from mcvrp.tasks.solve.spec import SolveSpec as SolveSpec
 else:

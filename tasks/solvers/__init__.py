@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.solvers.registry import SOLVERS as SOLVERS
-    from mcvrp.tasks.solvers.registry import SolverEntry as SolverEntry
-    from mcvrp.tasks.solvers.registry import make as make
-    from mcvrp.tasks.solvers.registry import register as register
-    from mcvrp.tasks.solvers.solver import Answer as Answer
-    from mcvrp.tasks.solvers.solver import Solver as Solver
-    from mcvrp.tasks.solvers.solver import SolverFailed as SolverFailed
-    from mcvrp.tasks.solvers.solver import SolverMissing as SolverMissing
-    from mcvrp.tasks.solvers.solver import best_of as best_of
+    from mcvrp.tasks.solvers.registry import (
+        SOLVERS as SOLVERS,
+        SolverEntry as SolverEntry,
+        make as make,
+        register as register,
+    )
+    from mcvrp.tasks.solvers.solver import (
+        Answer as Answer,
+        Solver as Solver,
+        SolverFailed as SolverFailed,
+        SolverMissing as SolverMissing,
+        best_of as best_of,
+    )
 else:
     __getattr__, __dir__ = lazy(
         __name__,

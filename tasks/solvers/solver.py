@@ -1,4 +1,4 @@
-"""Protocol of solvers: an answer is the best of a few runs, its feasibility and cost proved."""
+"""Protocol of solvers: an answer is the best of a few runs, its feasibility and cost checked."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
 def checked_answer(
     city: City, instance: Instance, best: Solution, costs: NDArray[np.float64], seconds: float
 ) -> Answer:
-    """Return the answer of a network: feasible by construction, and proved again."""
+    """Return the answer of a network: feasible by construction, and checked again."""
     if reason := infeasibility(instance, best):
         return Answer(None, costs, seconds, reason)
     return Answer(canonical(city, best), costs, seconds)

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class ProgressReport:
 
     @property
     def pace(self) -> list[str]:
-        """What there is to say beside the counts: rate, time left, note."""
+        """Rate, time left and note, as far as there are any, beside the counts."""
         rate = f"{_number(self.rate)} {self.unit}/s" if self.rate > 0 else ""
         left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]

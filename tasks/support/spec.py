@@ -1,4 +1,4 @@
-"""Shared parts of the stages' specs: refusal of unknown fields, ranges of orders, settings of decoding.
+"""Shared parts of the stages' specs: unknown fields, ranges of orders, heads of networks, decoding.
 
 Fields that several specs have are types here, and each spec declares them in its own place: specs are
 stored, and hashed, in the order of their fields.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
@@ -49,6 +49,20 @@ class StrictSpec(BaseModel):
     """Spec that cannot be changed, and refuses a field that it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HeadsSpec(StrictSpec):
+    """Spec of a network with attention: its heads share the ``dim`` numbers of a node or token equally."""
+
+    if TYPE_CHECKING:  # each spec declares them where its order of fields has them
+        dim: int
+        heads: int
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Self:
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
+        return self
 
 
 class OrdersSpec(StrictSpec):

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.train.phases import PhaseSummary as PhaseSummary
-    from mcvrp.tasks.train.phases import TrainSummary as TrainSummary
-    from mcvrp.tasks.train.phases import publish as publish
-    from mcvrp.tasks.train.phases import train as train
-    from mcvrp.tasks.train.phases import train_phase as train_phase
+    from mcvrp.tasks.train.phases import (
+        PhaseSummary as PhaseSummary,
+        TrainSummary as TrainSummary,
+        publish as publish,
+        train as train,
+        train_phase as train_phase,
+    )
     from mcvrp.tasks.train.spec import TrainSpec as TrainSpec
 else:
     __getattr__, __dir__ = lazy(

@@ -14,7 +14,7 @@ from mcvrp.tasks.train.spec import TrainSpec
 
 # A report is a flat document with "event": "preparing" (done, sizes), "started" (step, steps),
 # "step" (a row of metrics), "saved" (step), "waiting" (message: for what), or "refused"
-# (message, exit_code: an error that a user can mend). Those of `OF_ANY_RANK` come from every
+# (message, exit_code: an error that a user can correct). Those of `OF_ANY_RANK` come from every
 # rank, the others from rank 0.
 Report = Callable[[Mapping[str, Any]], None]
 OF_ANY_RANK = ("preparing", "refused")
@@ -86,7 +86,7 @@ def ranks_died(job: RankJob, reason: str, log: str = "") -> RanksDiedError:
 
 
 def refused(error: McvrpError) -> Mapping[str, Any]:
-    """Return the report of an error that a user can mend."""
+    """Return the report of an error that a user can correct."""
     return {"event": "refused", "message": str(error), "exit_code": error.exit_code}
 
 

@@ -46,7 +46,7 @@ class PhaseSummary:
 
     @property
     def complete(self) -> bool:
-        """Whether the phase is finished; else the next job goes on with it."""
+        """True if the phase is finished; else the next job goes on with it."""
         return self.step == self.steps
 
 

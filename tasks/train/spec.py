@@ -12,13 +12,13 @@ from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import StrictSpec
+from mcvrp.tasks.support.spec import HeadsSpec, StrictSpec
 
 BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 
-class NetworkSpec(StrictSpec):
+class NetworkSpec(HeadsSpec):
     """The shape of the network; the defaults are the paper's. The number of classes is the city's."""
 
     dim: int = Field(768, ge=1, description="Numbers that stand for a token")
@@ -27,12 +27,6 @@ class NetworkSpec(StrictSpec):
     decoder_layers: int = Field(12, ge=1, description="Layers that write the solution")
     ff: int = Field(3072, ge=1, description="Width of each feed-forward layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
-
-    @model_validator(mode="after")
-    def _divisible(self) -> Self:
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not a multiple of heads {self.heads}")
-        return self
 
 
 class PhaseSpec(StrictSpec):

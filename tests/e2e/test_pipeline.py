@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import math
@@ -37,6 +38,7 @@ from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
 from tests.support.poison import poison
 from tests.support.store_page import unknown
+from tests.unit.docs.pages import DOCS, examples
 
 LABELS = [method.label for method in all_methods().values()]
 
@@ -47,8 +49,9 @@ STAGES = ("cities", "labels", "training", "models")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """A workplace in which the smoke preset has run from nothing."""
+    """A workplace in which the smoke preset has run from nothing, beside a user's model.py, tasks.py, ..."""
     place = Workplace.new(tmp_path_factory.mktemp("pipeline"))
+    place.set_traps()
     done = place.mcvrp(*RUN)
     assert done.returncode == 0, done.stderr
     (place.folder / "stdout").write_text(done.stdout)
@@ -209,6 +212,15 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
         assert any(bar.startswith(key) for bar in bars), key
         for part in ("\n- ", "data:image/png;base64,", "**In the store**", str(place.store)):
             assert part in pages[key], f"{key} has no {part}"
+
+
+def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> None:
+    """The page's first example decodes a day: its cost by the model and by HGS, and the routes."""
+    done = place.python("-c", examples(DOCS / "python.md", "python")[0])
+    assert done.returncode == 0, done.stderr
+    costs, routes = done.stdout.splitlines()
+    assert re.fullmatch(r"\d+\.\d{3} by the model, \d+\.\d{3} by HGS", costs)
+    assert sorted(node for route in ast.literal_eval(routes) for node in route)
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:

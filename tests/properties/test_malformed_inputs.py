@@ -27,7 +27,7 @@ from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support import malformed, malformed_store
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, Case, sound
-from tests.support.malformed_store import BEFORE, DAY, HEADER, Damage
+from tests.support.malformed_store import BEFORE, DAY, HEADER, StoreCase
 
 LONGEST = 2500  # characters of a sentence: twenty faults fit
 Act = Callable[[], object]
@@ -141,12 +141,12 @@ def unreadable_routes(desk: Desk, case: Case) -> Act:
     return act
 
 
-def stored(desk: Desk, case: Damage) -> Act:
-    case.spoil(desk.store)
+def stored(desk: Desk, case: StoreCase) -> Act:
+    case.change(desk.store)
     return lambda: case.ask(desk.store)
 
 
-WAYS_IN: dict[Callable[[Desk, Any], Act], Sequence[Case | Damage]] = {
+WAYS_IN: dict[Callable[[Desk, Any], Act], Sequence[Case | StoreCase]] = {
     addresses: malformed.ADDRESSES,
     more_addresses: malformed.MORE_ADDRESSES,
     matrix: malformed.MATRICES,
@@ -163,7 +163,7 @@ CASES = [(way, case) for way, cases in WAYS_IN.items() for case in cases]
     ("way", "case"), CASES, ids=[f"{way.__name__}: {case.name}".replace("_", " ") for way, case in CASES]
 )
 def test_a_malformed_input_is_one_sentence_and_loses_nothing(
-    desk: Desk, way: Callable[[Desk, Any], Act], case: Case | Damage
+    desk: Desk, way: Callable[[Desk, Any], Act], case: Case | StoreCase
 ) -> None:
     """It names file, row or field, what was found and what was expected; every byte of the store is there
     afterwards, and nothing beside it but what became of a file of routes.

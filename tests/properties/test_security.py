@@ -273,7 +273,7 @@ class Bomb:
         return (Path.write_text, (Path("went-off"), ""))
 
 
-def test_a_pickle_in_the_store_is_damage(
+def test_a_pickle_in_the_store_is_a_corrupt_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In place of each file of the store: a sentence about the file, and nothing goes off."""

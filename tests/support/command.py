@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def _environment(**changes: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changes
 
 
+# Modules of a user in the folder of the command: their names are those of our inner packages.
+TRAPS = ("model", "storage", "tasks", "flows")
+SPRUNG = "the user's file was imported"
+
+
 @dataclass(frozen=True)
 class Workplace:
     """A folder with a store and a Prefect home in which commands run."""
@@ -35,6 +41,11 @@ class Workplace:
         """Return a workplace with an empty store and an empty history."""
         shutil.copytree(made_once("prefect", _make_tables), folder / "prefect")  # slower to make than a test
         return cls(folder)
+
+    def set_traps(self, names: Sequence[str] = TRAPS) -> None:
+        """Write modules ``names`` that end whoever imports them, to where commands run."""
+        for name in names:
+            (self.folder / f"{name}.py").write_text(f"raise SystemExit({SPRUNG!r})\n")
 
     @property
     def store(self) -> Path:
@@ -53,9 +64,10 @@ class Workplace:
         return _environment(**{name: str(place) for name, place in places.items()}) | awake | changes
 
     def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        """Run Python to its end."""
+        """Run Python in the folder to its end."""
         return subprocess.run(
             [sys.executable, *arguments],
+            cwd=self.folder,
             env=self.environment(**changes),
             capture_output=True,
             text=True,

@@ -72,11 +72,11 @@ def age(store: Store, dataset: str, seconds: float = 10.0) -> None:
     os.utime(Path(store.uri, layout.shard_list(dataset)), ns=(listed, listed + int(seconds * 1e9)))
 
 
-def rewritten(data: bytes, spoil: Callable[[list[Label]], Sequence[Label]]) -> bytes:
-    """Return a sound Parquet file with the footer of the one in ``data``, and ``spoil`` of its labels."""
+def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> bytes:
+    """Return a sound Parquet file with the footer of the one in ``data``, and ``change`` of its labels."""
     table = pq.read_table(pa.BufferReader(data))
     city_id = table.schema.metadata[b"city_id"].decode()
-    other = label_table(spoil(list(table_labels(table, city_id))))
+    other = label_table(change(list(table_labels(table, city_id))))
     buffer = io.BytesIO()
     pq.write_table(
         other.replace_schema_metadata(table.schema.metadata),

@@ -20,7 +20,7 @@ from _pytest.mark import ParameterSet
 
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from tests.support.faults import CITY, NAME, PATIENCE, Driver, Family, Site, start_family
+from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
 from tests.support.poison import poison
 
 INJECTED: Counter[str] = Counter()  # faults by kind, in all trials of this run of the tests
@@ -40,7 +40,7 @@ def seeds(short: int, full: int) -> list[ParameterSet]:
 # Processes
 
 
-def strike(kind: str, site: Site, driver: Driver, rng: random.Random) -> bool:
+def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> bool:
     """Do ``kind`` to a running command; False when it was too late for it."""
     if kind == "worker killed":
         workers = site.solving(driver)
@@ -99,11 +99,11 @@ def _truncate(data: bytearray, rng: random.Random) -> None:
     del data[rng.randrange(len(data)) :]
 
 
-_DAMAGES = {"bits flipped": _flip, "sector overwritten": _overwrite, "file truncated": _truncate}
-DAMAGES = (*_DAMAGES, "file deleted")
+_CORRUPTIONS = {"bits flipped": _flip, "sector overwritten": _overwrite, "file truncated": _truncate}
+CORRUPTIONS = (*_CORRUPTIONS, "file deleted")
 
 
-def damage(store: Store, path: str, kind: str, rng: random.Random) -> None:
+def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None:
     """Do ``kind`` to the file at ``path``."""
     if kind == "file deleted":
         store.delete(path)
@@ -111,12 +111,12 @@ def damage(store: Store, path: str, kind: str, rng: random.Random) -> None:
         data = bytearray(store.get(path))
         before = bytes(data)
         while bytes(data) == before:
-            _DAMAGES[kind](data, rng)
+            _CORRUPTIONS[kind](data, rng)
         store.put(path, bytes(data))
     INJECTED[kind] += 1
 
 
-def damageable(store: Store) -> list[str]:
+def corruptible(store: Store) -> list[str]:
     """Return the files of the dataset that the command must do without: all but its spec."""
     paths = store.list(layout.label_dir(NAME))
     return [path for path in paths if path != layout.label_spec(NAME) and "/_corrupt/" not in path]
@@ -124,9 +124,9 @@ def damageable(store: Store) -> list[str]:
 
 def lose_shards(store: Store, rng: random.Random) -> None:
     """Delete half of the shards."""
-    paths = [path for path in damageable(store) if layout.shard_number(path) is not None]
+    paths = [path for path in corruptible(store) if layout.shard_number(path) is not None]
     for path in rng.sample(paths, -(-len(paths) // 2)):
-        damage(store, path, "file deleted", rng)
+        corrupt_file(store, path, "file deleted", rng)
 
 
 # A disk
@@ -212,7 +212,7 @@ class Cluster:
         process, self.nodes[name] = start_family(
             [*command, "--num-gpus=0", "--object-store-memory=100000000"], log, **changes
         )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while "Ray runtime started" not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()

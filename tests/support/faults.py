@@ -33,7 +33,7 @@ CITY_NAME = "c"
 NAME = "d"
 SPEC = LabelSpec(dataset=NAME, smallest=20, largest=22, count=150, iterations=20, shard_rows=40)
 TOTAL = SPEC.count * len(SPEC.sizes)
-PATIENCE = 300.0  # seconds for a command that takes ten, on a machine that has other work too
+TIMEOUT_SECONDS = 300.0  # seconds for a command that takes ten, on a machine that has other work too
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 MARK = "MCVRP_FAMILY"  # environment variable
 
@@ -106,7 +106,7 @@ def start_family(command: Sequence[str], log: Path, **changes: str) -> tuple[sub
 
 
 @dataclass
-class Driver:
+class LabelCommand:
     """The command at work."""
 
     process: subprocess.Popen[str]
@@ -129,7 +129,7 @@ class Driver:
     def wait(self) -> int:
         """Return its exit code; an error is one sentence on its last line."""
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the command does not end; it said:\n{self.said}") from None
         assert code in (0, -signal.SIGKILL) or self.last_line.startswith("error: "), self.said
@@ -159,17 +159,17 @@ class Site:
     observer: Store
     changes: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, Family] = field(default_factory=dict)
-    drivers: list[Driver] = field(default_factory=list)
+    drivers: list[LabelCommand] = field(default_factory=list)
 
-    def start(self, **changes: str) -> Driver:
+    def start(self, **changes: str) -> LabelCommand:
         """Start the command."""
         log = self.folder / f"command-{len(self.drivers)}.log"
         command = [sys.executable, "-c", _COMMAND, self.uri, SPEC.model_dump_json(exclude_none=True)]
         process, family = start_family(command, log, **{**self.changes, **changes})
-        self.drivers.append(Driver(process, family, log))
+        self.drivers.append(LabelCommand(process, family, log))
         return self.drivers[-1]
 
-    def solving(self, driver: Driver) -> list[int]:
+    def solving(self, driver: LabelCommand) -> list[int]:
         """Return the processes that work for ``driver`` just now."""
         return [pid for family in (driver.family, *self.nodes.values()) for pid in family.solving()]
 
@@ -183,7 +183,7 @@ class Site:
                 count += min(SPEC.count - k * SPEC.shard_rows, SPEC.shard_rows)
         return min(count, TOTAL)
 
-    def await_moment(self, driver: Driver, rng: random.Random, *, at_work: bool = False) -> None:
+    def await_moment(self, driver: LabelCommand, rng: random.Random, *, at_work: bool = False) -> None:
         """Wait for a random moment of what ``driver`` has left to do, or for its end.
 
         Unless it is to be ``at_work``, it may as well lie before the first label or after the last.
@@ -194,10 +194,10 @@ class Site:
             return
         there = self.labelled()
         wanted = TOTAL if kind > 0.85 else there + 1 + int(rng.uniform(0, 0.6) * (TOTAL - there))
-        _wait(lambda: not driver.running or self.labelled() >= wanted, PATIENCE)
+        _wait(lambda: not driver.running or self.labelled() >= wanted, TIMEOUT_SECONDS)
         time.sleep(rng.uniform(0, 0.5))
 
-    def finish(self, driver: Driver | None = None, runs: int = 3) -> None:
+    def finish(self, driver: LabelCommand | None = None, runs: int = 3) -> None:
         """Give the same command until it says that all is done, and check that it is.
 
         ``driver`` may be at it already.
@@ -229,9 +229,9 @@ class Site:
         assert report.good, report
         assert not report.unchecked, report
         for driver in self.drivers:
-            _wait(lambda driver=driver: not driver.family.without_agents(), PATIENCE)
+            _wait(lambda driver=driver: not driver.family.without_agents(), TIMEOUT_SECONDS)
             assert driver.family.without_agents() == {}, "processes are left"
-            _wait(lambda driver=driver: not self.solving(driver), PATIENCE)
+            _wait(lambda driver=driver: not self.solving(driver), TIMEOUT_SECONDS)
             assert self.solving(driver) == [], "workers go on for a driver that is dead"
 
     def clear(self) -> None:

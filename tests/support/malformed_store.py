@@ -80,7 +80,7 @@ ROWS = (  # of two good routes and a bad one, whose reasons are told
         "row 6: its route serves customer 'C5', who is served twice that day",
     ),
     case(
-        "rows of a quarantine, half mended",
+        "rows of a quarantine, half corrected",
         f"row,{HEADER},reason\n7,{DAY},north,1,C1,4,10,customer 'c1'\n8,{_EAST},1,C99,1,10,why",
         "row 3: customer 'C99' is not in the city",
     ),
@@ -101,11 +101,11 @@ FILES = (  # that cannot be read at all
 
 
 @dataclass(frozen=True)
-class Damage:
+class StoreCase:
     """Something done to a store, what is asked of it then, and the parts of the answer."""
 
     name: str
-    spoil: Callable[[Store], object]
+    change: Callable[[Store], object]
     ask: Callable[[Store], object]
     said: tuple[str, ...]
 
@@ -126,69 +126,77 @@ _SHARD, _CHAMPION = layout.label_shard("d", 20, 0), layout.model_alias("m", "cha
 _YESTERDAY = datetime.date.fromisoformat(BEFORE)
 
 STORED = (  # the store has city c, dataset d, version 1 of model m, and the day BEFORE of city town
-    Damage("a cut shard", _cut(_SHARD), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
-    Damage("an empty shard", _put(_SHARD, b""), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
-    Damage("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
-    Damage("a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is no readable city",)),
-    Damage("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
-    Damage("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
-    Damage("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
-    Damage("a path that climbs", _nothing, lambda s: inspect(s, "../c"), ("would lead elsewhere",)),
-    Damage("nothing there", _nothing, lambda s: inspect(s, "nowhere"), ("nowhere",)),
-    Damage("no model", _nothing, lambda s: model_card(s, "n"), ("no model 'n'", "mcvrp train")),
-    Damage("no version", _nothing, lambda s: model_card(s, "m", 9), ("no version 9, it has 1",)),
-    Damage("no alias", _nothing, lambda s: model_card(s, "m", "challenger"), ("no challenger", "version 1")),
-    Damage(
+    StoreCase("a cut shard", _cut(_SHARD), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)),
+    StoreCase(
+        "an empty shard", _put(_SHARD, b""), lambda s: load_labels(s, "d", 20), ("part-00000.parquet",)
+    ),
+    StoreCase("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
+    StoreCase(
+        "a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is no readable city",)
+    ),
+    StoreCase("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
+    StoreCase("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
+    StoreCase("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
+    StoreCase("a path that climbs", _nothing, lambda s: inspect(s, "../c"), ("would lead elsewhere",)),
+    StoreCase("nothing there", _nothing, lambda s: inspect(s, "nowhere"), ("nowhere",)),
+    StoreCase("no model", _nothing, lambda s: model_card(s, "n"), ("no model 'n'", "mcvrp train")),
+    StoreCase("no version", _nothing, lambda s: model_card(s, "m", 9), ("no version 9, it has 1",)),
+    StoreCase(
+        "no alias", _nothing, lambda s: model_card(s, "m", "challenger"), ("no challenger", "version 1")
+    ),
+    StoreCase(
         "an alias of nothing",
         _put(_CHAMPION, b'{"version": 7}'),
         lambda s: model_card(s, "m", "champion"),
         ("no version 7",),
     ),
-    Damage(
+    StoreCase(
         "a wrong alias",
         _put(_CHAMPION, b'{"version": "one"}'),
         lambda s: pointer(s, "m", "champion"),
         ("champion.json is no alias of a model",),
     ),
-    Damage(
+    StoreCase(
         "a list for an alias", _put(_CHAMPION, b"[1]"), lambda s: pointer(s, "m", "champion"), ("no alias",)
     ),
-    Damage(
+    StoreCase(
         "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
     ),
-    Damage("nobody before", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)),
-    Damage(
+    StoreCase("nobody before", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)),
+    StoreCase(
         "a card of another kind",
         _put(layout.model_card("m", 1), b"[]"),
         lambda s: model_card(s, "m"),
         ("model.json",),
     ),
-    Damage(
+    StoreCase(
         "a cut day",
         _cut(layout.driven_day("town", BEFORE)),
         lambda s: read_day(s, "town", _YESTERDAY),
         (f"{BEFORE}.parquet",),
     ),
-    Damage(
+    StoreCase(
         "a day that is none",
         lambda s: s.move(layout.driven_day("town", BEFORE), layout.driven_day("town", "monday")),
         lambda s: list(driven_days(s, "town")),
         ("has no day for a name",),
     ),
-    Damage(
+    StoreCase(
         "a receipt of another kind",
         _put(layout.driven_receipt("town", "0123"), b'{"days": []}'),
         lambda s: receipts(s, "town"),
         ("0123.json is no receipt of a file of routes",),
     ),
-    Damage("no benchmark", _nothing, lambda s: read_results(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")),
-    Damage(
+    StoreCase(
+        "no benchmark", _nothing, lambda s: read_results(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")
+    ),
+    StoreCase(
         "a cut benchmark",
         _put("benchmarks/b/results.parquet", b"PAR1"),
         lambda s: read_results(s, "b"),
         ("results.parquet",),
     ),
-    Damage(
+    StoreCase(
         "no attention model's card",
         _put(layout.attention_card("a", 20), b"{}"),
         lambda s: attention_card(s, "a", 20),

@@ -32,7 +32,7 @@ class Proxy:
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
         self._turn = threading.Lock()
         self._healed = threading.Event()
-        self._server = _Listener(("127.0.0.1", 0), _Handler)
+        self._server = _Listener(("127.0.0.1", 0), _ProxyHandler)
         self._server.proxy = self
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -77,7 +77,7 @@ class Proxy:
         """Wait for `heal`."""
         self._healed.wait()
 
-    def forward(self, handler: _Handler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def forward(self, handler: _ProxyHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         """Return the server's status, headers and body for the request of ``handler``."""
         connection = http.client.HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
         try:
@@ -100,7 +100,7 @@ class _Listener(ThreadingHTTPServer):
         """Broken connections are what this is for."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Listener
 

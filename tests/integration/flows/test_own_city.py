@@ -75,7 +75,7 @@ hgs_iterations = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class OwnCity:
     """A store in which the pipeline of `OWN` has run on the example city, and its preset."""
 
     store: Store
@@ -85,7 +85,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
     """Import, labels, training, benchmark and report, all in one Ray session."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.toml").write_text(OWN)
@@ -97,10 +97,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
-        yield Place(store, spec, city, done.model)
+        yield OwnCity(store, spec, city, done.model)
 
 
-def test_orders_are_drawn_as_the_city_has_them(place: Place) -> None:
+def test_orders_are_drawn_as_the_city_has_them(place: OwnCity) -> None:
     """Demand and capacity of labels and test instances keep to the city's ranges, below 20 customers too."""
     for n in place.spec.label.sizes:
         table = load_labels(place.store, "own", n)
@@ -110,7 +110,7 @@ def test_orders_are_drawn_as_the_city_has_them(place: Place) -> None:
     assert 25 <= stream(12, 0).capacity <= 35
 
 
-def test_labels_and_answers_cost_metres(place: Place) -> None:
+def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
     """A label's cost is its routes' length in metres; the report's table is in the same unit."""
     for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
@@ -123,14 +123,14 @@ def test_labels_and_answers_cost_metres(place: Place) -> None:
     assert frame["cost"].between(10_000, 300_000).all()
 
 
-def test_the_network_has_the_classes_that_the_city_reserves(place: Place) -> None:
+def test_the_network_has_the_classes_that_the_city_reserves(place: OwnCity) -> None:
     """More output classes than nodes; every stage after it takes that."""
     model, card = load_model(place.store, "own")
     assert model.config.classes == place.city.classes == CUSTOMERS + 51
     assert card.city_id == place.city.city_id
 
 
-def test_the_folder_of_a_city_describes_itself(place: Place) -> None:
+def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
     """README, map and card; `inspect` prints the first."""
     assert {"README.md", "city.json", "city.parquet", "map.png"} == {
         path.split("/")[-1] for path in place.store.list("cities/own")
@@ -141,7 +141,7 @@ def test_the_folder_of_a_city_describes_itself(place: Place) -> None:
         assert text in found.text, found.text
 
 
-def test_labels_and_model_hold_in_a_city_that_extends_it(place: Place, tmp_path: Path) -> None:
+def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_path: Path) -> None:
     """Training goes on where it stood, the model is benchmarked with the new addresses; new orders
     are labelled under another name.
     """
@@ -163,7 +163,7 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: Place, tmp_path:
     assert labels_missing(place.store, child, other) == 48
 
 
-def test_a_model_without_a_class_for_each_address_is_refused(place: Place) -> None:
+def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> None:
     """Where new classes were reserved, labels hold and models are trained anew."""
     file = AddressFile(file=str(MORE), extends="own", spare=40)
     child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
@@ -182,7 +182,7 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: Place) -> No
         place.card.require_city(grown)
 
 
-def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: Place) -> None:
+def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
     """The customers of an imported city are known once it is loaded, and then looked at first."""
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):

@@ -12,16 +12,16 @@ from mcvrp.flows.config.settings import run_environment
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
-from tests.support.command import Workplace
+from tests.support.command import SPRUNG, TRAPS, Workplace
 from tests.support.training import small_spec, write_dataset
 
-TRAPS = (
-    *("model", "storage", "tasks", "flows", "mcvrp", "tests"),
+MODULES = (
+    *TRAPS,
+    *("mcvrp", "tests"),
     *("json", "random", "typing", "logging", "socket", "secrets", "queue"),
     *("numpy", "ray", "torch", "yaml"),
 )
 CITY = City.uniform(60, seed=3)
-SPRUNG = "the user's file was imported"
 
 LABEL = """
 from mcvrp.storage.cities import load_city
@@ -57,8 +57,7 @@ assert train(store, load_city(store, "small"), spec, Path("cache")).phases[-1].c
 def place(scratch: Path) -> Workplace:
     """A store with a city, in a folder with the traps."""
     place = Workplace(scratch)
-    for name in TRAPS:
-        (scratch / f"{name}.py").write_text(f"raise SystemExit({SPRUNG!r})\n")
+    place.set_traps(MODULES)
     save_city(Store.open(place.store), "small", CITY)
     return place
 

@@ -10,7 +10,7 @@ EXAMPLES = examples(DOCS / "python.md", "python")
 
 
 def test_the_first_example_is_of_the_smoke_preset() -> None:
-    """It is run beside the store of the end-to-end tests."""
+    """Store and names are those of tests/e2e/test_pipeline.py, which runs it."""
     assert len(EXAMPLES) == 2
     assert 'Store.open("store")' in EXAMPLES[0]
     assert '"smoke"' in EXAMPLES[0]

@@ -19,11 +19,13 @@ from mcvrp.flows.cli.main import BAD_INPUT, parser
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
+from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.schema import SCHEMA
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
 from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.strategies import STRATEGIES
 from tests.unit.docs import settings_page
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
 
@@ -70,11 +72,18 @@ def test_the_solvers_of_labels() -> None:
 
 
 def test_the_strategies_of_decoding() -> None:
-    """docs/decoding.md has those that the package exports."""
+    """docs/decoding.md has each strategy of `mcvrp.model`; all are public, each kind is registered."""
     there = rows((DOCS / "decoding.md").read_text(), "strategy")
     named = {re.sub(r"\W.*", "", row[0].strip("`")) for row in there}
-    assert named == {"Greedy", "Nucleus", "Sampling", "Beam"}
+    made = {thing for _, thing in inspect.getmembers(strategies, _is_strategy)}
+    assert named == {strategy.__name__ for strategy in made}
     assert named <= _public()
+    assert {strategy.kind for strategy in made} == {entry.kind for entry in STRATEGIES.values()}
+
+
+def _is_strategy(thing: object) -> bool:
+    ours = inspect.isclass(thing) and thing.__module__ == strategies.__name__
+    return ours and isinstance(getattr(thing, "kind", None), str)  # of the protocol it is a property
 
 
 def test_the_names_of_the_package() -> None:

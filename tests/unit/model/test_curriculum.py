@@ -2,8 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import McvrpError

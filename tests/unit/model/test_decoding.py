@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model import decoding, paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode

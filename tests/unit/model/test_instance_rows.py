@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instance_rows import instance_rows, philox_rows

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import McvrpError

@@ -10,8 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError

@@ -121,7 +121,7 @@ def test_the_baseline_is_replaced_when_the_difference_is_significant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "verdict"),
+    ("means", "expected"),
     [
         ([], False),
         ([8, 7, 6, 5.5, 5.4], False),
@@ -133,6 +133,6 @@ def test_the_baseline_is_replaced_when_the_difference_is_significant() -> None:
         ([8, NAN, NAN, NAN], True),
     ],
 )
-def test_divergence_is_a_cost_that_stays_far_above_the_best(means: list[float], verdict: bool) -> None:
+def test_divergence_is_a_cost_that_stays_far_above_the_best(means: list[float], expected: bool) -> None:
     """Three epochs in a row above 1.1 times the best, or not below the untrained network's 10."""
-    assert diverged(means, 10.0, 1.1, 3) is verdict
+    assert diverged(means, 10.0, 1.1, 3) is expected

@@ -1,8 +1,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Schedule
@@ -56,7 +55,7 @@ def test_every_rate_is_above_zero_and_at_most_the_peak(kind, steps, warmup, tail
 
 
 @pytest.mark.parametrize(
-    ("wrong", "mend"),
+    ("wrong", "hint"),
     [
         (("constant", 0.0), "lr must be positive"),
         (("constant", 1.0, -1), "warmup must not be negative"),
@@ -68,7 +67,7 @@ def test_every_rate_is_above_zero_and_at_most_the_peak(kind, steps, warmup, tail
         (("knee", 1.0, 5), "knee needs a tail above 0"),
     ],
 )
-def test_what_makes_no_schedule_is_refused(wrong, mend):
+def test_what_makes_no_schedule_is_refused(wrong, hint):
     """A schedule that cannot be meant is an error when it is made, not when it is used."""
-    with pytest.raises(McvrpError, match=mend):
+    with pytest.raises(McvrpError, match=hint):
         Schedule(*wrong)

@@ -8,8 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.strategies import Beam, Nucleus, Sampling

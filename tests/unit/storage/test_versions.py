@@ -16,8 +16,7 @@ import pytest
 
 from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
-from mcvrp.storage import versions as schema_versions
+from mcvrp.storage import layout, versions as schema_versions
 from mcvrp.storage.benchmarks import (
     read_part,
     read_results,
@@ -213,7 +212,7 @@ def test_the_version_that_is_written_is_read(store: Store, document: Document) -
 
 
 def test_a_version_that_is_none_is_no_document(store: Store, document: Document) -> None:
-    """Text, zero and fractions: said as any other damage, or passed over where damage is."""
+    """Text, zero and fractions: said as of any other corrupt file, or passed over where corrupt files are."""
     if document.change in (in_table, in_footer):
         return
     for version in ("2", 0, 1.5, True, None):

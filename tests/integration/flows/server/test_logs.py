@@ -90,14 +90,14 @@ def test_the_words_of_a_command_are_on_the_page_of_its_run(place: Workplace, scr
     changes = {"count": 10, "held_out": 1}
     for spec in preset.label.model_copy(update=changes).datasets:
         make_dataset(store, spec, city)
-    spoilt = layout.label_shard("smoke", 20, 0)
-    store.put(spoilt, b"no Parquet")
+    corrupt = layout.label_shard("smoke", 20, 0)
+    store.put(corrupt, b"no Parquet")
     options = (word for name, value in changes.items() for word in ("--set", f"label.{name}={value}"))
     done = place.mcvrp("label", "--preset", "smoke", *options, RAY_TMPDIR=str(scratch))
     assert done.returncode == 0, done.stderr
     ours = [line for line in place.logged() if line[0].startswith("mcvrp")]
     repair, *progress = ours
     assert repair[:2] == ("mcvrp.tasks.label.repair", logging.WARNING)
-    assert repair[2].startswith(f"{spoilt} was corrupt: 0 good rows kept")
+    assert repair[2].startswith(f"{corrupt} was corrupt: 0 good rows kept")
     assert {line[:2] for line in progress} == {("mcvrp.tasks.support.progress", logging.INFO)}
     assert [line[2] for line in ours] == done.stderr.splitlines()[2:]  # first, that a server starts and where

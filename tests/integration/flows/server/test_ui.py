@@ -24,7 +24,7 @@ class Receiver(HTTPServer):
     """A webhook: keeps what it was sent."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _WebhookHandler)
         self.received: list[dict[str, Any]] = []
 
     @property
@@ -32,7 +32,7 @@ class Receiver(HTTPServer):
         return f"http://127.0.0.1:{self.server_port}/hook?token=canary"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _WebhookHandler(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self) -> None:
@@ -61,6 +61,7 @@ def ui(
 ) -> Iterator[Ui]:
     """A UI that serves the smoke preset, on either database; its city is made."""
     place = Workplace.new(tmp_path_factory.mktemp("ui"))
+    place.set_traps()  # the server, its worker and every run have this folder as theirs
     more = ("--database", request.getfixturevalue("postgres")) if request.param == "Postgres" else ()
     with mcvrp_ui(place, "--notify", receiver.url, *more) as ui:
         made = ui.ended(ui.start("city"))

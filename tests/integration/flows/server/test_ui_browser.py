@@ -20,7 +20,7 @@ from tests.support.ui import Ui, mcvrp_ui, until
 pytestmark = pytest.mark.slow
 _marks = count()
 _PICTURES = "[...document.images].filter(i => i.src.startsWith('data:') && i.naturalWidth > 100).length"
-_PATIENCE = 200.0  # seconds, of a machine that is busy with other tests
+_TIMEOUT = 200.0  # seconds, of a machine that is busy with other tests
 _LABEL = "//a[contains(@href, '/deployments/deployment/')][normalize-space()='label']"
 _COUNT = "//*[normalize-space()='Count']/following::input[1]"  # labels are not tied to their inputs
 
@@ -54,7 +54,7 @@ def fill(browser: Browser, xpath: str, text: str) -> None:
         )
         return False
 
-    until(f"{text!r} in {xpath}", _PATIENCE, written)
+    until(f"{text!r} in {xpath}", _TIMEOUT, written)
 
 
 def shows(browser: Browser, text: str) -> None:
@@ -102,7 +102,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 def ui(workplace: Workplace) -> Iterator[Ui]:
     """A UI that serves the smoke preset; its city is made."""
     with mcvrp_ui(workplace) as ui:
-        assert ui.ended(ui.start("city"), _PATIENCE)["state_type"] == "COMPLETED"
+        assert ui.ended(ui.start("city"), _TIMEOUT)["state_type"] == "COMPLETED"
         yield ui
 
 
@@ -129,7 +129,7 @@ def test_a_label_run_from_the_form_to_its_artifact(
     (run,) = runs(ui, "label")
     assert run["parameters"]["label"]["count"] == 30
     # The word "Completed" is in the lists of states, too: only the API says when the run has ended.
-    assert ui.ended(run["id"], _PATIENCE)["state_type"] == "COMPLETED"
+    assert ui.ended(run["id"], _TIMEOUT)["state_type"] == "COMPLETED"
     (page,) = [found for found in artifacts(ui, run["id"]) if "90 solved instances" in found["data"]]
     click(browser, "//a[normalize-space()='label smoke n=20-22, 3 partitions']")
     shows(browser, "Completed")
@@ -153,14 +153,14 @@ def test_a_cancelled_pipeline_ends_and_goes_on(
     idle = set(workplace.processes())
     run = ui.start("pipeline", spec=spec)
     labels = workplace.store / "labels" / "slow"
-    shard = until("a shard", _PATIENCE, lambda: next(labels.rglob("part-*.parquet"), None))
+    shard = until("a shard", _TIMEOUT, lambda: next(labels.rglob("part-*.parquet"), None))
     ui.cancel(run)
-    assert ui.ended(run, _PATIENCE)["state_type"] == "CANCELLED"
+    assert ui.ended(run, _TIMEOUT)["state_type"] == "CANCELLED"
     until("the end of its processes", 60, lambda: set(workplace.processes()) <= idle)
     open_runs = {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING", "CANCELLING"]}}}}
     until("the end of its stages", 60, lambda: not ui.api("/flow_runs/filter", open_runs))
     made = shard.stat().st_mtime_ns
-    assert ui.ended(ui.start("pipeline", spec=spec), _PATIENCE)["state_type"] == "COMPLETED"
+    assert ui.ended(ui.start("pipeline", spec=spec), _TIMEOUT)["state_type"] == "COMPLETED"
     assert shard.stat().st_mtime_ns == made
     for text, also in {
         "# Training run smoke": ("II-A", "training/smoke"),
@@ -187,9 +187,9 @@ def test_a_night_from_its_routes_to_its_page(
         "CANCELLED",
         "Deployment concurrency limit reached.",
     )
-    assert ui.ended(night, _PATIENCE)["state_type"] == "COMPLETED"
+    assert ui.ended(night, _TIMEOUT)["state_type"] == "COMPLETED"
     read_in_browser(browser, ui, "# Night of smoke", "12", "Champion against challenger")
     browser.screenshot(tmp_path / "night.png")
     before = {path: store.get(path) for path in store.list("")}
-    assert ui.ended(ui.start("nightly", nightly=spec), _PATIENCE)["state_type"] == "COMPLETED"
+    assert ui.ended(ui.start("nightly", nightly=spec), _TIMEOUT)["state_type"] == "COMPLETED"
     assert {path: store.get(path) for path in store.list("")} == before

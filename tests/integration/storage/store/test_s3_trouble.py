@@ -32,7 +32,7 @@ LITTLE_PATIENCE = Timeouts(1.0, 1.0, 2)
 
 @pytest.fixture
 def troubled(s3: S3Server, proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A store behind the proxy, for somebody with little patience."""
+    """A store behind the proxy, with short timeouts."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     monkeypatch.setattr(s3_objects, "WORKING", LITTLE_PATIENCE)
     yield Store.open(s3_uri)
@@ -83,7 +83,7 @@ def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault
 def test_a_server_that_is_busy_for_a_while_is_waited_for(
     s3_uri: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the patience that everybody has, a second of 503 is nothing, for either client."""
+    """With the usual timeouts, a second of 503 is nothing, for either client."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     store = Store.open(s3_uri)
     store.put("a", b"1")

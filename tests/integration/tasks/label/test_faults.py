@@ -21,12 +21,12 @@ from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.fault_kinds import (
-    DAMAGES,
+    CORRUPTIONS,
     FIRST,
     INJECTED,
     Cluster,
-    damage,
-    damageable,
+    corrupt_file,
+    corruptible,
     disturb,
     filled,
     poisoned,
@@ -94,9 +94,9 @@ def test_corrupt_files(site: Site, seed: int) -> None:
     store = site.observer
     shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
     corrupt = {}
-    for path in rng.sample(damageable(store), 5):
-        corrupt[path] = rng.choice(DAMAGES)
-        damage(store, path, corrupt[path], rng)
+    for path in rng.sample(corruptible(store), 5):
+        corrupt[path] = rng.choice(CORRUPTIONS)
+        corrupt_file(store, path, corrupt[path], rng)
     report = verify_dataset(store, NAME)
     shards = [path for path in corrupt if layout.shard_number(path) is not None]
     faulty = {fault.path for fault in report.faults}
@@ -117,9 +117,9 @@ def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     site.await_moment(driver, rng, at_work=True)
     INJECTED["driver killed"] += strike("driver killed", site, driver, rng)
     driver.wait()
-    files = damageable(site.observer)
+    files = corruptible(site.observer)
     for path in rng.sample(files, min(3, len(files))):
-        damage(site.observer, path, rng.choice(DAMAGES), rng)
+        corrupt_file(site.observer, path, rng.choice(CORRUPTIONS), rng)
     verify_dataset(site.observer, NAME)
     site.finish()
 

@@ -16,7 +16,7 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.fault_kinds import INJECTED, lose_shards, seeds
-from tests.support.faults import CITY, CITY_NAME, Driver, Site, undisturbed
+from tests.support.faults import CITY, CITY_NAME, LabelCommand, Site, undisturbed
 from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import S3Server
 
@@ -81,7 +81,7 @@ def test_an_object_store_that_refuses(site: Site, proxy: Proxy, seed: int) -> No
     site.finish()
 
 
-def _disturbed(site: Site, proxy: Proxy, driver: Driver, kind: str, rng: random.Random) -> bool:
+def _disturbed(site: Site, proxy: Proxy, driver: LabelCommand, kind: str, rng: random.Random) -> bool:
     """Let requests meet ``kind`` at a random moment; return whether one has met it."""
     site.await_moment(driver, rng, at_work=True)
     before = proxy.failed

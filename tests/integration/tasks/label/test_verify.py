@@ -92,8 +92,8 @@ def test_a_right_dataset_is_verified(store: Store) -> None:
     assert after == before
 
 
-def in_file(path: str, spoil: Callable[[bytes], bytes]) -> Callable[[Store], None]:
-    return lambda store: store.put(path, spoil(store.get(path)))
+def in_file(path: str, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
+    return lambda store: store.put(path, change(store.get(path)))
 
 
 def flipped(data: bytes) -> bytes:
@@ -117,7 +117,7 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said", "again"),
+    ("change", "said", "again"),
     [
         (in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer))), "row 1 (instance n=20, i=7)", {7}),
         (in_file(SECOND, lambda b: rewritten(b, in_row(1, swapped_customers))), "row 1", {7}),
@@ -132,11 +132,11 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
     ],
 )
 def test_what_is_corrupt_is_named_and_repaired(
-    store: Store, spoil: Callable[[Store], None], said: str, again: set[int]
+    store: Store, change: Callable[[Store], None], said: str, again: set[int]
 ) -> None:
     """Verify names the file and the row; labelling again solves what was lost and no more."""
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
-    spoil(store)
+    change(store)
     report = verify_dataset(store, "d")
     assert not report.good
     assert any(said in str(fault) for fault in report.faults), report.faults

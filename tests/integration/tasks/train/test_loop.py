@@ -59,7 +59,7 @@ def device():
             yield device
 
 
-class Stopped(Exception):
+class StoppedHere(Exception):
     """Stands for whatever ends a run early."""
 
 
@@ -73,7 +73,7 @@ def here(device):
             def report(event):
                 hear(event)
                 if event["event"] == "step" and event["step"] == stop_at:
-                    raise Stopped
+                    raise StoppedHere
 
             with prepare(job, report) as labels:
                 run_rank(job, labels, 0, device, report)
@@ -108,10 +108,10 @@ def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store, city, here)
     """Stopped between checkpoints and run again: the same metrics, no row twice, same weights and moments."""
     train_all(store, city, small_spec(run="whole"), here())
     broken = small_spec(run="broken")
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedHere):
         train_phase(store, city, broken, "I", here(stop_at=8))
     assert train_phase(store, city, broken, "I", here()).began_at == 5
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedHere):
         train_phase(store, city, broken, "II", here(stop_at=6))
     train_phase(store, city, broken, "II", here())
     for phase in ("I", "II"):
@@ -191,7 +191,7 @@ def test_a_checkpoint_knows_no_zero_stage(store, city, here, stages):
     train_all(store, city, small_spec(run="plain"), here())
     begun, finished = (small_spec(run="mixed", zero=zero) for zero in stages)
     train_phase(store, city, begun, "I", here())
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedHere):
         train_phase(store, city, begun, "II", here(stop_at=6))
     train_phase(store, city, finished, "II", here())
     names = (*LOSSES, "gradient_norm")
@@ -242,7 +242,7 @@ def test_watching_a_phase_does_not_change_it(store, city, here):
 
 
 def test_a_loss_that_diverges_stops_the_phase(store, city, here):
-    """A learning rate that spoils the network: worse than guessing for too long, said in one sentence."""
+    """A learning rate that ruins the network: worse than guessing for too long, said in one sentence."""
     phase = small_spec().phases[0].model_copy(update={"lr": 10.0, "passes": 8})
     spec = small_spec(phases=(phase,), diverged_after=20)
     named = r"has diverged: .* on problem tokens.*last good checkpoint: .*step-"
@@ -309,7 +309,7 @@ def title(pid):
 def test_what_a_rank_refuses_reaches_the_user(store, city, here):
     """A checkpoint that turns out corrupt when the ranks read it ends in the same sentence as anywhere."""
     spec = small_spec(ranks=1)
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedHere):
         train_phase(store, city, spec, "I", here(stop_at=7))
     path = latest_checkpoint(store, "small", "I").folder + "/weights.safetensors"
     store.put(path, store.get(path)[:-1] + b"\x7f")

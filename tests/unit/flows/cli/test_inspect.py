@@ -155,7 +155,7 @@ def test_what_is_not_there_is_said_with_what_may_have_been_meant(full: Store, pa
 
 
 @pytest.mark.parametrize("ending", ["json", "parquet", "png", "safetensors"])
-def test_a_damaged_file_is_said_to_be_one(tmp_path: Path, ending: str) -> None:
+def test_a_corrupt_file_is_said_to_be_one(tmp_path: Path, ending: str) -> None:
     """Whatever it claims to be: a sentence with its place."""
     store = Store.open(tmp_path)
     store.put(f"labels/d/x.{ending}", b"\xff{ not what it says")
@@ -236,25 +236,25 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
 # What verify says
 
 
-def some_verdict(**changes: object) -> VerificationReport:
+def some_report(**changes: object) -> VerificationReport:
     base = {"dataset": "d", "verified_at": "now", "fingerprint": "f", "rows": 9, "files": 2}
     return VerificationReport(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
-    """The verdicts that verify gives, without proving anything."""
-    verdicts: list[VerificationReport] = []
-    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: verdicts[0])
+    """Reports that verify gives, without reading anything."""
+    reports: list[VerificationReport] = []
+    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: reports[0])
     monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
-    return verdicts
+    return reports
 
 
-def test_a_good_verdict_is_one_line_and_code_0(
+def test_a_good_report_is_one_line_and_code_0(
     answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """How many labels, in how many files, how fast."""
-    answered.append(some_verdict())
+    answered.append(some_report())
     assert cli.run(["verify", "d"]) == 0
     assert capsys.readouterr().out.startswith("9 labels in 2 files proved in ")
 
@@ -265,7 +265,7 @@ def test_faults_are_a_line_each_and_code_1(
     """With file, row and instance; what is missing and what was not checked beside it."""
     faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
     missing = ((20, 5, 6), (21, 0, 4))
-    answered.append(some_verdict(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
+    answered.append(some_report(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
     assert cli.run(["verify", "d"]) == 1
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
@@ -281,7 +281,7 @@ def test_faults_are_a_line_each_and_code_1(
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)
 
 
-def test_a_verdict_says_how_fast_it_was() -> None:
+def test_a_report_says_how_fast_it_was() -> None:
     """Labels a second, from the seconds that it took."""
-    assert verification_text(some_verdict(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
-    assert verification_document(some_verdict(), 3.0)["seconds"] == 3.0
+    assert verification_text(some_report(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
+    assert verification_document(some_report(), 3.0)["seconds"] == 3.0

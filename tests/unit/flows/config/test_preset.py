@@ -93,7 +93,7 @@ def test_set_changes_single_fields() -> None:
 
 
 def test_set_without_a_value_goes_back_to_the_default() -> None:
-    """An empty value takes a field of the preset away, so that its rival may be given."""
+    """An empty value takes a field of the preset away, so that the field that excludes it may be given."""
     spec = load_preset("smoke", ["label.iterations=", "label.time_limit=2"])
     assert (spec.label.iterations, spec.label.time_limit) == (None, 2.0)
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None
 
 
 def test_the_first_of_several_errors_is_told_with_their_number() -> None:
-    """One sentence, not a list; the number says that there is more to mend."""
+    """One sentence, not a list; the number says that there is more to correct."""
     assert "(and 1 more)" in refusal("smoke", "label.count=0", "city.seed=-1")
 
 

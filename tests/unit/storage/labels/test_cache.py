@@ -139,8 +139,8 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
     assert labels.demands[1].tolist() == columns.demands[0].tolist()
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other size"])
-def test_a_corrupt_file_is_made_again(tmp_path, store, damage):
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "other size"])
+def test_a_corrupt_file_is_made_again(tmp_path, store, how):
     """A file that is too short, has a corrupt header or holds something else does no harm."""
     opened(tmp_path / "cache", store).close()
     path = next((tmp_path / "cache").rglob("n=021.labels"))
@@ -152,7 +152,7 @@ def test_a_corrupt_file_is_made_again(tmp_path, store, damage):
         "empty": b"",
         "other size": path.with_name("n=020.labels").read_bytes(),
     }
-    path.write_bytes(corrupt[damage])
+    path.write_bytes(corrupt[how])
     heard = []
     with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(21), load_labels(store, "d", 21))

@@ -54,7 +54,7 @@ def test_the_list_says_what_the_footers_say(store: Store, footers: Counter[str])
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "change",
     [
         lambda store: store.delete(LIST),
         lambda store: store.put(LIST, b"garbage"),
@@ -64,11 +64,11 @@ def test_the_list_says_what_the_footers_say(store: Store, footers: Counter[str])
     ids=["lost", "no Parquet", "another table", "older than the shards"],
 )
 def test_without_its_list_each_footer_is_read_once(
-    store: Store, footers: Counter[str], spoil: Callable[[Store], None]
+    store: Store, footers: Counter[str], change: Callable[[Store], None]
 ) -> None:
     """A list that is lost, corrupt or may be out of date is no error, and nothing is known otherwise."""
     before = known(store)
-    spoil(store)
+    change(store)
     assert known(store) == before
     assert sorted(footers.values()) == [1] * SHARDS
 

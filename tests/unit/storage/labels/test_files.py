@@ -136,7 +136,7 @@ def stranger_to_the_city(label: Label) -> Label:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("change", "message"),
     [
         (drop_one, "routes that do not serve customer .* exactly once"),
         (serve_twice, "routes that do not serve customer .* exactly once"),
@@ -149,11 +149,11 @@ def stranger_to_the_city(label: Label) -> Label:
 )
 @pytest.mark.parametrize("row", [0, 3, 5])
 def test_a_wrong_label_is_never_stored(
-    store: Store, spoil: Callable[[Label], Label], message: str, row: int
+    store: Store, change: Callable[[Label], Label], message: str, row: int
 ) -> None:
     """Whichever row is wrong, it is named and nothing is written."""
     labels = [some_label(i) for i in range(6)]
-    labels[row] = spoil(labels[row])
+    labels[row] = change(labels[row])
     with pytest.raises(McvrpError, match=rf"\(n=20, i={row}\).*{message}"):
         write_labels(store, layout.label_shard("d", N, 0), CITY, "spec", labels)
     assert store.list("") == []
@@ -262,7 +262,7 @@ def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("corrupt", "message"),
     [
         (lambda b: b[: len(b) // 2], "is no whole Parquet file .*: remove it and label again"),
         (lambda b: b[:-1], "is no whole Parquet file .*: remove it and label again"),
@@ -278,12 +278,12 @@ def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
     ],
 )
 def test_what_is_no_shard_is_named_and_left_alone(
-    store: Store, damage: Callable[[bytes], bytes], message: str
+    store: Store, corrupt: Callable[[bytes], bytes], message: str
 ) -> None:
-    """Truncated, foreign and newer files each get one sentence with the mend, and stay as they are."""
+    """Truncated, foreign and newer files each get one sentence with the hint, and stay as they are."""
     fill(store, [(0, 5), (5, 9)])
     path = layout.label_shard("d", N, 1)
-    store.put(path, damage(store.get(path)))
+    store.put(path, corrupt(store.get(path)))
     before = store.get(path)
     for read in (
         lambda: list(Dataset.open(store, "d").shards()),
@@ -334,7 +334,7 @@ def test_the_fingerprint_sees_other_routes(store: Store) -> None:
 
 
 def test_the_manifest_is_derived(store: Store) -> None:
-    """Lost, spoiled or stale, it is rebuilt to the same bytes, and a changed shard changes it."""
+    """Lost, corrupt or stale, it is rebuilt to the same bytes, and a changed shard changes it."""
     fill(store, [(0, 4), (4, 6)])
     path = layout.manifest("d")
     rebuild_manifest(store, "d")
@@ -348,8 +348,8 @@ def test_the_manifest_is_derived(store: Store) -> None:
     assert [e.sha256 for e in listed] == [hashlib.sha256(store.get(e.path)).hexdigest() for e in listed]
     assert manifest["bytes"] == sum(store.size(e.path) for e in listed)
     assert manifest["fingerprint"] == Dataset.open(store, "d").fingerprint()
-    for spoiled in (b"", b"[]", b'{"shards": [{"path": 1}]}', whole):
-        store.put(path, spoiled)
+    for data in (b"", b"[]", b'{"shards": [{"path": 1}]}', whole):
+        store.put(path, data)
         for known in (Dataset.open(store, "d"), None):
             rebuild_manifest(store, "d", known)
             assert store.get(path) == whole

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, find_city, load_addresses, load_city, save_city
+from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 NAMES = st.text("abc", min_size=1, max_size=3)
@@ -112,7 +111,7 @@ def test_nothing_is_left_of_a_write_that_was_not_wanted(tmp_path: Path) -> None:
 def test_what_the_disk_says_is_final_or_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, said: str
 ) -> None:
-    """One sentence with the place and the mend, which crosses to another process as it is."""
+    """One sentence with the place and the hint, which crosses to another process as it is."""
     store = Store.open(tmp_path)
 
     def fails(source: object, target: object) -> None:
@@ -233,7 +232,7 @@ def test_a_city_comes_back(tmp_path: Path, city: City) -> None:
     assert back.city_id == city.city_id
     for field in ("origin", "scale", "unit", "extends", "classes", "demand", "capacity"):
         assert getattr(back, field) == getattr(city, field)
-    assert load_addresses(store, "c").ids == tuple("0123456")
+    assert stored_city(store, "c").addresses.ids == tuple("0123456")
     assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
 
 
@@ -242,7 +241,7 @@ def test_addresses_come_back(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
     save_city(store, "c", XY, addresses)
-    back = load_addresses(store, "c")
+    back = stored_city(store, "c").addresses
     assert (back.ids, back.projection) == (addresses.ids, addresses.projection)
     assert back.lonlat is not None
     np.testing.assert_array_equal(back.lonlat, np.arange(14.0).reshape(7, 2))

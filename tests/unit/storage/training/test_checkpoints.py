@@ -146,20 +146,18 @@ def test_what_the_store_garbles_is_never_marked(tmp_path):
     assert latest_checkpoint(Store.open(tmp_path), "run", "I").step == 5
 
 
-@pytest.mark.parametrize(
-    "damage", ["no state", "half a state", "other JSON", "half the weights", "no moments"]
-)
-def test_half_a_checkpoint_is_none(store, damage):
+@pytest.mark.parametrize("lost", ["no state", "half a state", "other JSON", "half the weights", "no moments"])
+def test_half_a_checkpoint_is_none(store, lost):
     """A folder whose state is missing, unreadable or names files that are not there is passed over."""
     save(store, 5)
     folder = save(store, 10).folder
-    if damage == "no state":
+    if lost == "no state":
         store.delete(f"{folder}/{STATE}")
-    elif damage == "half a state":
+    elif lost == "half a state":
         store.put(f"{folder}/{STATE}", store.get(f"{folder}/{STATE}")[:-40])
-    elif damage == "other JSON":
+    elif lost == "other JSON":
         store.put_json(f"{folder}/{STATE}", {"step": 10})
-    elif damage == "half the weights":
+    elif lost == "half the weights":
         store.put(f"{folder}/{WEIGHTS}", store.get(f"{folder}/{WEIGHTS}")[:-4])
     else:
         store.delete(f"{folder}/{OPTIMIZER}")
@@ -181,11 +179,11 @@ def test_what_was_trained_otherwise_is_refused_by_field_and_both_values():
     grown = City.uniform(30, seed=1)
     grown = City(np.vstack([grown.xy, [[0.5, 0.6]]]), extends=(30,))
     ours = replace(ORIGIN, city_id=grown.city_id)
-    replace(ORIGIN, city_id=grown.ancestors[0]).require(ours, grown, "it", "mend")
+    replace(ORIGIN, city_id=grown.ancestors[0]).require(ours, grown, "it", "hint")
     with pytest.raises(
-        McvrpError, match=rf"^it was trained with city = other, now it is {grown.city_id}: mend$"
+        McvrpError, match=rf"^it was trained with city = other, now it is {grown.city_id}: hint$"
     ):
-        replace(ORIGIN, city_id="other").require(ours, grown, "it", "mend")
+        replace(ORIGIN, city_id="other").require(ours, grown, "it", "hint")
     other = replace(ORIGIN, network={"dim": 16, "heads": 2}, recipe={"lr": 0.1})
-    with pytest.raises(McvrpError, match=r"with network.dim = 8, now it is 16 \(and 1 more\): mend"):
-        ORIGIN.require(other, grown, "it", "mend")
+    with pytest.raises(McvrpError, match=r"with network.dim = 8, now it is 16 \(and 1 more\): hint"):
+        ORIGIN.require(other, grown, "it", "hint")

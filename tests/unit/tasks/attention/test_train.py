@@ -176,7 +176,7 @@ def interrupt(training: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_damaged_checkpoint_is_named(store: Store) -> None:
+def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
     """Not taken for none, not a traceback."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
     with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):

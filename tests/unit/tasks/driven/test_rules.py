@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Solution, infeasibility

@@ -66,7 +66,7 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
 
 
 def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
-    """They stand in quarantine with reasons, in a form that can be mended and sent again."""
+    """They stand in quarantine with reasons, in a form that can be corrected and sent again."""
     store.put("incoming/saturday.csv", MIXED.encode())
     (receipt,) = take(store).receipts
     assert (receipt.rows, receipt.rejected) == (2, 1)
@@ -111,8 +111,8 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
     assert (taken.days, taken.waiting) == (["2026-02-27"], ())
 
 
-def test_a_damaged_day_is_made_again_from_its_file(store: Store) -> None:
-    """The sentence says how, and what it says mends it."""
+def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
+    """The sentence says how, and what it says repairs it."""
     store.put("incoming/friday.csv", GOOD.encode())
     key = take(store).receipts[0].key
     day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)

@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import McvrpError
@@ -384,7 +383,7 @@ def test_a_version_that_is_promoted_meanwhile(
     assert not crowded.exists(layout.model_removal("m", champion))
 
 
-class Stopped(Exception):
+class KilledHere(Exception):
     """The process was killed."""
 
 
@@ -401,7 +400,7 @@ class _Interrupted:
             def counted(store: Store, *arguments: object, _original: object = original) -> None:
                 self.left -= 1
                 if self.left < 0:
-                    raise Stopped
+                    raise KilledHere
                 _original(store, *arguments)  # type: ignore[operator]
 
             monkeypatch.setattr(Store, name, counted)
@@ -449,7 +448,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
     for attempt in (stop, 10**6):
         with pytest.MonkeyPatch.context() as monkeypatch:
             _Interrupted(attempt).patch(monkeypatch)
-            with contextlib.suppress(Stopped):
+            with contextlib.suppress(KilledHere):
                 cleaned(store, keep_models=keep)
         after = everything(store)
         for number in needed | young:
@@ -500,13 +499,13 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     assert cli.run(["rollback", "m"]) == 0
     assert cli.run(["rollback", "m"]) == 2
     assert "model 'm' has had no champion before version 2" in capsys.readouterr().err
-    assert cli.run(["promote", "m", "4", "--why", "mended"]) == 0
+    assert cli.run(["promote", "m", "4", "--why", "repaired"]) == 0
     assert cli.run(["promote", "m", "4"]) == 2
     assert "version 4 is the champion of model 'm' already" in capsys.readouterr().err
     assert cli.run(["models"]) == 0
     shown = capsys.readouterr().out
     assert "late lorries (rolled back)" in shown
-    assert "mended" in shown
+    assert "repaired" in shown
     assert enrol(crowded, "m", 3) is None
 
 

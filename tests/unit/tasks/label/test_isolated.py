@@ -35,7 +35,7 @@ def same(one: Outcome, other: Outcome) -> bool:
     return (one.index, one.seed, one.solution) == (other.index, other.seed, other.solution)
 
 
-def test_care_makes_the_same_labels() -> None:
+def test_isolated_work_makes_the_same_labels() -> None:
     """Where nothing goes wrong, the process apart answers as the solver here."""
     here = plain_solving(CITY, RECIPE, 20)
     assert all(same(outcome, here(i)) for i, outcome in enumerate(solved()))

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.labels.files import read_footer, read_table, write_table

@@ -8,8 +8,7 @@ from collections.abc import Set
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError

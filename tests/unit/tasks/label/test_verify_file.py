@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
@@ -141,15 +140,15 @@ def a_row_twice(rows: list[Label]) -> list[Label]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "what"),
+    ("change", "what"),
     [(missing_row, "3 rows, its footer says 4"), (a_row_twice, "5 rows, its footer says 4")],
 )
 def test_a_file_with_other_rows_than_promised_is_named(
-    shard: Shard, spoil: Callable[[list[Label]], list[Label]], what: str
+    shard: Shard, change: Callable[[list[Label]], list[Label]], what: str
 ) -> None:
     """Rows that are missing or twice are seen, and kept once."""
     data, source = shard
-    report = verify_file(rewritten(data, spoil), PATH, source)
+    report = verify_file(rewritten(data, change), PATH, source)
     assert what in [fault.what for fault in report.faults]
     index = report.good_rows()["index"].to_pylist()
     assert len(set(index)) == len(index) >= 3
@@ -204,7 +203,7 @@ def foreign(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "change",
     [
         lambda data: b"",
         lambda data: data[:-1],
@@ -214,10 +213,10 @@ def foreign(data: bytes) -> bytes:
         foreign,
     ],
 )
-def test_garbage_is_a_fault(shard: Shard, spoil: Callable[[bytes], bytes]) -> None:
+def test_garbage_is_a_fault(shard: Shard, change: Callable[[bytes], bytes]) -> None:
     """Empty, truncated, random and foreign bytes have one fault and no good rows."""
     data, source = shard
-    report = verify_file(spoil(data), PATH, source)
+    report = verify_file(change(data), PATH, source)
     assert len(report.faults) == 1
     assert report.good_rows().num_rows == 0
 

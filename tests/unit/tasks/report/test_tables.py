@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import latex_escape, to_csv, to_html, to_latex, to_markdown

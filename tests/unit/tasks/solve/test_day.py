@@ -109,7 +109,7 @@ def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_rival_has_an_answer_to_the_smallest_days(n: int) -> None:
+def test_the_baseline_has_an_answer_to_the_smallest_days(n: int) -> None:
     """With one customer HGS-CVRP itself would search for ever."""
     assert infeasibility(instance(n), baseline(CITY, instance(n), 0.01, 0).solution) is None
 

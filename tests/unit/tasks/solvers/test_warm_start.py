@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError

@@ -13,7 +13,7 @@ from mcvrp.tasks.support import retry as retry
 from mcvrp.tasks.support.retry import StoreRetry
 
 
-class Clock:
+class FakeClock:
     """A clock that only sleep moves, and the waits that were asked of it."""
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
+    clock = FakeClock()
     monkeypatch.setattr(retry, "time", clock)
     return clock
 
@@ -55,7 +55,7 @@ class Door:
 
 
 def test_a_silent_store_is_waited_for(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each wait is twice the last, up to a minute; the work is done again when the store takes bytes."""
     door = Door(monkeypatch, refusals=8)
@@ -65,7 +65,9 @@ def test_a_silent_store_is_waited_for(
     assert caplog.messages[-1] == "waiting for the store: no answer, 0 left"
 
 
-def test_it_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_for_ever(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After ten minutes without success: one sentence, with what to do."""
     door = Door(monkeypatch, refusals=10**9)
     with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): once it does, the same"):
@@ -74,7 +76,7 @@ def test_it_is_not_waited_for_for_ever(tmp_path: Path, clock: Clock, monkeypatch
 
 
 def test_a_store_that_opens_but_does_no_work_is_given_up_too(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What counts is work done, not an answer to a knock; and success starts the count anew."""
     door = Door(monkeypatch, refusals=0, work=10**9)
@@ -87,8 +89,8 @@ def test_a_store_that_opens_but_does_no_work_is_given_up_too(
     assert clock.waits[-3:] == [1, 2, 4]
 
 
-def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: Clock) -> None:
-    """What trying again cannot mend is raised at once."""
+def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: FakeClock) -> None:
+    """Refusal that no further try can change: raised at once."""
 
     def refused() -> None:
         raise StoreError("no permission")

@@ -68,7 +68,7 @@ def test_ranks_share_the_instances(store, network, monkeypatch):
 
 
 def test_what_cannot_be_measured_is_refused_before_training(store):
-    """No dataset, another split, another city, other sizes: one sentence each with the mend."""
+    """No dataset, another split, another city, other sizes: one sentence each with the hint."""
     require(store, CITY, SPEC, "II")
     with pytest.raises(McvrpError, match=r"no dataset 'nowhere'.*label\.held_out of at least 1"):
         require(store, CITY, small_spec(held_out="nowhere"), "II")

@@ -41,13 +41,13 @@ def step(number: int) -> dict[str, Any]:
 def test_who_wants_no_more_of_it_stops_the_ranks() -> None:
     """A run that another process has taken over ends here: its next report is its last."""
 
-    class Taken(Progress):
+    class RecordedProgress(Progress):
         def update(self, done: int, note: str | None = None) -> None:
             super().update(done, note)
             if done == 2:
                 raise McvrpError("another has taken over")
 
-    reports, progress = Reports(step(1), step(2), step(3)), Taken("train I", 9, "steps")
+    reports, progress = Reports(step(1), step(2), step(3)), RecordedProgress("train I", 9, "steps")
     error = _Follower(reports, progress).stop()
     assert str(error) == "another has taken over"
     assert reports.gone

@@ -18,7 +18,7 @@ from mcvrp.tasks.train.loop import take_part
 def test_memory_that_runs_out_beside_the_micro_batches_is_a_refusal(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Weights that do not fit do not fit the next time either: one sentence with the mend, no restart."""
+    """Weights that do not fit do not fit the next time either: one sentence with the hint, no restart."""
 
     def fail(*_: object) -> None:
         raise error

@@ -168,7 +168,7 @@ def test_sizes_without_labels_are_left_out_where_that_is_asked(store, city):
     assert train(store, city, gaps, pretend).phases[0].samples == 4 * 30
 
 
-def test_a_damaged_model_is_not_loaded(store, city):
+def test_a_corrupt_model_is_not_loaded(store, city):
     """Weights that are not those of the card are an error, and so is a model that is not there."""
     card = train(store, city, small_spec(), pretend).model
     data = store.get(f"{card.folder}/model.safetensors")
@@ -399,7 +399,7 @@ def test_ranks_that_only_die_are_given_up(store, city, restarts, tries):
 
 
 def test_a_refusal_is_not_tried_again(store, city):
-    """What a user has to mend, and a store that has been silent for long, end the job at once."""
+    """Errors of the user, and a store that has been silent for long, end the job at once."""
     for error in (McvrpError("no"), IncompleteError("the store is silent")):
         starts = []
 

@@ -1,9 +1,9 @@
 """The attention model, trained on this machine for MINUTES, beside the published figures at n = 20.
 
-Run as `python -m tests.benchmarks.bench_am`, with a folder to keep the model in and the number of held-out
-instances if you like: run again with the same folder, it goes on. Nothing gates on it. A few steps are timed
-first, and as many epochs are asked for as fit. The city is that of the preset `paper`; the instances are
-those that `mcvrp benchmark` would take.
+Run as `python -m tests.benchmarks.bench_attention`, with a folder to keep the model in and the number of
+held-out instances if you like: run again with the same folder, it goes on. Nothing gates on it. A few steps
+are timed first, and as many epochs are asked for as fit. The city is that of the preset `paper`; the
+instances are those that `mcvrp benchmark` would take.
 """
 
 from __future__ import annotations
