@@ -271,7 +271,7 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
     """Misfit with what an earlier run left: one sentence and code 2, before a server or any work starts."""
     before = digests(place)
     os.environ.update(changes)
-    assert cli.main([*arguments.split(), "--preset", "smoke"]) == 2
+    assert cli.run([*arguments.split(), "--preset", "smoke"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("mcvrp: ")
     assert said in line

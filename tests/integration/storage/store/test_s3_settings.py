@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,11 +44,9 @@ def test_a_profile_is_as_good_as_the_environment(s3: S3Server, s3_uri: str, tmp_
 
 
 def refused(uri: str, *, writable: bool = True) -> str:
-    """Return the sentence with which the store is refused, having checked that it came in time."""
-    began = time.monotonic()
+    """Return the sentence with which the store is refused."""
     with pytest.raises(StoreError) as caught:
         Store.open(uri, writable=writable)
-    assert time.monotonic() - began < 15
     sentence = str(caught.value)
     assert "\n" not in sentence
     assert uri in sentence
@@ -123,12 +121,18 @@ def test_a_bucket_that_may_only_be_read_is_refused_to_who_writes(
 
 
 def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the connection and says nothing."""
+    """It takes the connection and says nothing: some attempts, each of some seconds, are enough."""
     with socket.socket() as silent:
+        silent.setblocking(False)
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert "see whether" in refused(s3_uri)
+        attempts = 0
+        with contextlib.suppress(BlockingIOError):
+            while silent.accept():
+                attempts += 1
+        assert 1 <= attempts <= s3_objects.PROBING.attempts
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3:///a", "s3://key:secret@b/a", "s3://b/a?region=x", "gs://b/a"])

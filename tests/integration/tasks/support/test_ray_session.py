@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 
 import pytest
 import ray
@@ -49,9 +48,8 @@ def test_a_cluster_that_does_not_answer_is_named(
         if listening:
             server.listen()
         monkeypatch.setenv("RAY_ADDRESS", address)
-        began = time.monotonic()
+        monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray is asked, which takes minutes"))
         message = f"no Ray cluster answers at RAY_ADDRESS={address}"
         with pytest.raises(McvrpError, match=message), ray_session():
             pass
-        assert time.monotonic() - began < 60
     assert not ray.is_initialized()

@@ -84,11 +84,9 @@ def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> N
 
 
 def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
-    """Any limit, however short: a few samples, far from all, and no long wait."""
-    began = time.perf_counter()
+    """Any limit, however short: a few samples, far from all, which would take minutes."""
     found = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
     assert 4 <= found.samples < 100_000
-    assert time.perf_counter() - began < 20  # a busy machine; all samples would take minutes
 
 
 def test_threads_are_as_before(network: FmMcvrp) -> None:
