@@ -364,9 +364,7 @@ def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A driver that has staged rows, and comes to no end: a worker of its sleeps at the last instance."""
     asleep = tmp_path_factory.mktemp("asleep")
     poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")
-    with driver(
-        store, wanted(), PYTHONPATH=os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])
-    ) as child:
+    with driver(store, wanted(), asleep) as child:
         deadline = time.monotonic() + 120
         while not store.list(layout.staging_dir("d")):
             assert child.poll() is None
