@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
@@ -190,6 +191,15 @@ def _decode_batch(
     model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy: Strategy
 ) -> list[NDArray[np.int32]]:
     """Return each group's paths as the city's node numbers, padded with 0, ``(S, L)``."""
+    done = rollout(model, table, groups, strategy).cpu().numpy()
+    return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
+
+
+def rollout(model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy: Strategy) -> Tensor:
+    """Return the paths of ``groups`` as positions in their instances, padded with 0, int64 ``(G, S, L)``.
+
+    L is what the longest needs; every group has S streams of random numbers.
+    """
     now = Paths.start(model, table, groups)
     count, size, steps = now.uniforms.shape  # G, S
     device = now.group.device
@@ -209,8 +219,7 @@ def _decode_batch(
             going = (going & ~kept.isneginf()).any(1, keepdim=True).expand_as(node)
         if not now.retire(going):
             break
-    done = strategy.finish(paths, totals)[:, :, : t + 2].cpu().numpy()
-    return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
+    return strategy.finish(paths, totals)[:, :, : t + 2]
 
 
 def _finish(

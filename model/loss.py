@@ -23,7 +23,7 @@ from mcvrp.model.features import (
 from mcvrp.model.linear_cross_entropy import linear_cross_entropy
 from mcvrp.model.network import FmMcvrp
 
-_IGNORED = -100  # the target of padding
+IGNORED = -100  # the target of padding
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,55 @@ def losses(model: FmMcvrp, table: CityTable, batch: Batch, train_decoder: bool =
     path = batch.path
     if batch.angle is not None:
         path = rolled_path(table, batch.ids, path, batch.path_lengths, batch.angle)
-    path, target = path[:, :-1], path[:, 1:]
-    solution = solution_features(problem, batch.demands, batch.capacity, path)
-    decoded = model.decode(solution, model.memory(embeddings, padded))  # (B, L, D)
-    scores = model.scores(decoded, batch.ids)  # (B, L, T)
-    allowed = feasible_along(batch.demands, batch.capacity, batch.lengths, path)
-    own = _inside(batch.path_lengths - 1, path.shape[1])  # (B, L)
-    # A mask that leaves padding no choice would turn its gradient, which is 0, into NaN.
-    scores = scores.masked_fill(own[..., None] & ~allowed, -torch.inf)
-    target = target.masked_fill(~own, _IGNORED)
+    scores, target = next_nodes(model, batch, problem, embeddings, path, batch.path_lengths)
     solution_sum = F.cross_entropy(
-        scores.flatten(0, 1).float(), target.flatten(), reduction="sum", ignore_index=_IGNORED
+        scores.flatten(0, 1).float(), target.flatten(), reduction="sum", ignore_index=IGNORED
     )
     right = (scores.detach().argmax(-1) == target).sum()
     return Losses(problem_loss, StreamLoss(solution_sum, right, (batch.path_lengths - 1).sum()))
+
+
+def next_nodes(
+    model: FmMcvrp,
+    batch: Batch,
+    problem: Tensor,
+    embeddings: Tensor,
+    path: Tensor,
+    path_lengths: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Return the masked scores of what may follow each token of ``path``, and what does follow.
+
+    Parameters
+    ----------
+    batch
+        The instances; its own solutions are not looked at.
+    problem, embeddings
+        Features ``(B, T, 9)`` of the instances, and what the encoder makes of them ``(B, T, D)``.
+    path, path_lengths
+        int64 ``(B * S, L)`` and ``(B * S,)``: S paths of each instance, one after the other, as in `Batch`.
+
+    Returns
+    -------
+    tuple
+        Scores ``(B * S, L - 1, T)`` and targets int64 ``(B * S, L - 1)``, `IGNORED` at padding.
+    """
+    samples = len(path) // len(batch.ids)
+    lengths = batch.lengths if batch.padded else None
+    path, target = path[:, :-1], path[:, 1:]
+    demands, capacity, nodes, each_problem = (
+        tensor if samples == 1 else tensor.repeat_interleave(samples, 0)
+        for tensor in (batch.demands, batch.capacity, batch.lengths, problem)
+    )
+    solution = solution_features(each_problem, demands, capacity, path)
+    decoded = model.decode(solution, model.memory(embeddings, lengths), samples)  # (B * S, L, D)
+    grouped = decoded.reshape(len(batch.ids), -1, decoded.shape[2])  # (B, S * L, D)
+    weights = model.node_weights(batch.ids, embeddings)
+    scores = (grouped @ weights.transpose(1, 2)).view(*path.shape, -1)  # (B * S, L, T)
+    allowed = feasible_along(demands, capacity, nodes, path)
+    own = _inside(path_lengths - 1, path.shape[1])  # (B * S, L)
+    # A mask that leaves padding no choice would turn its gradient, which is 0, into NaN.
+    scores = scores.masked_fill(own[..., None] & ~allowed, -torch.inf)
+    return scores, target.masked_fill(~own, IGNORED)
 
 
 def _inside(lengths: Tensor, size: int) -> Tensor:

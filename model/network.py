@@ -26,7 +26,11 @@ from mcvrp.model.features import FEATURES
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The shape of the network; the defaults are the paper's (Sec. 5.2)."""
+    """The shape of the network; the defaults are the paper's (Sec. 5.2).
+
+    ``pointer`` adds to a node's weights in the output layer, which know the city, a projection of the
+    node's embedding, which knows the day: see `FmMcvrp.node_weights`.
+    """
 
     classes: int = 10_001
     dim: int = 768
@@ -35,6 +39,7 @@ class NetworkConfig:
     decoder_layers: int = 12
     ff: int = 3072
     dropout: float = 0.1
+    pointer: bool = False
 
     def __post_init__(self) -> None:
         for name in ("classes", "dim", "heads", "encoder_layers", "decoder_layers", "ff"):
@@ -52,7 +57,8 @@ class NetworkConfig:
         mlp = 2 * d * self.ff + d + self.ff
         encoder = self.encoder_layers * (attention + mlp + 2 * norm)
         decoder = self.decoder_layers * (2 * attention + mlp + 3 * norm)
-        return encoder + decoder + 2 * norm + 2 * (FEATURES + 1) * d + self.classes * d
+        output = self.classes * d + (d * d if self.pointer else 0)
+        return encoder + decoder + 2 * norm + 2 * (FEATURES + 1) * d + output
 
 
 class Attention(nn.Module):
@@ -125,11 +131,14 @@ class DecoderBlock(nn.Module):
         self.attention, self.cross, self.mlp = Attention(config), Attention(config), Mlp(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """Return the block's output for all tokens at once, ``(B, L, D)``."""
+    def forward(
+        self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None, samples: int = 1
+    ) -> Tensor:
+        """Return the block's output for all tokens at once, ``(B, L, D)``, B being G * ``samples`` paths."""
         y = self.norm_self(x)
         x = x + self.dropout(self.attention(y, self.attention.keys_values(y), causal=True))
-        return self._rest(x, memory, mask)
+        # As in `step`, the samples of a group are one query block to the problem tokens that they share.
+        return self._rest(x.reshape(-1, samples * x.shape[1], x.shape[2]), memory, mask).view_as(x)
 
     def step(
         self,
@@ -189,8 +198,11 @@ class FmMcvrp(nn.Module):
         self.decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
         self.output = nn.Linear(config.dim, config.classes, bias=False)
+        self.pointer = nn.Linear(config.dim, config.dim, bias=False) if config.pointer else None
         self.dropout = nn.Dropout(config.dropout)
         self.apply(_initialise)
+        if self.pointer is not None:
+            nn.init.zeros_(self.pointer.weight)  # it begins as the network without
         for block in [*self.encoder, *self.decoder]:
             for name, layer in block.named_modules():
                 if name.split(".")[-1] == "out":  # each residual branch adds variance: start them small
@@ -221,14 +233,15 @@ class FmMcvrp(nn.Module):
         keys_values = [block.cross.keys_values(embeddings) for block in self._decoder_blocks]
         return Memory(keys_values, _key_mask(lengths, embeddings.shape[1]))
 
-    def decode(self, solution: Tensor, memory: Memory) -> Tensor:
+    def decode(self, solution: Tensor, memory: Memory, samples: int = 1) -> Tensor:
         """Return the embeddings G, ``(B, L, D)``, of solution features ``(B, L, 9)``, causally.
 
-        Padding at the end of a path needs no mask: no earlier token sees it.
+        Each of the problems of ``memory`` has ``samples`` paths, one after the other. Padding at the end
+        of a path needs no mask: no earlier token sees it.
         """
         x = self.dropout(self.decoder_input(solution))
         for block, keys_values in zip(self.decoder, memory.keys_values, strict=True):
-            x = block(x, keys_values, memory.mask)
+            x = block(x, keys_values, memory.mask, samples)
         return self.decoder_norm(x)
 
     def new_cache(self, samples: int, length: int) -> Cache:
@@ -247,12 +260,14 @@ class FmMcvrp(nn.Module):
             x = block.step(x, stored, t, keys_values, memory.mask)
         return self.decoder_norm(x)
 
-    def scores(self, embeddings: Tensor, ids: Tensor) -> Tensor:
-        """Return the scores of an instance's own nodes, ``(B, L, T)``: the columns of G W_o at ``ids``.
+    def node_weights(self, ids: Tensor, embeddings: Tensor) -> Tensor:
+        """Return what the decoder's embeddings are multiplied by to score an instance's nodes, ``(B, T, D)``.
 
-        Every other node is masked, so its column need not be computed.
+        The columns of W_o at ``ids`` ``(B, T)``: every other node is masked, so its column need not be
+        computed. With a pointer, P e_j of each node's own ``embeddings`` ``(B, T, D)`` on top of it.
         """
-        return embeddings @ F.embedding(ids, self.output.weight).transpose(1, 2)
+        weights = F.embedding(ids, self.output.weight)
+        return weights if self.pointer is None else weights + self.pointer(embeddings)
 
 
 def _key_mask(lengths: Tensor | None, tokens: int) -> Tensor | None:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcvrp.model.features import CityTable, feasible, problem_features, with_loads
+from mcvrp.model.features import Batch, CityTable, feasible, problem_features, with_loads
 from mcvrp.model.network import Cache, FmMcvrp, Memory
 from mcvrp.model.problem import DEPOT, Instance
 
@@ -34,6 +34,28 @@ class Group:
     uniforms: NDArray[np.float64]
 
 
+def instances_of(groups: Sequence[Group], device: torch.device) -> Batch:
+    """Return the instances of ``groups`` in their rotations on ``device``, a batch without solutions."""
+    tokens = max(group.instance.n for group in groups) + 1
+    ids = np.full((len(groups), tokens), DEPOT)
+    demands = np.zeros((len(groups), tokens), dtype=np.float32)
+    for row, group in enumerate(groups):
+        n = group.instance.n
+        ids[row, : n + 1] = group.instance.nodes
+        demands[row, 1 : n + 1] = group.instance.demands
+    lengths = torch.tensor([group.instance.n + 1 for group in groups], device=device)
+    return Batch(
+        ids=torch.from_numpy(ids).to(device),
+        demands=torch.from_numpy(demands).to(device),
+        capacity=torch.tensor([float(group.instance.capacity) for group in groups], device=device),
+        lengths=lengths,
+        path=torch.zeros(len(groups), 1, dtype=torch.int64, device=device),
+        path_lengths=torch.ones_like(lengths),
+        angle=torch.tensor([group.angle for group in groups], dtype=torch.float32, device=device),
+        padded=any(group.instance.n + 1 < tokens for group in groups),
+    )
+
+
 @dataclass
 class Paths:
     """State of a batch: its groups and where their paths stand; those that go on only."""
@@ -41,7 +63,7 @@ class Paths:
     group: Tensor  # (G,) which group of the batch
     sample: Tensor  # (G, S) which path of the group
     features: Tensor  # (G, T, 9) of the problem tokens
-    columns: Tensor  # (G, D, T) of the output layer, at the instance's own nodes
+    columns: Tensor  # (G, D, T) that score the instance's own nodes
     demands: Tensor  # (G, 1, T)
     capacity: Tensor  # (G, 1)
     total: Tensor  # (G, 1) demand of the instance
@@ -57,35 +79,27 @@ class Paths:
     @classmethod
     def start(cls, model: FmMcvrp, table: CityTable, groups: Sequence[Group]) -> Paths:
         """Return the paths of ``groups``, all of the same S, at the depot; the instances are encoded here."""
-        device = table.delta.device
-        lengths = torch.tensor([group.instance.n + 1 for group in groups], device=device)
-        tokens, samples = int(lengths.max()), len(groups[0].uniforms)
-        ids = np.full((len(groups), tokens), DEPOT)
-        demands = np.zeros((len(groups), tokens), dtype=np.float32)
+        batch = instances_of(groups, table.delta.device)
+        device, tokens, samples = table.delta.device, batch.ids.shape[1], len(groups[0].uniforms)
         uniforms = np.zeros((len(groups), samples, 2 * (tokens - 1)))
         for row, group in enumerate(groups):
-            n = group.instance.n
-            ids[row, : n + 1] = group.instance.nodes
-            demands[row, 1 : n + 1] = group.instance.demands
-            uniforms[row, :, : 2 * n] = group.uniforms
-        nodes, demand = torch.from_numpy(ids).to(device), torch.from_numpy(demands).to(device)
-        capacity = torch.tensor([float(group.instance.capacity) for group in groups], device=device)
-        angle = torch.tensor([group.angle for group in groups], dtype=torch.float32, device=device)
-        features = problem_features(table, nodes, demand, capacity, angle)
-        routes = int((demand.sum(1) / capacity).max() * _SPARE_ROUTES) + 2
-        padded = None if bool((lengths == tokens).all()) else lengths
+            uniforms[row, :, : 2 * group.instance.n] = group.uniforms
+        features = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
+        routes = int((batch.demands.sum(1) / batch.capacity).max() * _SPARE_ROUTES) + 2
+        padded = batch.lengths if batch.padded else None
+        embeddings = model.encode(features, padded)
         none = torch.zeros(len(groups), samples, device=device)
         return cls(
             group=torch.arange(len(groups), device=device),
             sample=torch.arange(samples, device=device).repeat(len(groups), 1),
             features=features,
-            columns=model.output.weight[nodes].transpose(1, 2),
-            demands=demand[:, None],
-            capacity=capacity[:, None],
-            total=demand.sum(1, keepdim=True),
-            inside=(torch.arange(tokens, device=device) < lengths[:, None])[:, None],
+            columns=model.node_weights(batch.ids, embeddings).transpose(1, 2),
+            demands=batch.demands[:, None],
+            capacity=batch.capacity[:, None],
+            total=batch.demands.sum(1, keepdim=True),
+            inside=(torch.arange(tokens, device=device) < batch.lengths[:, None])[:, None],
             uniforms=torch.from_numpy(uniforms).to(device),
-            memory=model.memory(model.encode(features, padded), padded).contiguous(),
+            memory=model.memory(embeddings, padded).contiguous(),
             cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
             position=torch.zeros_like(none, dtype=torch.int64),
             served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),

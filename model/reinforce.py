@@ -8,7 +8,6 @@ the costs. Knows one step and one comparison; who counts epochs is in `tasks.att
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,44 +16,10 @@ from scipy.stats import ttest_rel
 from torch import Tensor
 
 from mcvrp.model.attention_model import AttentionModel, Orders, rollout
-from mcvrp.model.problem import City
+from mcvrp.model.travel_costs import TravelCosts
 
 ALPHA = 0.05  # of the t-test
 DECAY = 0.8  # of the exponential baseline
-
-
-@dataclass(frozen=True)
-class TravelCosts:
-    """Costs of paths, on the device.
-
-    Parameters
-    ----------
-    matrix
-        Cost from node to node, float32 ``(m + 1, m + 1)``; None where costs are straight lines.
-    unit
-        What a cost of 1 here is in the city's own unit.
-    """
-
-    matrix: Tensor | None
-    unit: float
-
-    @classmethod
-    def of(cls, city: City, device: torch.device | str) -> TravelCosts:
-        """Return the costs of ``city`` at the size that its unit square has."""
-        if city.matrix is None:
-            return cls(None, city.scale)
-        unit = float(city.matrix.max()) or 1.0
-        return cls(torch.tensor(city.matrix / unit, dtype=torch.float32, device=device), unit)
-
-    def __call__(self, orders: Orders, path: Tensor) -> Tensor:
-        """Return the cost of each of ``path`` ``(B, S, L)``, ``(B, S)``."""
-        if self.matrix is None:
-            places = path[..., None].expand(*path.shape, 2)
-            xy = orders.xy[:, None].expand(-1, path.shape[1], -1, -1).gather(2, places)  # (B, S, L, 2)
-            return (xy[:, :, 1:] - xy[:, :, :-1]).norm(dim=-1).sum(-1)
-        nodes = orders.ids[:, None].expand(-1, path.shape[1], -1).gather(2, path)  # (B, S, L)
-        legs = self.matrix[nodes[..., :-1], nodes[..., 1:]]
-        return legs.masked_fill(nodes[..., :-1] == nodes[..., 1:], 0).sum(-1)  # padding stays
 
 
 def greedy_costs(model: AttentionModel, costs: TravelCosts, orders: Orders) -> Tensor:
@@ -62,7 +27,7 @@ def greedy_costs(model: AttentionModel, costs: TravelCosts, orders: Orders) -> T
     training = model.training
     model.eval()
     with torch.no_grad():
-        found = costs(orders, rollout(model, model.encode(orders), orders))[:, 0]
+        found = costs(orders.ids, rollout(model, model.encode(orders), orders))[:, 0]
     model.train(training)
     return found
 
@@ -81,7 +46,7 @@ def surrogate(
     """
     nodes = model.encode(orders)
     path = rollout(model, nodes.detached(), orders, uniforms)
-    cost = costs(orders, path)
+    cost = costs(orders.ids, path)
     likelihood = model.log_likelihood(nodes, orders, path)
     return ((cost - baseline[:, None]) * likelihood).mean(), cost
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 
 import pyarrow as pa
 from tensorboard.compat.proto.event_pb2 import Event
@@ -39,6 +39,13 @@ class StepMetrics:
     greedy_gap
         Mean gap in % of the held-out instances, routed greedily after this step; NaN where it
         was not measured.
+    best_gap
+        The same of the best of several samples; NaN in phases that learn from labels alone.
+    sampled_cost, best_cost
+        Means over the step's instances, in the city's unit: what a path that was drawn for one costs, and
+        the cheapest of them; NaN but in phases by policy.
+    spread
+        Standard deviation of what the paths of an instance cost, in % of their mean; as above.
     """
 
     step: int
@@ -52,6 +59,10 @@ class StepMetrics:
     tokens_per_second: float
     padding: float
     greedy_gap: float = math.nan
+    best_gap: float = math.nan
+    sampled_cost: float = math.nan
+    best_cost: float = math.nan
+    spread: float = math.nan
 
 
 SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f in fields(StepMetrics)])
@@ -74,7 +85,7 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    later = {"greedy_gap": math.nan}  # files of before have none
+    later = {f.name: f.default for f in fields(StepMetrics) if f.default is not MISSING}  # files of before
     table = read_parquet(store, path, METRICS, columns=SCHEMA, later=later, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 

@@ -27,7 +27,8 @@ from mcvrp.model.instance_rows import InstanceRows, instance_rows
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.model.random import philox_key, philox_uniforms
-from mcvrp.model.reinforce import DECAY, TravelCosts, better, diverged, greedy_costs, surrogate
+from mcvrp.model.reinforce import DECAY, better, diverged, greedy_costs, surrogate
+from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import (
     Arrays,
@@ -83,7 +84,7 @@ class Training:
         self.store, self.spec, self.n, self.unit = store, spec, n, city.unit
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
-        self.costs = TravelCosts.of(city, self.device)
+        self.costs = TravelCosts.of(city, self.table)
         # Streams that share no number: the baseline is tested on instances that nothing was learnt from.
         self.train, self.valid = (InstanceStream(city, spec.seed, s, spec.rules) for s in ("train", "valid"))
         self.draws = philox_key("attention", str(spec.seed), city.city_id, str(n))

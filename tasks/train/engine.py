@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import deepspeed
 import torch
@@ -21,6 +22,9 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp
+from mcvrp.model.paths import Group
+from mcvrp.model.policy import Sampled, draw, policy_loss
+from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits
 
@@ -41,6 +45,51 @@ class EngineOptions:
     compile: bool = False
 
 
+@dataclass(frozen=True)
+class Totals:
+    """What a step's loss is a mean over, counted over the global batch.
+
+    Parameters
+    ----------
+    problem_tokens, solution_tokens
+        Of the labels.
+    paths
+        Drawn for instances.
+    labels
+        Weight of the labels' loss.
+    """
+
+    problem_tokens: int = 1
+    solution_tokens: int = 1
+    paths: int = 1
+    labels: float = 1.0
+
+
+class Sums(NamedTuple):
+    """Sums over the samples of a step: of labels, and of instances whose paths were drawn.
+
+    Parameters
+    ----------
+    problem_loss, problem_correct, solution_loss, solution_correct
+        Cross-entropy and right answers, over the tokens of the labels.
+    sampled, best
+        Mean cost of an instance's paths, and the lowest, where the unit square has side 1.
+    spread
+        Standard deviation of an instance's costs, in % of their mean.
+    tokens
+        Nodes of the instances, and tokens of their paths.
+    """
+
+    problem_loss: float
+    problem_correct: float
+    solution_loss: float
+    solution_correct: float
+    sampled: float
+    best: float
+    spread: float
+    tokens: float
+
+
 class Step(nn.Module):
     """The network and its loss as one module, as DeepSpeed wants it."""
 
@@ -48,22 +97,35 @@ class Step(nn.Module):
         super().__init__()
         self.network, self.table, self.options = network, table, options
 
-    def forward(self, batch: Batch, problem_scale: float, solution_scale: float) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: Batch | Sampled, totals: Totals, ranks: int) -> tuple[Tensor, Tensor]:
         """Return the scaled loss, and the sums of `Engine.step` for this micro-batch."""
         device = self.table.delta.device.type
         # PyTorch's flash attention for processors is slower in bf16 than the plain computation.
         slow = device == "cpu" and self.options.bf16
         kernels = sdpa_kernel(SDPBackend.MATH) if slow else nullcontext()
         with kernels, torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
+            if isinstance(batch, Sampled):
+                self.network.eval()  # dropout would take the gradient of another distribution than drew them
+                loss = policy_loss(self.network, self.table, batch) * (ranks / totals.paths)
+                self.network.train()
+                return loss, _sums(batch)
             streams = losses(self.network, self.table, batch, self.options.train_decoder)
-        loss = streams.problem.loss_sum * problem_scale
+        loss = streams.problem.loss_sum * (totals.labels * ranks / totals.problem_tokens)
         sums = [streams.problem.loss_sum, streams.problem.correct]
         if streams.solution is not None:
-            loss = loss + streams.solution.loss_sum * solution_scale
+            loss = loss + streams.solution.loss_sum * (totals.labels * ranks / totals.solution_tokens)
             sums += [streams.solution.loss_sum, streams.solution.correct]
-        else:
-            sums += [torch.zeros_like(loss)] * 2
+        sums += [torch.zeros_like(loss)] * (len(Sums._fields) - len(sums))
         return loss, torch.stack([s.detach().double() for s in sums])
+
+
+def _sums(sampled: Sampled) -> Tensor:
+    costs = sampled.costs.double()
+    mean = costs.mean(1)
+    spread = 100 * costs.std(1) / mean.clamp_min(torch.finfo(costs.dtype).tiny)
+    tokens = sampled.batch.lengths.sum() + (sampled.batch.path_lengths - 1).sum()
+    drawn = torch.stack([mean.sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
+    return torch.cat([torch.zeros_like(drawn), drawn])  # nothing of the labels
 
 
 class Engine:
@@ -77,11 +139,20 @@ class Engine:
         The city, on the device that trains.
     options
         See `EngineOptions`.
+    costs
+        Of paths, where some are to be drawn.
     """
 
-    def __init__(self, network: FmMcvrp, table: CityTable, options: EngineOptions) -> None:
+    def __init__(
+        self,
+        network: FmMcvrp,
+        table: CityTable,
+        options: EngineOptions,
+        costs: TravelCosts | None = None,
+    ) -> None:
         device = table.delta.device
-        self.network, self.options = network.to(device), options
+        self.network, self.options, self._costs = network.to(device), options, costs
+        self._ranks = torch.distributed.get_world_size()  # DeepSpeed takes the mean of their gradients
         trained = set(network.parameters() if options.train_decoder else network.encoder_parameters())
         for parameter in network.parameters():
             parameter.requires_grad_(parameter in trained)
@@ -121,23 +192,18 @@ class Engine:
         )
         self._set_adam(0, None)
 
-    def step(self, batches: Sequence[Batch], problem_tokens: int, solution_tokens: int, lr: float) -> Tensor:
-        """Take one step on this rank's ``batches``; tokens are counted over the global batch.
+    def step(self, work: Sequence[Batch | Sequence[Group]], totals: Totals, lr: float) -> Tensor:
+        """Take one step on this rank's ``work``; return `Sums` over its samples, float64 ``(8,)``.
 
         Parameters
         ----------
-        batches
-            Micro-batches of any sizes; every rank needs equally many, and at least one.
-        problem_tokens, solution_tokens
+        work
+            Micro-batches of any sizes, labels or instances to draw paths for; every rank needs equally
+            many, and at least one.
+        totals
             Of the global batch: the loss is the mean over them.
         lr
             The step's learning rate.
-
-        Returns
-        -------
-        Tensor
-            Sums over this rank's samples, float64 ``(4,)``: loss and right answers of problem
-            tokens, loss and right answers of solution tokens.
 
         Raises
         ------
@@ -147,21 +213,20 @@ class Engine:
         """
         for group in self._adam.param_groups:
             group["lr"] = lr
-        ranks = torch.distributed.get_world_size()  # DeepSpeed takes the mean of their gradients
-        scales = ranks / problem_tokens, ranks / solution_tokens
-        total = torch.zeros(4, dtype=torch.float64, device=self._engine.device)
         self._engine.train()
+        total = torch.zeros(len(Sums._fields), dtype=torch.float64, device=self._engine.device)
         # Gradients add up over the micro-batches; the ranks exchange them once, after the last.
-        for k, batch in enumerate(batches):
-            self._engine.set_gradient_accumulation_boundary(k == len(batches) - 1)
-            total += self._accumulate(batch, *scales)
+        for k, part in enumerate(work):
+            self._engine.set_gradient_accumulation_boundary(k == len(work) - 1)
+            total += self._accumulate(part, totals)
         self._engine.step()
         return total
 
-    def _accumulate(self, batch: Batch, problem_scale: float, solution_scale: float) -> Tensor:
-        """Add the gradient of ``batch``; at the last one of a step DeepSpeed brings the ranks' together."""
+    def _accumulate(self, part: Batch | Sequence[Group], totals: Totals) -> Tensor:
+        """Add the gradient of ``part``; at the last one of a step DeepSpeed brings the ranks' together."""
         try:
-            loss, sums = self._engine(batch.to(self._engine.device), problem_scale, solution_scale)
+            batch = part.to(self._engine.device) if isinstance(part, Batch) else self._drawn(part)
+            loss, sums = self._engine(batch, totals, self._ranks)
             self._engine.backward(loss)
             return sums
         except Exception as error:
@@ -170,16 +235,22 @@ class Engine:
         # Only here is the failed attempt's memory free: until then the exception holds on to it.
         for parameter in self._trained.values():
             parameter.grad = None
-        raise McvrpError(advice(batch, largest_that_fits(batch, self._attempt)))
+        raise McvrpError(advice(part, largest_that_fits(part, self._attempt)))
 
-    def _attempt(self, batch: Batch) -> None:
-        """Take the gradient of ``batch`` on this rank alone: other ranks may be waiting elsewhere."""
+    def _drawn(self, groups: Sequence[Group]) -> Sampled:
+        assert self._costs is not None
+        with torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16):
+            return draw(self.network, self._step.table, self._costs, groups)
+
+    def _attempt(self, part: Batch | Sequence[Group]) -> None:
+        """Take the gradient of ``part`` on this rank alone: other ranks may be waiting elsewhere."""
         trained = list(self._trained.values())
         # What a step holds besides: the gradient of the micro-batches before, and DeepSpeed's bucket.
         _held = [torch.zeros_like(parameter) for parameter in trained]
         if self.options.zero:
             _held.append(torch.zeros(self._bucket, device=self._engine.device))
-        loss, _ = self._step(batch.to(self._engine.device), 1.0, 1.0)
+        batch = part.to(self._engine.device) if isinstance(part, Batch) else self._drawn(part)
+        loss, _ = self._step(batch, Totals(), 1)
         torch.autograd.grad(loss, trained, allow_unused=True)
 
     def gradient_norm(self) -> float:

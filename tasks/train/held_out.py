@@ -21,13 +21,14 @@ from mcvrp.tasks.train.spec import TrainSpec
 if TYPE_CHECKING:
     from mcvrp.model.features import CityTable
     from mcvrp.model.network import FmMcvrp
+    from mcvrp.model.strategies import Strategy
 
 SPLIT = "valid"
 
 
 def measured(spec: TrainSpec, phase: str) -> bool:
     """Return whether the phase has a held-out gap: it needs a set to route and a decoder that learns."""
-    return spec.held_out is not None and spec.phase(phase).trains == "both"
+    return spec.held_out is not None and spec.phase(phase).trains != "encoder"
 
 
 def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
@@ -92,18 +93,34 @@ class HeldOut:
 
         The network is in training mode afterwards if it was before, and no random number is drawn.
         """
+        from mcvrp.model.strategies import Greedy  # here: see `_gap`
+
+        return self._gap(network, table, Greedy(), 1, rank, ranks)
+
+    def best_gap(
+        self, network: FmMcvrp, table: CityTable, samples: int, rank: int = 0, ranks: int = 1
+    ) -> float:
+        """Return the mean gap of the best of ``samples`` nucleus samples, else as `greedy_gap`."""
+        from mcvrp.model.strategies import Nucleus
+
+        return self._gap(network, table, Nucleus(), samples, rank, ranks)
+
+    def _gap(
+        self, network: FmMcvrp, table: CityTable, strategy: Strategy, samples: int, rank: int, ranks: int
+    ) -> float:
         import torch  # here: whether the set is there is asked without torch, whose import takes seconds
 
-        from mcvrp.model.decoding import Greedy, decode
+        from mcvrp.model.decoding import decode
 
         training = network.training
         network.eval()
         mine = range(rank, len(self.instances), ranks)
-        found = decode(network, self.city, [self.instances[i] for i in mine], strategy=Greedy(), table=table)
+        instances = [self.instances[i] for i in mine]
+        found = decode(network, self.city, instances, strategy=strategy, samples=samples, table=table)
         network.train(training)
         # Each rank routes every ranks-th instance; the sum over ranks fills in the others' costs.
         costs = torch.zeros(len(self.instances), dtype=torch.float64, device=table.delta.device)
-        costs[mine.start :: ranks] = torch.tensor([d.costs[0] for d in found], dtype=torch.float64)
+        costs[mine.start :: ranks] = torch.tensor([d.costs.min() for d in found], dtype=torch.float64)
         if ranks > 1:
             torch.distributed.all_reduce(costs)
         return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))

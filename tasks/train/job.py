@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
@@ -14,8 +15,8 @@ from mcvrp.tasks.train.spec import TrainSpec
 
 # A report is a flat document with "event": "preparing" (done, sizes), "started" (step, steps),
 # "step" (a row of metrics), "saved" (step), "waiting" (message: for what), or "refused"
-# (message, exit_code: an error that a user can correct). Those of `OF_ANY_RANK` come from every
-# rank, the others from rank 0.
+# (message, exit_code: an error that a user can correct), "warning" (message). Those of `OF_ANY_RANK`
+# come from every rank, the others from rank 0.
 Report = Callable[[Mapping[str, Any]], None]
 OF_ANY_RANK = ("preparing", "refused")
 
@@ -41,6 +42,8 @@ class RankJob:
         Processor cores that all ranks of one machine share.
     cache
         Folder for the labels as each machine keeps them.
+    rules
+        Ranges of demand and capacity of instances that are drawn, in a phase by policy.
     ends_at
         When the job has to be over, in seconds since 1970; None lets it run.
     """
@@ -55,6 +58,7 @@ class RankJob:
     ranks: int
     cores: int
     cache: str
+    rules: Rules
     ends_at: float | None = None
 
     @property

@@ -84,9 +84,12 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
             progress.begin()
         case "step":
             losses = [event["problem_loss"], event["solution_loss"]]
-            shown = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
-            progress.update(event["step"], f"loss {shown}, {event['tokens_per_second']:,.0f} tokens/s")
-        case "waiting":
+            said = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
+            shown = [f"loss {said}"] if said else []
+            if event["sampled_cost"] is not None:
+                shown.append(f"samples cost {event['sampled_cost']:,.4g}")
+            progress.update(event["step"], ", ".join([*shown, f"{event['tokens_per_second']:,.0f} tokens/s"]))
+        case "waiting" | "warning":
             logger.warning(event["message"])
     return refusal(event)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 import numpy as np
 import torch
@@ -15,8 +15,10 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
 from mcvrp.tasks.train.batches import GlobalBatch
+from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.job import RankJob
 
+Gaps = Mapping[str, float]  # held-out gaps by their name in `StepMetrics`, where they were measured
 _NAMED = 3  # samples of a batch that an error names
 # A loss has blown up when it is above both of these, as seen from the best loss so far.
 _FACTOR = 5.0
@@ -69,14 +71,17 @@ class TrainLog:
     ----------
     job
         What is being trained.
+    unit
+        What a cost of 1 in `tasks.train.engine.Sums` is in the city's own unit.
     """
 
-    def __init__(self, job: RankJob) -> None:
+    def __init__(self, job: RankJob, unit: float = 1.0) -> None:
         self._job, self._good = job, job.start
-        self._decoder = job.spec.phase(job.phase).trains == "both"
-        done = 0 if job.resumed is None else job.resumed.step
-        known = read_metrics(job.store, job.spec.run, job.phase) if done else []
-        self.rows = [row for row in known if row.step <= done]
+        phase = job.spec.phase(job.phase)
+        self._decoder, self._policy = phase.trains != "encoder", phase.policy
+        self._unit = unit
+        known = read_metrics(job.store, job.spec.run, job.phase) if job.resumed else []
+        self.rows = [row for row in known if job.resumed and row.step <= job.resumed.step]
         self._times: list[float] = []  # when each row was closed that has no event so far
         limit, nodes = job.spec.diverged_after, job.spec.sizes(job.phase)[-1] + 1
         self._watches = [
@@ -86,7 +91,7 @@ class TrainLog:
         for row in self.rows:  # so that a resumed run diverges at the step at which it would have
             for watch in self._watches:
                 watch.update(row)
-        self._batches: list[tuple[int, GlobalBatch]] = []
+        self._batches: list[tuple[int, GlobalBatch | None]] = []
         self._sums: list[torch.Tensor] = []
         self.start_clock()
 
@@ -104,13 +109,18 @@ class TrainLog:
         yield
         self._since += time.monotonic() - began
 
-    def add(self, step: int, sums: torch.Tensor, batch: GlobalBatch) -> None:
-        """Note the sums of `Engine.step` on this rank."""
+    def add(self, step: int, sums: torch.Tensor, batch: GlobalBatch | None) -> None:
+        """Note the sums of `Engine.step` on this rank; ``batch`` has the step's labels, if it has any."""
         self._batches.append((step, batch))
         self._sums.append(sums)
 
-    def close_row(self, lr: float, gradient_norm: float, greedy_gap: float = math.nan) -> StepMetrics:
-        """Return the metrics since the row before; every rank has to call this.
+    def first_row(self, gaps: Gaps) -> StepMetrics:
+        """Return the metrics before the first step: how good the network is that the phase begins with."""
+        nothing = {f.name: math.nan for f in fields(StepMetrics) if f.default is MISSING}
+        return self._closed(StepMetrics(**{**nothing, **gaps, "step": 0, "samples": 0}))  # type: ignore[arg-type]
+
+    def close_row(self, lr: float, gradient_norm: float, gaps: Gaps) -> StepMetrics:
+        """Return the metrics since the row before, with held-out ``gaps``; every rank has to call this.
 
         Raises
         ------
@@ -121,26 +131,38 @@ class TrainLog:
         torch.distributed.all_reduce(sums)
         by_step = sums.cpu().numpy()  # waits for the device: once a row, not once a step
         self._check_finite(by_step, gradient_norm)
-        batches = [batch for _, batch in self._batches]
+        total = Sums(*by_step.sum(0).tolist())
+        batches = [batch for _, batch in self._batches if batch is not None]
         tokens = [(b.problem_tokens, b.solution_tokens, *b.computed_tokens()) for b in batches]
-        problem, solution, problem_computed, solution_computed = np.sum(tokens, axis=0).tolist()
-        loss, correct, path_loss, path_correct = by_step.sum(0).tolist()
+        problem, solution, problem_computed, solution_computed = np.sum(
+            [(0, 0, 0, 0), *tokens], axis=0
+        ).tolist()
         real = problem + solution if self._decoder else problem
         computed = problem_computed + solution_computed if self._decoder else problem_computed
-        step = self._batches[-1][0]
+        step, drawn = self._batches[-1][0], 0
+        samples = step * self._job.spec.batch
+        if self._policy:
+            drawn = len(self._batches) * self._policy.instances
+            samples = step * self._policy.instances
         row = StepMetrics(
             step=step,
-            samples=step * self._job.spec.batch,
-            problem_loss=loss / problem,
-            problem_accuracy=correct / problem,
-            solution_loss=path_loss / solution if self._decoder else math.nan,
-            solution_accuracy=path_correct / solution if self._decoder else math.nan,
+            samples=samples,
+            problem_loss=_mean(total.problem_loss, problem),
+            problem_accuracy=_mean(total.problem_correct, problem),
+            solution_loss=_mean(total.solution_loss, solution if self._decoder else 0),
+            solution_accuracy=_mean(total.solution_correct, solution if self._decoder else 0),
             lr=lr,
             gradient_norm=gradient_norm,
-            tokens_per_second=real / (time.monotonic() - self._since),
-            padding=1 - real / computed,
-            greedy_gap=greedy_gap,
+            tokens_per_second=(real + total.tokens) / (time.monotonic() - self._since),
+            padding=1 - real / computed if computed else 0.0,
+            sampled_cost=self._unit * _mean(total.sampled, drawn),
+            best_cost=self._unit * _mean(total.best, drawn),
+            spread=_mean(total.spread, drawn),
+            **gaps,
         )
+        return self._closed(row)
+
+    def _closed(self, row: StepMetrics) -> StepMetrics:
         for watch in self._watches:
             if trouble := watch.update(row):
                 self._refuse(trouble, *self._batches[-1])
@@ -164,18 +186,33 @@ class TrainLog:
         if not math.isfinite(gradient_norm):
             self._refuse("has a gradient that is no finite number", *self._batches[-1])
 
-    def _refuse(self, trouble: str, step: int, batch: GlobalBatch) -> None:
+    def _refuse(self, trouble: str, step: int, batch: GlobalBatch | None) -> None:
         """Raise the error that names step, batch and the last good checkpoint."""
-        job, samples = self._job, batch.samples
+        job = self._job
+        where = f"at step {step:,} ({self._named(step, batch)}"
+        raise McvrpError(
+            f"the loss of phase {job.phase} {trouble}, {where}; last good checkpoint: "
+            f"{job.store.url(self._good.folder) if self._good else 'none'}): train under another run name "
+            f"with an lr below {job.spec.phase(job.phase).lr:g}"
+        )
+
+    def _named(self, step: int, batch: GlobalBatch | None) -> str:
+        """Return what the step learnt from, in words."""
+        job = self._job
+        if batch is None:
+            return "of instances drawn for it alone"
+        samples = batch.samples
         pairs = list(zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True))[:_NAMED]
         named = ", ".join(f"row {row} of n={size}" for size, row in pairs)
         sizes = f"n={samples.sizes.min()}" + (
             f" to {samples.sizes.max()}" if samples.sizes.min() < samples.sizes.max() else ""
         )
-        raise McvrpError(
-            f"the loss of phase {job.phase} {trouble}, at step {step:,} (batch {step:,} of dataset "
-            f"{job.spec.dataset!r}, fingerprint {job.origin.fingerprint[:12]}: {len(samples.sizes)} samples "
-            f"of {sizes}, the first {named}; last good checkpoint: "
-            f"{job.store.url(self._good.folder) if self._good else 'none'}): train under another run name "
-            f"with an lr below {job.spec.phase(job.phase).lr:g}"
+        return (
+            f"batch {step:,} of dataset {job.spec.dataset!r}, fingerprint {job.origin.fingerprint[:12]}: "
+            f"{len(samples.sizes)} samples of {sizes}, the first {named}"
         )
+
+
+def _mean(total: float, count: float) -> float:
+    """Return the mean over ``count`` tokens or instances, NaN where there were none."""
+    return total / count if count else math.nan

@@ -7,8 +7,10 @@ started them does not matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,31 @@ import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.model.features import CityTable
+from mcvrp.model.features import Batch, CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.paths import Group
 from mcvrp.model.random import philox_key
+from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.training.checkpoints import CheckpointState, load_moments, load_weights, save_checkpoint
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    best_checkpoint,
+    checkpoints,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.retry import StoreRetry
-from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import JobClock, distributed
-from mcvrp.tasks.train.engine import Engine, EngineOptions
+from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
 from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, Report, refused
 from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import is_out_of_memory
+from mcvrp.tasks.train.policy import PolicyStream, micro_groups
+from mcvrp.tasks.train.spec import PhaseSpec
 
 
 def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
@@ -66,8 +79,11 @@ def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError |
     return refusal
 
 
-def prepare(job: RankJob, report: Report) -> LabelCache:
-    """Return this machine's copy of the labels of ``job``, made first if it is not there.
+@contextmanager
+def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
+    """Yield this machine's copy of the labels of ``job``, made first if it is not there.
+
+    None where the phase has none.
 
     To be called before ranks have anything to wait for each other: reading a large dataset
     takes longer than they do.
@@ -77,6 +93,9 @@ def prepare(job: RankJob, report: Report) -> LabelCache:
     McvrpError
         If labels are missing, or there is no room for the copy.
     """
+    if not job.spec.needs_labels(job.phase):
+        yield None
+        return
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
 
     def told(done: int, sizes: int) -> None:
@@ -87,10 +106,11 @@ def prepare(job: RankJob, report: Report) -> LabelCache:
             Path(job.cache), job.store, job.spec.dataset, job.origin.fingerprint, counts, told
         )
 
-    return _store_retry(job, report).call(opened)
+    with _store_retry(job, report).call(opened) as cache:
+        yield cache
 
 
-def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, report: Report) -> None:
+def run_rank(job: RankJob, cache: LabelCache | None, rank: int, device: torch.device, report: Report) -> None:
     """Train the phase of ``job`` from where it stands to its end, or to the job's; rank 0 saves and reports.
 
     torch.distributed is up when this begins.
@@ -101,64 +121,117 @@ def run_rank(job: RankJob, cache: LabelCache, rank: int, device: torch.device, r
         If the loss is no finite number or diverges, memory runs out, or something in the store
         is not what it should be.
     """
-    spec, retry = job.spec, _store_retry(job, report)
-    stream, table = _stream(job, cache), CityTable.of(job.city, device)
-    engine = _engine(job, table, retry)  # every rank reads the checkpoint itself: none waits for another
+    spec, phase, retry = job.spec, job.spec.phase(job.phase), _store_retry(job, report)
+    table = CityTable.of(job.city, device)
+    costs = TravelCosts.of(job.city, table) if phase.policy else None
+    # Every rank reads the checkpoint itself: none waits for another.
+    engine = _engine(job, table, costs, retry)
     held_out = retry.call(lambda: _held_out(job))
-    log, clock = retry.call(lambda: TrainLog(job)), JobClock(job.ends_at, device)
-    done, steps = job.resumed.step if job.resumed else 0, stream.curriculum.steps
-    schedule = spec.phase(job.phase).learning_rate()
+    log = retry.call(lambda: TrainLog(job, costs.unit if costs else 1.0))
+    clock = JobClock(job.ends_at, device)
+
+    def gaps() -> dict[str, float]:
+        if held_out is None:
+            return {}
+        with log.clock_stopped():  # decoding is no training: the rate of tokens leaves it out
+            found = {"greedy_gap": held_out.greedy_gap(engine.network, table, rank, job.ranks)}
+            if phase.policy:
+                k = spec.held_out_samples
+                found["best_gap"] = held_out.best_gap(engine.network, table, k, rank, job.ranks)
+        return found
+
+    def save() -> None:
+        with clock.saving():
+            log.start_clock(_save(job, rank, engine, log, steps, retry, report))
+        report({"event": "saved", "step": log.rows[-1].step})
+
+    steps, schedule = spec.steps(job.phase, job.counts), phase.learning_rate()
+    done = job.resumed.step if job.resumed else 0
     report({"event": "started", "step": done, "steps": steps})
-    batches = stream.steps(done + 1, steps, rank, ahead=device.type == "cuda")
-    for step, (batch, micro_batches) in enumerate(batches, done + 1):
+    if phase.policy and not job.resumed:  # what it begins with is what it must not make worse
+        log.first_row(gaps())
+        save()
+    for step, (batch, work) in enumerate(_work(job, cache, rank, device, done + 1, steps), done + 1):
         # Seeded anew each step: a resumed run drops out what it would have dropped out.
         torch.manual_seed(_seed("dropout", str(spec.seed), job.phase, str(step), str(rank)))
         lr = schedule(step, steps)
-        sums = engine.step(micro_batches, batch.problem_tokens, batch.solution_tokens, lr)
-        log.add(step, sums, batch)
-        save = step == steps or step % spec.checkpoint_every == 0
-        measure = held_out is not None and (step == steps or step % spec.held_out_every == 0)
-        if not (save or measure or step % spec.log_every == 0):
+        log.add(step, engine.step(work, _totals(phase, batch), lr), batch)
+        last = step == steps
+        measure = held_out is not None and (last or step % spec.held_out_every == 0)
+        # The guard of a phase by policy goes back to a step that was measured.
+        due = last or step % spec.checkpoint_every == 0 or (measure and phase.policy is not None)
+        if not (due or measure or step % spec.log_every == 0):
             continue
-        gap = math.nan
-        if held_out is not None and measure:
-            with log.clock_stopped():  # decoding is no training: the rate of tokens leaves it out
-                gap = held_out.greedy_gap(engine.network, table, rank, job.ranks)
-        row = log.close_row(lr, engine.gradient_norm(), gap)  # a row never spans a checkpoint
+        row = log.close_row(lr, engine.gradient_norm(), gaps() if measure else {})
         report({"event": "step", **_plain(row)})
         over = clock.over()  # asked after every row, by all ranks alike
-        if save or over:
-            with clock.saving():
-                log.start_clock(_save(job, rank, engine, log, steps, retry))
-            report({"event": "saved", "step": step})
+        if due or over:
+            save()  # a row never spans a checkpoint
         if over:
             break
 
 
-def _stream(job: RankJob, cache: LabelCache) -> SampleStream:
-    spec = job.spec
-    return SampleStream(
-        spec.curriculum(job.phase, job.counts, job.origin.fingerprint),
-        cache,
-        spec.phase(job.phase).rotation,
+def _work(
+    job: RankJob, cache: LabelCache | None, rank: int, device: torch.device, first: int, last: int
+) -> Iterator[tuple[GlobalBatch | None, list[Batch | Sequence[Group]]]]:
+    """Yield the labels of each step, if it has any, and the micro-batches that are ``rank``'s."""
+    spec, phase = job.spec, job.spec.phase(job.phase)
+    policy = _policy_stream(job, cache) if phase.policy else None
+    if phase.policy and not phase.policy.labels:
+        batches: Iterator[tuple[GlobalBatch | None, list[Batch]]] = repeat((None, []), last - first + 1)
+    else:
+        assert cache is not None
+        batches = SampleStream(
+            spec.curriculum(job.phase, job.counts, job.origin.fingerprint),
+            cache,
+            phase.rotation,
+            ranks=job.ranks,
+            micro_batch=spec.micro_batch,
+            micro_tokens=spec.micro_tokens,
+        ).steps(first, last, rank, ahead=device.type == "cuda")
+    for step, (batch, labels) in enumerate(batches, first):
+        groups = policy.groups(step, rank) if policy else []
+        yield batch, [*labels, *(micro_groups(groups, phase.last, spec.micro_tokens) if groups else [])]
+
+
+def _policy_stream(job: RankJob, cache: LabelCache | None) -> PolicyStream:
+    spec, policy = job.spec, job.spec.phase(job.phase).policy
+    assert policy is not None
+    fingerprint = job.origin.fingerprint
+    labelled = policy.source == "labels"
+    return PolicyStream(
+        spec=spec,
+        phase=job.phase,
+        city=job.city,
+        rules=job.rules,
+        data=fingerprint,
+        curriculum=spec.policy_instances(job.phase, job.counts, fingerprint) if labelled else None,
+        cache=cache if labelled else None,
         ranks=job.ranks,
-        micro_batch=spec.micro_batch,
-        micro_tokens=spec.micro_tokens,
     )
 
 
-def _engine(job: RankJob, table: CityTable, retry: StoreRetry) -> Engine:
+def _totals(phase: PhaseSpec, batch: GlobalBatch | None) -> Totals:
+    """Return what the loss of a step is a mean over."""
+    tokens = (batch.problem_tokens, batch.solution_tokens) if batch else (1, 1)
+    if phase.policy is None:
+        return Totals(*tokens)
+    policy = phase.policy
+    return Totals(*tokens, paths=policy.instances * policy.samples, labels=policy.labels)
+
+
+def _engine(job: RankJob, table: CityTable, costs: TravelCosts | None, retry: StoreRetry) -> Engine:
     """Return the engine with the weights and moments that the job starts from."""
     spec = job.spec
     options = EngineOptions(
-        train_decoder=spec.phase(job.phase).trains == "both",
+        train_decoder=spec.phase(job.phase).trains != "encoder",
         zero=spec.zero,
         bf16=spec.precision == "bf16",
         weight_decay=spec.weight_decay,
         clip=spec.clip,
         compile=spec.compile,
     )
-    engine = Engine(retry.call(lambda: _network(job)), table, options)
+    engine = Engine(retry.call(lambda: _network(job)), table, options, costs)
     if resumed := job.resumed:
         engine.restore(retry.call(lambda: load_moments(job.store, resumed)), resumed.adam_step)
     return engine
@@ -185,7 +258,7 @@ def _network(job: RankJob) -> FmMcvrp:
 
 
 def _save(
-    job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int, retry: StoreRetry
+    job: RankJob, rank: int, engine: Engine, log: TrainLog, steps: int, retry: StoreRetry, report: Report
 ) -> CheckpointState | None:
     """Save metrics and, once they are safe, the checkpoint that they lead to; None on ranks other than 0."""
     moments = engine.moments()  # every rank has a part of them
@@ -196,6 +269,16 @@ def _save(
     weights = engine.weights()
     # First the metrics: a resumed job drops rows beyond its checkpoint, but could not make up missing ones.
     retry.call(log.save)
+    if state.complete and row.greedy_gap > log.rows[0].greedy_gap and job.spec.phase(job.phase).policy:
+        best = retry.call(lambda: best_checkpoint(checkpoints(job.store, run, job.phase)))[0]
+        weights = retry.call(lambda: load_weights(job.store, best))
+        state = replace(state, metrics={**best.metrics, "step": row.step, "kept_step": best.step})
+        message = (
+            f"phase {job.phase} made the held-out gap worse, from {log.rows[0].greedy_gap:.2f} to "
+            f"{row.greedy_gap:.2f} %: it ends with the weights of step {best.step:,} "
+            f"({best.metrics['greedy_gap']:.2f} %)"
+        )
+        report({"event": "warning", "message": message})
     return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from mcvrp.model.features import Batch
+from mcvrp.model.paths import Group
+
+Part = Batch | Sequence[Group]  # of the work of a step: labels, or instances whose paths are to be drawn
 
 # What CUDA, cuBLAS, PyTorch's allocator, C++ and oneDNN say.
 _ALLOCATORS = (
@@ -27,36 +30,55 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _ALLOCATORS)
 
 
-def tokens(batch: Batch) -> int:
+def tokens(part: Part) -> int:
     """Return problem and solution tokens of a micro-batch with its padding, as train.micro_tokens counts."""
-    return batch.ids.numel() + batch.path[:, 1:].numel()
+    if isinstance(part, Batch):
+        return part.ids.numel() + part.path[:, 1:].numel()
+    return policy_tokens(len(part), _largest(part), len(part[0].uniforms))
 
 
-def largest_that_fits(batch: Batch, attempt: Callable[[Batch], object]) -> Batch | None:
-    """Return the largest of half, a quarter, ... of ``batch`` that ``attempt`` has the memory for.
+def policy_tokens(instances: int, largest: int, samples: int) -> int:
+    """Return the tokens of instances of ``largest`` customers with their paths, as long as those can be."""
+    return instances * (largest + 1 + samples * 2 * largest)
 
-    None if it has not enough for a single sample.
+
+def largest_that_fits(part: Part, attempt: Callable[[Part], object]) -> Part | None:
+    """Return the largest of half, a quarter, ... of ``part`` that ``attempt`` has the memory for.
+
+    None if it has not enough for a single sample, or for the paths of a single instance.
     """
-    rows = len(batch.ids) // 2
+    rows = _rows(part) // 2
     while rows:
         free_memory()
-        part = batch.first(rows)
-        if _fits(part, attempt):
-            return part
+        less = part.first(rows) if isinstance(part, Batch) else part[:rows]
+        if _fits(less, attempt):
+            return less
         rows //= 2
     return None
 
 
-def advice(batch: Batch, fits: Batch | None) -> str:
+def advice(part: Part, fits: Part | None) -> str:
     """Return one sentence on the micro-batch that did not fit and the one that does."""
-    size = batch.ids.shape[1] - 1
+    paths = "" if isinstance(part, Batch) else f", {len(part[0].uniforms)} paths each,"
+    samples = "samples" if isinstance(part, Batch) else "instances"
     taken = (
-        f"out of memory: a micro-batch of {len(batch.ids)} samples of up to {size} customers "
-        f"has {tokens(batch):,} tokens"
+        f"out of memory: a micro-batch of {_rows(part)} {samples} of up to {_largest(part)} customers{paths} "
+        f"has {tokens(part):,} tokens"
     )
-    if fits is None:
-        return f"{taken}, and not even one sample fits: train a smaller network, or on sizes below {size}"
-    return f"{taken}, {tokens(fits):,} fit: train with --set train.micro_tokens={tokens(fits)}"
+    if fits is not None:
+        return f"{taken}, {tokens(fits):,} fit: train with --set train.micro_tokens={tokens(fits)}"
+    if paths:
+        return f"{taken}, and not even one instance fits: draw fewer paths (policy.samples of the phase)"
+    smaller = f"train a smaller network, or on sizes below {_largest(part)}"
+    return f"{taken}, and not even one sample fits: {smaller}"
+
+
+def _rows(part: Part) -> int:
+    return len(part.ids) if isinstance(part, Batch) else len(part)
+
+
+def _largest(part: Part) -> int:
+    return part.ids.shape[1] - 1 if isinstance(part, Batch) else max(group.instance.n for group in part)
 
 
 def free_memory() -> None:
@@ -66,7 +88,7 @@ def free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _fits(part: Batch, attempt: Callable[[Batch], object]) -> bool:
+def _fits(part: Part, attempt: Callable[[Part], object]) -> bool:
     try:
         attempt(part)
     except Exception as error:

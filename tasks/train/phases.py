@@ -23,7 +23,15 @@ from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.launch import require_cores, run_local
-from mcvrp.tasks.train.resume import beginning, check_origin, finished, label_counts, origin_of
+from mcvrp.tasks.train.policy_memory import require_memory
+from mcvrp.tasks.train.resume import (
+    beginning,
+    check_origin,
+    finished,
+    label_counts,
+    order_rules,
+    origin_of,
+)
 from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
 
 logger = logging.getLogger(__name__)
@@ -125,10 +133,11 @@ def train_phase(
     """
     phase, cores = spec.phase(name), local_cores()
     ranks = _ranks(spec, cores)
-    labels = Dataset.open(store, spec.dataset)
-    counts = label_counts(labels, city, spec, name)
-    curriculum = spec.curriculum(name, counts)
-    start, origin = beginning(labels, city, spec, name)
+    labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
+    counts = label_counts(labels, city, spec, name) if labels else ()
+    steps, samples = spec.steps(name, counts), spec.samples(name, counts)
+    rules = order_rules(store, city, spec, name)
+    start, origin = beginning(store, labels, city, spec, name)
     checkpoint = latest_checkpoint(store, spec.run, name)
     if checkpoint:
         check_origin(store, city, checkpoint, origin)
@@ -137,7 +146,9 @@ def train_phase(
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
-        job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, str(cache), ends_at)
+        job = RankJob(
+            store, city, spec, name, counts, origin, start, ranks, cores, str(cache), rules, ends_at
+        )
         what = f"run {spec.run!r} is being trained"
         # A machine that slept or was cut off stops when it learns that another has taken over.
         with (
@@ -145,12 +156,12 @@ def train_phase(
             listening(lambda _: lease.check()),
         ):
             write_run_card(store, city, spec)  # a run that is at work has a card, too
-            _restart_ranks(job, launch or _launcher(spec), curriculum.steps)
+            _restart_ranks(job, launch or _launcher(spec), steps)
         checkpoint = latest_checkpoint(store, spec.run, name)
         if checkpoint is None or checkpoint.step <= began_at:
             raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
         write_run_card(store, city, spec)
-    steps, samples, seconds = curriculum.steps, curriculum.samples, time.monotonic() - began
+    seconds = time.monotonic() - began
     return PhaseSummary(name, checkpoint.step, steps, samples, began_at, seconds, checkpoint.metrics)
 
 
@@ -195,11 +206,12 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     ranks = _ranks(spec, cores)
     if spec.launcher == "local":
         require_cores(ranks, cores)
+        require_memory(city, spec, ranks)
     for phase in spec.phases:
         checkpoint = latest_checkpoint(store, spec.run, phase.name)
         if checkpoint:
             there = checkpoint.origin
-            wanted = origin_of(city, spec, phase.name, there.fingerprint, there.parent)
+            wanted = origin_of(store, city, spec, phase.name, there.fingerprint, there.parent)
             check_origin(store, city, checkpoint, wanted)
 
 
@@ -224,12 +236,16 @@ def _ranks(spec: TrainSpec, cores: int) -> int:
     """
     ranks = spec.ranks or _gpus()
     if not ranks:
-        shares = [r for r in range(1, cores + 1) if spec.batch % r == 0]
+        divided = [spec.batch, *(phase.policy.instances for phase in spec.phases if phase.policy)]
+        shares = [r for r in range(1, cores + 1) if all(count % r == 0 for count in divided)]
         ranks = max((r for r in shares if spec.batch // r >= _SHARE), default=1)
-    if spec.batch % ranks:
-        raise McvrpError(
-            f"train.batch = {spec.batch} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
+    shared = {"train.batch": spec.batch}
+    shared |= {f"policy.instances of phase {p.name}": p.policy.instances for p in spec.phases if p.policy}
+    for what, count in shared.items():
+        if count % ranks:
+            raise McvrpError(
+                f"{what} = {count} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+            )
     return ranks
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import require_city
 from mcvrp.storage.layout import phase_dir
@@ -26,19 +28,51 @@ def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
     return {"classes": city.classes, **spec.network.model_dump()}
 
 
-def origin_of(city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
+def origin_of(store: Store, city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
     """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
-    return Origin(city.city_id, data, network_of(city, spec), spec.recipe(name), parent)
+    recipe = dict(spec.recipe(name))
+    if spec.phase(name).policy:  # what it leaves open decides the result, too
+        rules = order_rules(store, city, spec, name)
+        recipe |= {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
+    return Origin(city.city_id, data, network_of(city, spec), recipe, parent)
+
+
+def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
+    """Return the rules by which the phase ``name`` draws orders, where it draws them by policy.
+
+    Ranges that it leaves open are those of its labels, else the city's own, else the paper's.
+    """
+    policy = spec.phase(name).policy
+    if policy is None:
+        return Rules()
+    path, labelled = layout.label_spec(spec.dataset), {}
+    if store.exists(path) and isinstance(document := store.get_json(path), dict):
+        labelled = document
+    ranges = [
+        _range(given) or _range(labelled.get(field))
+        for field, given in (("demand", policy.demand), ("capacity", policy.capacity))
+    ]
+    return Rules.of(city, *ranges)
+
+
+def _range(value: object) -> Range | None:
+    match value:
+        case [int(low), int(high)]:
+            return low, high
+    return None
 
 
 def beginning(
-    labels: Dataset, city: City, spec: TrainSpec, name: str
+    store: Store, labels: Dataset | None, city: City, spec: TrainSpec, name: str
 ) -> tuple[CheckpointState | None, Origin]:
-    """Return the checkpoint that the phase begins with, and what makes the phase what it is."""
-    store = labels.store
+    """Return the checkpoint that the phase begins with, and what makes the phase what it is.
+
+    ``labels`` is None where the phase has none.
+    """
     before = spec.before(name)
     parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
-    origin = origin_of(city, spec, name, labels.fingerprint(), parent.weights_sha256 if parent else "")
+    data = labels.fingerprint() if labels else ""
+    origin = origin_of(store, city, spec, name, data, parent.weights_sha256 if parent else "")
     if parent:
         theirs = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
@@ -52,11 +86,13 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
     if spec.base_version is None:
         return None
     card = model_card(store, *spec.base_version)
-    for field, asked in network_of(city, spec).items():
-        if card.network.get(field) != asked:
+    wanted = network_of(city, spec)
+    for field in wanted | dict(card.network):
+        has, asked = (shape.get(field, False) for shape in (card.network, wanted))  # unsaid: it is off
+        if has != asked:
             raise McvrpError(
-                f"train.base {spec.base} has network.{field} = {card.network.get(field)}, the run asks for "
-                f"{asked}: give the run the network of its base"
+                f"train.base {spec.base} has network.{field} = {has}, the run asks for {asked}: "
+                "give the run the network of its base"
             )
     there = latest_checkpoint(store, spec.run, BASE_PHASE)
     if there and there.origin.parent == card.weights_sha256:

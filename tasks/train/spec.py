@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,7 +13,13 @@ from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import HeadsSpec, StrictSpec
+from mcvrp.tasks.support.spec import CapacityRange, DemandRange, HeadsSpec, OrdersSpec, StrictSpec
+
+
+def _unset(value: object) -> bool:
+    """Return whether a later field has its default: it is left out, and the JSON of before stays."""
+    return not value
+
 
 BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
@@ -27,6 +34,30 @@ class NetworkSpec(HeadsSpec):
     decoder_layers: int = Field(12, ge=1, description="Layers that write the solution")
     ff: int = Field(3072, ge=1, description="Width of each feed-forward layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
+    pointer: bool = Field(
+        False,
+        exclude_if=_unset,
+        description="Score nodes by their embeddings of the day, too, not by their weights of the city alone",
+    )
+
+
+class PolicySpec(OrdersSpec):
+    """How a phase tunes by policy gradient (`model.policy`): what it draws at each step."""
+
+    steps: int = Field(ge=1, description="Steps of the phase")
+    instances: int = Field(32, ge=1, description="Instances of a step, over all ranks")
+    samples: int = Field(8, ge=2, description="Paths drawn for each; their mean is what each is held against")
+    labels: float = Field(0.3, ge=0, description="Weight of the labels' loss beside it; 0 needs no labels")
+    source: Literal["fresh", "labels"] = Field(
+        "fresh", description="fresh: instances drawn anew at every step; labels: those of the dataset"
+    )
+    demand: DemandRange = None
+    capacity: CapacityRange = None
+
+    @property
+    def needs_labels(self) -> bool:
+        """True where it reads the dataset: for the labels' loss, or for its instances."""
+        return self.labels > 0 or self.source == "labels"
 
 
 class PhaseSpec(StrictSpec):
@@ -40,16 +71,24 @@ class PhaseSpec(StrictSpec):
     last: int = Field(ge=1, description="Most customers of an instance in the last set")
     trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
     passes: int = Field(1, ge=1, description="How often the sets are gone through")
-    trains: Literal["encoder", "both"] = Field("both", description="encoder, or both: the decoder too")
+    trains: Literal["encoder", "both", "policy"] = Field(
+        "both", description="encoder; both: the decoder too; policy: both, by what their samples cost"
+    )
     schedule: Kind = Field("constant", description="Of the learning rate: t5, constant, cosine or knee")
     lr: float = Field(gt=0, description="Largest learning rate")
     warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
     tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
     rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
     gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
+    policy: PolicySpec | None = Field(
+        None, exclude_if=_unset, title="Policy", description="Of a phase that trains by policy: what it draws"
+    )
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
+        if (self.trains == "policy") != (self.policy is not None):
+            wrong = "needs policy.steps" if self.policy is None else "has a field policy"
+            raise ValueError(f"phase {self.name} trains {self.trains} and {wrong}")
         if self.last < self.first:
             raise ValueError(f"first {self.first} is larger than last {self.last}")
         try:
@@ -111,6 +150,9 @@ class TrainSpec(StrictSpec):
         None, pattern=NAME_PATTERN, description="Labels of split valid that are routed to watch the training"
     )
     held_out_every: int = Field(1000, ge=1, description="Steps until the held-out set is routed again")
+    held_out_samples: int = Field(
+        16, ge=1, description="Samples of each held-out instance whose best counts, in a phase by policy"
+    )
     diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
 
     @model_validator(mode="after")
@@ -122,7 +164,14 @@ class TrainSpec(StrictSpec):
             raise ValueError(
                 f"a run with a base has its weights in phase {BASE_PHASE!r}: name yours differently"
             )
+        decoder = self.base is not None  # there is one that has learnt something
         for phase in self.phases:
+            if phase.trains == "policy" and not decoder:
+                raise ValueError(
+                    f"phase {phase.name} trains by policy, but no network has learnt to answer yet: "
+                    "put a phase before it that trains both, or name a model in train.base"
+                )
+            decoder |= phase.trains == "both"
             if phase.first < self.smallest:
                 raise ValueError(
                     f"phase {phase.name} starts at size {phase.first}, smallest is {self.smallest}"
@@ -158,7 +207,24 @@ class TrainSpec(StrictSpec):
             mode="json",
             include={"smallest", "seed", "batch", "order", "precision", "weight_decay", "clip"},
         )
-        return shared | self.phase(name).model_dump(mode="json", exclude={"name", "gaps"})
+        own = self.phase(name).model_dump(mode="json", exclude={"name", "gaps"})
+        policy = own.pop("policy", {})
+        return shared | own | {f"policy.{field}": value for field, value in policy.items()}
+
+    def needs_labels(self, name: str) -> bool:
+        """Return whether the phase ``name`` reads the dataset."""
+        policy = self.phase(name).policy
+        return policy is None or policy.needs_labels
+
+    def steps(self, name: str, counts: Sequence[int]) -> int:
+        """Return the steps of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``."""
+        policy = self.phase(name).policy
+        return policy.steps if policy else self.curriculum(name, counts).steps
+
+    def samples(self, name: str, counts: Sequence[int]) -> int:
+        """Return the labels that the phase ``name`` shows, or the instances that it draws paths for."""
+        policy = self.phase(name).policy
+        return policy.steps * policy.instances if policy else self.curriculum(name, counts).samples
 
     def curriculum(self, name: str, counts: Sequence[int], fingerprint: str = "") -> Curriculum:
         """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.
@@ -171,17 +237,31 @@ class TrainSpec(StrictSpec):
         McvrpError
             If data is missing, or is less than one batch.
         """
+        return self._curriculum(self.phase(name), counts, fingerprint, self.batch, name)
+
+    def policy_instances(self, name: str, counts: Sequence[int], fingerprint: str) -> Curriculum:
+        """Return the labelled instances that the phase ``name`` draws paths for, as `curriculum` does."""
         phase = self.phase(name)
+        assert phase.policy is not None
+        return self._curriculum(phase, counts, fingerprint, phase.policy.instances, name, "policy")
+
+    def _curriculum(
+        self, phase: PhaseSpec, counts: Sequence[int], fingerprint: str, batch: int, *stream: str
+    ) -> Curriculum:
         data = (fingerprint, str(self.seed))
-        return Curriculum(
+        once = Curriculum(
             counts=tuple(counts),
             smallest=self.smallest,
             first=phase.first,
             last=phase.last,
-            batch=self.batch,
-            stream=(*data, name),
+            batch=batch,
+            stream=(*data, *stream),
             trunc_stream=data,
             trunc=phase.trunc,
             passes=phase.passes,
             order=self.order,
         )
+        if phase.policy is None:
+            return once
+        # As many passes as its steps ask for: how long it takes is said in steps.
+        return replace(once, passes=-(-phase.policy.steps * batch // once.samples))

@@ -87,7 +87,8 @@ def without_cache(model: FmMcvrp, table: CityTable, instance: Instance, samples:
     ids = torch.from_numpy(instance.nodes)[None]
     demands = torch.zeros(ids.shape)
     problem = problem_features(table, ids, demands, torch.tensor([float(instance.capacity)]))
-    shared = model.memory(model.encode(problem))
+    nodes = model.encode(problem)
+    shared, weights = model.memory(nodes), model.node_weights(ids, nodes)
     memory = Memory(
         [(k.expand(samples, -1, -1, -1), v.expand(samples, -1, -1, -1)) for k, v in shared.keys_values], None
     )
@@ -96,8 +97,7 @@ def without_cache(model: FmMcvrp, table: CityTable, instance: Instance, samples:
     lengths = [round((k + 0.5) * tokens / STEPS) for k in range(STEPS)]
 
     def step(length: int) -> None:
-        embeddings = model.decode(solution[:, :length], memory)[:, -1:]
-        model.scores(embeddings, ids.expand(samples, -1))
+        torch.matmul(model.decode(solution[:, :length], memory)[:, -1:], weights.transpose(1, 2))
 
     return tokens / STEPS * sum(measured(lambda length=length: step(length))[0] for length in lengths)
 

@@ -27,7 +27,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.batches import SampleStream
 from mcvrp.tasks.train.distributed import distributed
-from mcvrp.tasks.train.engine import Engine, EngineOptions
+from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
 from tests.support.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)
@@ -94,7 +94,7 @@ def training_rate(trained: Engine, source: SampleStream) -> float:
 
     def steps() -> Iterator[Tensor]:
         while True:
-            yield trained.step([piece], batch.problem_tokens, batch.solution_tokens, 1e-4).cpu()
+            yield trained.step([piece], Totals(batch.problem_tokens, batch.solution_tokens), 1e-4).cpu()
 
     return len(piece.lengths) / median_seconds(steps())
 

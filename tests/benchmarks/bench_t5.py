@@ -25,7 +25,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import distributed
-from mcvrp.tasks.train.engine import Engine, EngineOptions
+from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
 from tests.benchmarks.bench_stream import join, opened
 from tests.benchmarks.t5 import t5_like
 from tests.support.training import write_dataset
@@ -97,7 +97,7 @@ def our_step(table: CityTable, bf16: bool) -> Step:
     torch.manual_seed(0)
     options = EngineOptions(train_decoder=True, zero=0, bf16=bf16, weight_decay=0.01, clip=1.0)
     trained = Engine(FmMcvrp(NETWORK), table, options)
-    return lambda batches, problem, solution: trained.step(batches, problem, solution, 1e-4)
+    return lambda batches, problem, solution: trained.step(batches, Totals(problem, solution), 1e-4)
 
 
 def with_all_classes(step: Step) -> Step:

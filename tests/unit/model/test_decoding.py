@@ -55,9 +55,10 @@ def full_scores(model: FmMcvrp, instance: Instance, path: list[int], angle: floa
     with torch.inference_mode():
         problem = problem_features(CityTable.of(CITY), ids, demands, capacity, torch.tensor([angle]))
         solution = solution_features(problem, demands, capacity, position)
-        embeddings = model.decode(solution, model.memory(model.encode(problem)))
+        nodes = model.encode(problem)
+        scores = model.decode(solution, model.memory(nodes)) @ model.node_weights(ids, nodes).transpose(1, 2)
         allowed = feasible_along(demands, capacity, torch.tensor([instance.n + 1]), position)
-        return model.scores(embeddings, ids).masked_fill(~allowed, -torch.inf)[0]
+        return scores.masked_fill(~allowed, -torch.inf)[0]
 
 
 def trimmed(instance: Instance, decoded: Decoded, sample: int) -> list[int]:

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from mcvrp.model.attention_model import AttentionConfig, rollout
+from mcvrp.model.features import CityTable
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution, cost
-from mcvrp.model.reinforce import TravelCosts, better, diverged, greedy_costs, surrogate
+from mcvrp.model.reinforce import better, diverged, greedy_costs, surrogate
+from mcvrp.model.travel_costs import TravelCosts
 from tests.support.attention import orders_of, small_model
 
 CITY = City.uniform(30, seed=4)
@@ -27,10 +29,10 @@ def test_costs_are_those_of_the_problem() -> None:
     scaled = City(CITY.xy * 500 + 7, origin=(7.0, 7.0), scale=500.0, unit="m")
     for city in (CITY, scaled, City(CITY.xy, matrix=rng.random((31, 31)) * 90)):
         instances = [InstanceStream(city, 1, "train", STREAM.rules)(8, i) for i in range(4)]
-        orders, costs = orders_of(city, instances), TravelCosts.of(city, "cpu")
+        orders, costs = orders_of(city, instances), TravelCosts.of(city, CityTable.of(city))
         uniforms = torch.from_numpy(rng.random((4, 3, 16)))
         paths = rollout(model, model.encode(orders), orders, uniforms)
-        found = costs.unit * costs(orders, paths)
+        found = costs.unit * costs(orders.ids, paths)
         for row, instance in enumerate(instances):
             solutions = [Solution.from_path(instance.nodes[path]) for path in paths[row].tolist()]
             expected = [cost(city, solution) for solution in solutions]
@@ -66,9 +68,9 @@ def test_the_gradient_is_that_of_the_expected_cost(n: int) -> None:
     instance = STREAM(n, 0)
     single = orders_of(CITY, [instance])
     orders = type(single)(single.ids, single.xy.double(), single.demands.double(), single.capacity.double())
-    costs = TravelCosts.of(CITY, "cpu")
+    costs = TravelCosts.of(CITY, CityTable.of(CITY))
     paths = torch.tensor([paths_of(instance.demands.tolist(), instance.capacity)])
-    prices = costs(orders, paths)
+    prices = costs(orders.ids, paths)
 
     def expectation() -> torch.Tensor:
         probability = model.log_likelihood(model.encode(orders), orders, paths).exp()
@@ -102,7 +104,7 @@ def test_greedy_costs_leave_the_network_as_it_is() -> None:
     model = small_model().train()
     before = {name: t.clone() for name, t in model.state_dict().items()}
     orders = orders_of(CITY, [STREAM(9, i) for i in range(4)])
-    found = greedy_costs(model, TravelCosts.of(CITY, "cpu"), orders)
+    found = greedy_costs(model, TravelCosts.of(CITY, CityTable.of(CITY)), orders)
     assert model.training
     assert not found.requires_grad
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())

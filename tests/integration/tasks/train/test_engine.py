@@ -58,7 +58,7 @@ def options(zero: int):
 
 def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
     """Save what `STEPS` steps of each ZeRO stage make, with 1, 2, 3, ... micro-batches a rank."""
-    from mcvrp.tasks.train.engine import Engine
+    from mcvrp.tasks.train.engine import Engine, Totals
 
     batch = whole_batch()
     problem, solution = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
@@ -69,7 +69,7 @@ def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
         for step in range(STEPS):
             cuts = np.linspace(rank * share, (rank + 1) * share, step + 2).astype(int).tolist()
             micro = [take(batch, slice(a, b)) for a, b in pairwise(cuts)]
-            total = engine.step(micro, problem, solution, LR)
+            total = engine.step(micro, Totals(problem, solution), LR)
             torch.distributed.all_reduce(total)
             sums.append(total.numpy())
             norms.append(engine.gradient_norm())
@@ -98,7 +98,7 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
     together(steps_of_every_stage, ranks, tmp_path)
     for zero in (0, 1, 2):
         weights, exp_avg, found_sums, found_norms = torch.load(tmp_path / f"{zero}.pt", weights_only=False)
-        np.testing.assert_allclose(found_sums, sums, rtol=1e-4)
+        np.testing.assert_allclose(found_sums[:, :4], sums, rtol=1e-4)
         np.testing.assert_allclose(found_norms, norms, rtol=1e-4)
         for name, parameter in net.named_parameters():
             expected, found_weight = parameter.detach().numpy(), weights[name]
@@ -112,13 +112,13 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
 
 def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
     """Save the sums of two steps with compiled blocks, and without."""
-    from mcvrp.tasks.train.engine import Engine
+    from mcvrp.tasks.train.engine import Engine, Totals
 
     batch, found = whole_batch(), []
     parts = [take(batch, slice(0, 7)), take(batch, slice(7, 12))]
     for compiled in (False, True):
         engine = Engine(network(SMALL), CityTable.of(CITY), replace(options(0), compile=compiled))
-        found.append(torch.stack([engine.step(parts, 300, 330, LR) for _ in range(2)]))
+        found.append(torch.stack([engine.step(parts, Totals(300, 330), LR) for _ in range(2)]))
         assert engine.weights().keys() == dict(network(SMALL).named_parameters()).keys()
     torch.save(found, folder / "sums.pt")
 
@@ -142,17 +142,17 @@ def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path)
 
 
 def _said_in_little_memory(zero: int, rows: int) -> str:
-    from mcvrp.tasks.train.engine import Engine
+    from mcvrp.tasks.train.engine import Engine, Totals
 
     torch.set_num_threads(1)
     batch = whole_batch(256)
     tokens = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
     engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
-    engine.step([take(batch, slice(0, 2))], *tokens, LR)  # what is loaded once is loaded
+    engine.step([take(batch, slice(0, 2))], Totals(*tokens), LR)  # what is loaded once is loaded
     occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
     try:
-        engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], *tokens, LR)
+        engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], Totals(*tokens), LR)
         said = "done"
     except McvrpError as error:
         said = str(error)

@@ -16,7 +16,7 @@ from tests.support.forked_ranks import together
 
 def two_steps(rank: int, ranks: int, folder: Path) -> None:
     """Save the losses before the first step and before the second, on the same eight instances."""
-    from mcvrp.tasks.train.engine import Engine, EngineOptions
+    from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
 
     city = City.uniform(10_000, 1)
     torch.manual_seed(0)
@@ -28,7 +28,7 @@ def two_steps(rank: int, ranks: int, folder: Path) -> None:
     found = []
     for _ in range(2):
         torch.manual_seed(1)  # the same dropout: the losses differ by the step alone
-        sums = engine.step([batch], problem, solution, 1e-5)
+        sums = engine.step([batch], Totals(problem, solution), 1e-5)
         found.append((float(sums[0]) / problem, float(sums[2]) / solution))
     torch.save((found, sum(p.numel() for p in network.parameters())), folder / "losses.pt")
 
