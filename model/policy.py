@@ -48,7 +48,7 @@ class Sampled:
         A share, so that instances of all sizes, near the depot or far, weigh alike, as in a mean gap.
         """
         mean = self.costs.mean(1, keepdim=True)
-        return self.costs / mean.clamp_min(torch.finfo(mean.dtype).tiny) - 1
+        return (self.costs - mean) / mean.clamp_min(torch.finfo(mean.dtype).tiny)
 
 
 def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[Group]) -> Sampled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -58,7 +58,7 @@ class RankJob:
     ranks: int
     cores: int
     cache: str
-    rules: Rules
+    rules: Rules = field(default_factory=Rules)
     ends_at: float | None = None
 
     @property

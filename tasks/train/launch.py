@@ -86,7 +86,7 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
             losses = [event["problem_loss"], event["solution_loss"]]
             said = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
             shown = [f"loss {said}"] if said else []
-            if event["sampled_cost"] is not None:
+            if event.get("sampled_cost") is not None:
                 shown.append(f"samples cost {event['sampled_cost']:,.4g}")
             progress.update(event["step"], ", ".join([*shown, f"{event['tokens_per_second']:,.0f} tokens/s"]))
         case "waiting" | "warning":

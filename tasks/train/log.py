@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 
@@ -18,7 +18,6 @@ from mcvrp.tasks.train.batches import GlobalBatch
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.job import RankJob
 
-Gaps = Mapping[str, float]  # held-out gaps by their name in `StepMetrics`, where they were measured
 _NAMED = 3  # samples of a batch that an error names
 # A loss has blown up when it is above both of these, as seen from the best loss so far.
 _FACTOR = 5.0
@@ -114,13 +113,15 @@ class TrainLog:
         self._batches.append((step, batch))
         self._sums.append(sums)
 
-    def first_row(self, gaps: Gaps) -> StepMetrics:
+    def first_row(self, **gaps: float) -> StepMetrics:
         """Return the metrics before the first step: how good the network is that the phase begins with."""
         nothing = {f.name: math.nan for f in fields(StepMetrics) if f.default is MISSING}
         return self._closed(StepMetrics(**{**nothing, **gaps, "step": 0, "samples": 0}))  # type: ignore[arg-type]
 
-    def close_row(self, lr: float, gradient_norm: float, gaps: Gaps) -> StepMetrics:
-        """Return the metrics since the row before, with held-out ``gaps``; every rank has to call this.
+    def close_row(self, lr: float, gradient_norm: float, **gaps: float) -> StepMetrics:
+        """Return the metrics since the row before; every rank has to call this.
+
+        ``gaps`` are the held-out gaps by their names in `StepMetrics`, where they were measured.
 
         Raises
         ------

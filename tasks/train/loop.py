@@ -149,7 +149,7 @@ def run_rank(job: RankJob, cache: LabelCache | None, rank: int, device: torch.de
     done = job.resumed.step if job.resumed else 0
     report({"event": "started", "step": done, "steps": steps})
     if phase.policy and not job.resumed:  # what it begins with is what it must not make worse
-        log.first_row(gaps())
+        log.first_row(**gaps())
         save()
     for step, (batch, work) in enumerate(_work(job, cache, rank, device, done + 1, steps), done + 1):
         # Seeded anew each step: a resumed run drops out what it would have dropped out.
@@ -162,7 +162,7 @@ def run_rank(job: RankJob, cache: LabelCache | None, rank: int, device: torch.de
         due = last or step % spec.checkpoint_every == 0 or (measure and phase.policy is not None)
         if not (due or measure or step % spec.log_every == 0):
             continue
-        row = log.close_row(lr, engine.gradient_norm(), gaps() if measure else {})
+        row = log.close_row(lr, engine.gradient_norm(), **(gaps() if measure else {}))
         report({"event": "step", **_plain(row)})
         over = clock.over()  # asked after every row, by all ranks alike
         if due or over:

@@ -33,7 +33,8 @@ def origin_of(store: Store, city: City, spec: TrainSpec, name: str, data: str, p
     recipe = dict(spec.recipe(name))
     if spec.phase(name).policy:  # what it leaves open decides the result, too
         rules = order_rules(store, city, spec, name)
-        recipe |= {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
+        ranges = {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
+        recipe |= {field: None if value is None else list(value) for field, value in ranges.items()}
     return Origin(city.city_id, data, network_of(city, spec), recipe, parent)
 
 

@@ -22,6 +22,10 @@ from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
 
+class StoppedHere(Exception):
+    """Stands for whatever ends a run early."""
+
+
 def alone(city: City, instance: Instance) -> Solution:
     """Return the dearest routes: one a customer."""
     return canonical(city, Solution.of([[int(node)] for node in instance.ids]))

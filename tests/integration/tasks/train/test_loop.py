@@ -20,12 +20,12 @@ from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.processes import descendants, free_port
+from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
 from mcvrp.tasks.train.launch_ray import run_cluster
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import StoppedHere, small_spec, write_dataset
 
 ROOT = Path(__file__).resolve().parents[4]
 COUNT = 30
@@ -43,44 +43,6 @@ def store(tmp_path, city):
     store = Store.open(tmp_path / "store")
     write_dataset(store, city, range(20, 23), COUNT)
     return store
-
-
-@pytest.fixture(scope="module")
-def device():
-    """Make this process the only rank of a group."""
-    from mcvrp.tasks.train.distributed import distributed
-
-    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
-    names |= {"MASTER_PORT": free_port()}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**names, "MASTER_ADDR": "127.0.0.1"}.items():
-            patch.setenv(name, str(value))
-        with distributed(cores=1) as device:
-            yield device
-
-
-class StoppedHere(Exception):
-    """Stands for whatever ends a run early."""
-
-
-@pytest.fixture
-def here(device):
-    """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
-    from mcvrp.tasks.train.loop import prepare, run_rank
-
-    def launcher(stop_at=None, hear=lambda event: None):
-        def launch(job, progress):
-            def report(event):
-                hear(event)
-                if event["event"] == "step" and event["step"] == stop_at:
-                    raise StoppedHere
-
-            with prepare(job, report) as labels:
-                run_rank(job, labels, 0, device, report)
-
-        return launch
-
-    return launcher
 
 
 def train_phase(store, city, spec, name, launch=None):

@@ -67,7 +67,7 @@ def state(step, phase="II"):
 
 
 def sums(problem=40.0, solution=30.0):
-    return torch.tensor([problem, 10.0, solution, 15.0], dtype=torch.float64)
+    return torch.tensor([problem, 10.0, solution, 15.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
 
 
 def take(log, steps, **values):

@@ -1,0 +1,53 @@
+"""Training in the process of the test: a group of one rank, and a launcher that stops where it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.phases import Launcher
+from tests.support.training import StoppedHere
+
+Here = Callable[..., Launcher]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[torch.device]:
+    """Make this process the only rank of a group."""
+    from mcvrp.tasks.train.distributed import distributed
+
+    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
+    names |= {"MASTER_PORT": free_port()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**names, "MASTER_ADDR": "127.0.0.1"}.items():
+            patch.setenv(name, str(value))
+        with distributed(cores=1) as device:
+            yield device
+
+
+@pytest.fixture
+def here(device: torch.device) -> Here:
+    """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
+    from mcvrp.tasks.train.loop import prepare, run_rank
+
+    def launcher(
+        stop_at: int | None = None, hear: Callable[[Mapping[str, Any]], object] = lambda event: None
+    ) -> Launcher:
+        def launch(job: RankJob, progress: Progress) -> None:
+            def report(event: Mapping[str, Any]) -> None:
+                hear(event)
+                if event["event"] == "step" and event["step"] == stop_at:
+                    raise StoppedHere
+
+            with prepare(job, report) as labels:
+                run_rank(job, labels, 0, device, report)
+
+        return launch
+
+    return launcher

@@ -1,0 +1,212 @@
+"""Phases by policy with real DeepSpeed: resumed, on other ranks, without labels, guarded, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.models.models import model_card
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint, load_weights
+from mcvrp.storage.training.metrics import StepMetrics, read_metrics
+from mcvrp.tasks.train import phases as stage
+from mcvrp.tasks.train.phases import Launcher, PhaseSummary
+from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
+from tests.integration.tasks.train.conftest import Here
+from tests.support.forked_ranks import Killer, forked
+from tests.support.training import StoppedHere, small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+TIMED = "tokens_per_second"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 30)
+    write_dataset(store, CITY, range(20, 23), 2, "apart")
+    store.put_json(layout.label_spec("apart"), {"split": "valid"})
+    return store
+
+
+def spec_of(
+    run: str, lr: float = 1e-3, changes: dict[str, object] | None = None, **policy: object
+) -> TrainSpec:
+    """Return a run that learns from labels and then by policy, 7 steps."""
+    tuned = PolicySpec(**{"steps": 7, "instances": 4, "samples": 3} | policy)  # type: ignore[arg-type]
+    phases = (
+        small_spec().phases[1],
+        PhaseSpec(name="tune", first=20, last=22, trains="policy", lr=lr, policy=tuned, rotation=True),
+    )
+    network = small_spec().network.model_copy(update={"pointer": True})
+    return small_spec(**{"run": run, "phases": phases, "network": network, "ranks": 1} | (changes or {}))
+
+
+def train(
+    store: Store, spec: TrainSpec, launch: Launcher | None = None, city: City = CITY
+) -> list[PhaseSummary]:
+    cache = Path(f"{store.uri}-cache")
+    return [stage.train_phase(store, city, spec, phase.name, cache, launch) for phase in spec.phases]
+
+
+def state_of(store: Store, run: str) -> CheckpointState:
+    state = latest_checkpoint(store, run, "tune")
+    assert state is not None
+    assert state.complete
+    return state
+
+
+def rows(store: Store, run: str) -> np.ndarray:
+    """Return the metrics of the phase, but for what the clock says."""
+    found = [vars(row) for row in read_metrics(store, run, "tune")]
+    return np.array([[value for name, value in row.items() if name != TIMED] for row in found])
+
+
+def columns(store: Store, run: str, *names: str) -> np.ndarray:
+    return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, "tune")])
+
+
+@pytest.mark.parametrize("source", ["fresh", "labels"])
+def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store: Store, here: Here, source: str) -> None:
+    """Stopped before the first checkpoint, and between two: same metrics, weights and moments."""
+    watched = {"held_out": "apart", "held_out_every": 3, "held_out_samples": 2, "checkpoint_every": 2}
+    train(store, spec_of("whole", changes=watched, source=source), here())
+    broken = spec_of("broken", changes=watched, source=source)
+    for stop in (1, 5):
+        with pytest.raises(StoppedHere):
+            train(store, broken, here(stop_at=stop))
+    train(store, broken, here())
+    np.testing.assert_array_equal(rows(store, "broken"), rows(store, "whole"))
+    assert state_of(store, "broken").files == state_of(store, "whole").files
+    steps, greedy, best = columns(store, "whole", "step", "greedy_gap", "best_gap").T
+    assert steps.tolist() == list(range(8))
+    assert steps[~np.isnan(greedy)].tolist() == [0, 3, 6, 7]
+    assert (np.isnan(greedy) == np.isnan(best)).all()
+
+
+def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_path: Path) -> None:
+    """Two ranks, or an instance at a time, within rounding of one rank with all."""
+    calm = {"network": spec_of("x").network.model_copy(update={"dropout": 0.0})}
+    train(store, spec_of("one", changes=calm), forked())
+    expected = columns(store, "one", "sampled_cost", "best_cost", "spread", "solution_loss")
+    weights = load_weights(store, state_of(store, "one"))
+    for run, changes in {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}}.items():
+        train(store, spec_of(run, changes=calm | changes), forked())
+        found = columns(store, run, "sampled_cost", "best_cost", "spread", "solution_loss")
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        again = load_weights(store, state_of(store, run))
+        for name, array in weights.items():
+            if name.endswith(
+                "key_value.bias"
+            ):  # keys: rounding alone, of which Adam makes steps
+                continue
+            np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
+
+
+def test_ranks_that_are_killed_train_the_uninterrupted_phase(store: Store) -> None:
+    """SIGKILL of a rank, in steps and checkpoints, changes no bit of the weights."""
+    changes: dict[str, object] = {"ranks": 2, "checkpoint_every": 2, "restarts": 99}
+    train(store, spec_of("whole", changes=changes), forked())
+    killer = Killer(2, seed=1)
+    train(store, spec_of("killed", changes=changes), forked(killer))
+    np.testing.assert_array_equal(rows(store, "killed"), rows(store, "whole"))
+    assert state_of(store, "killed").files == state_of(store, "whole").files
+
+
+def test_it_learns_what_its_samples_cost(store: Store, here: Here) -> None:
+    """From labels that are the dearest routes there are, samples become cheaper; nobody told it how."""
+    spec = spec_of("cheaper", lr=3e-3, steps=60, instances=16, samples=8, labels=0.0)
+    train(store, spec, here())
+    cost = columns(store, "cheaper", "sampled_cost")[1:, 0]
+    assert cost[-15:].mean() < 0.97 * cost[:15].mean()
+    assert model_losses(store, "cheaper") == []
+
+
+def model_losses(store: Store, run: str) -> list[StepMetrics]:
+    """Return the rows that have a loss of labels."""
+    return [row for row in read_metrics(store, run, "tune") if not np.isnan(row.solution_loss)]
+
+
+def test_without_the_labels_loss_no_label_is_read(store: Store, here: Here) -> None:
+    """A model is tuned where its labels are gone; with another seed it is drawn other instances."""
+    first = spec_of("first")
+    train(store, first, here())
+    stage.publish(store, first)
+    store.delete(layout.label_dir("tiny"))
+    tune = first.phases[1].model_copy(
+        update={"policy": PolicySpec(steps=3, instances=4, samples=3, labels=0)}
+    )
+    spec = small_spec(
+        run="again", base="small@1", phases=(tune,), network=first.network, ranks=1, dataset="tiny"
+    )
+    train(store, spec, here())
+    stage.publish(store, spec)
+    assert model_card(store, "small").version == 2
+    assert state_of(store, "again").origin.fingerprint == ""
+    other = spec.model_copy(update={"run": "other", "seed": 9})
+    train(store, other, here())
+    assert (columns(store, "other", "sampled_cost")[1:] != columns(store, "again", "sampled_cost")[1:]).all()
+
+
+def test_a_phase_that_makes_the_gap_worse_ends_as_its_best(store: Store, here: Here) -> None:
+    """A learning rate that ruins the network: the last checkpoint has the best one's weights, and says so."""
+    changes: dict[str, object] = {"held_out": "apart", "held_out_every": 2, "checkpoint_every": 100}
+    heard, weights = [], {}
+
+    def hear(event: Mapping[str, Any]) -> None:
+        if event["event"] == "warning":
+            heard.append(event["message"])
+        if event["event"] == "saved" and (saved := latest_checkpoint(store, "ruined", "tune")):
+            weights[event["step"]] = saved.weights_sha256
+
+    train(store, spec_of("ruined", lr=0.5, changes=changes), here(hear=hear))
+    state, all_rows = state_of(store, "ruined"), read_metrics(store, "ruined", "tune")
+    assert all_rows[-1].greedy_gap > all_rows[0].greedy_gap
+    kept = int(state.metrics["kept_step"])
+    assert state.metrics["greedy_gap"] == min(row.greedy_gap for row in all_rows if row.greedy_gap > -100)
+    assert state.weights_sha256 == weights[kept] != weights[6]
+    assert len(heard) == 1
+    assert f"made the held-out gap worse, from {all_rows[0].greedy_gap:.2f} to" in heard[0]
+    assert f"it ends with the weights of step {kept}" in heard[0]
+
+
+def test_orders_are_drawn_as_the_labels_have_them(store: Store, here: Here) -> None:
+    """Ranges that the phase leaves open are the dataset's, said in what its checkpoints carry."""
+    store.put_json(layout.label_spec("tiny"), {"demand": [2, 3], "capacity": [40, 50]})
+    train(store, spec_of("ranges"), here())
+    recipe = state_of(store, "ranges").origin.recipe
+    assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
+    with pytest.raises(McvrpError, match=r"trained with recipe.policy.samples = 3, now it is 4"):
+        train(store, spec_of("ranges", samples=4), here())
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes", "named"),
+    [
+        ({"samples": 10**9}, {}, r"policy.samples = 1,000,000,000 paths of 22 customers need .* would fit"),
+        ({"instances": 5}, {"ranks": 2}, r"policy.instances of phase tune = 5 cannot be shared by 2 ranks"),
+    ],
+)
+def test_what_cannot_be_is_told_before_any_work(
+    store: Store, policy: dict[str, object], changes: dict[str, object], named: str
+) -> None:
+    """In one sentence, by the check that commands make before they start."""
+    with pytest.raises(McvrpError, match=named):
+        stage.check_training(store, CITY, spec_of("asked", changes=changes, **policy))
+
+
+def test_another_network_than_the_bases_is_told(store: Store, here: Here) -> None:
+    """A pointer network's weights do not go into one without, nor the other way round."""
+    first = spec_of("first")
+    train(store, first, here())
+    stage.publish(store, first)
+    plain = small_spec(run="plain", base="small@1", phases=(first.phases[1],), ranks=1)
+    with pytest.raises(McvrpError, match=r"has network.pointer = True, the run asks for False"):
+        train(store, plain, here())

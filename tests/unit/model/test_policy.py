@@ -1,0 +1,170 @@
+"""Policy gradient: what is drawn and what it costs, and the gradient against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.loss import IGNORED, losses, next_nodes
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.paths import Group
+from mcvrp.model.policy import Sampled, draw, policy_loss
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.travel_costs import TravelCosts
+from tests.support.batches import batch_of
+from tests.support.sweep import sweep
+
+CITY = City.uniform(30, seed=4)
+TABLE = CityTable.of(CITY)
+COSTS = TravelCosts.of(CITY, TABLE)
+STREAM = InstanceStream(CITY, 1, "train", Rules(capacity=(9, 15)))
+RNG = np.random.default_rng(7)
+
+
+def network(pointer: bool = True, dropout: float = 0.0) -> FmMcvrp:
+    torch.manual_seed(3)
+    model = FmMcvrp(
+        NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=2, ff=32, dropout=dropout,
+                      pointer=pointer)
+    )  # fmt: skip
+    if model.pointer is not None:
+        torch.nn.init.normal_(model.pointer.weight, std=0.1)
+    return model
+
+
+def group(instance: Instance, samples: int, angle: float = 0.0) -> Group:
+    return Group(instance, angle, RNG.random((samples, 2 * instance.n)))
+
+
+@pytest.mark.parametrize("pointer", [False, True])
+def test_paths_are_feasible_and_cost_what_the_problem_says(pointer: bool) -> None:
+    """In mixed sizes and rotations; lengths end at the last depot; the network is left in its mode."""
+    model = network(pointer, dropout=0.5).train()
+    instances = [STREAM(n, 0) for n in (3, 9, 9, 1)]
+    sampled = draw(model, TABLE, COSTS, [group(each, 5, angle) for angle, each in enumerate(instances)])
+    assert model.training
+    paths = sampled.batch.path.view(4, 5, -1)
+    lengths = sampled.batch.path_lengths.view(4, 5)
+    for k, instance in enumerate(instances):
+        for path, length, found in zip(paths[k], lengths[k], sampled.costs[k], strict=True):
+            solution = Solution.from_path(instance.nodes[path])
+            assert infeasibility(instance, solution) is None
+            assert len(solution.path) == length
+            assert float(found) * COSTS.unit == pytest.approx(cost(CITY, solution), rel=1e-5)
+
+
+def test_costs_are_those_of_an_asymmetric_matrix() -> None:
+    """A path and its reverse differ as the matrix has it."""
+    city = City(CITY.xy, matrix=np.random.default_rng(0).random((31, 31)) * 90)
+    costs = TravelCosts.of(city, CityTable.of(city))
+    instance = STREAM(9, 0)
+    model = network()
+    sampled = draw(model, CityTable.of(city), costs, [group(instance, 6)])
+    for path, found in zip(sampled.batch.path, sampled.costs[0], strict=True):
+        solution = Solution.from_path(instance.nodes[path])
+        assert float(found) * costs.unit == pytest.approx(cost(city, solution), rel=1e-5)
+
+
+def test_an_instances_paths_are_scored_as_if_each_were_alone() -> None:
+    """Sharing encoding and keys changes no score, whatever meets in the batch."""
+    model = network().eval()
+    sampled = draw(model, TABLE, COSTS, [group(STREAM(n, 1), 4, 0.3) for n in (9, 5)])
+    likelihood = loss_of(model, sampled, torch.ones_like(sampled.costs)).detach()
+    alone = 0.0
+    batch = sampled.batch
+    for k, row in itertools.product(range(2), range(4)):
+        one = replace(
+            batch,
+            ids=batch.ids[k : k + 1], demands=batch.demands[k : k + 1], capacity=batch.capacity[k : k + 1],
+            lengths=batch.lengths[k : k + 1], angle=None if batch.angle is None else batch.angle[k : k + 1],
+            path=batch.path[4 * k + row][None], path_lengths=batch.path_lengths[4 * k + row][None],
+        )  # fmt: skip
+        alone += float(loss_of(model, Sampled(one, torch.ones(1, 1)), torch.ones(1, 1)).detach())
+    assert float(likelihood) == pytest.approx(alone, rel=1e-5)
+
+
+def loss_of(model: FmMcvrp, sampled: Sampled, weights: torch.Tensor) -> torch.Tensor:
+    """Return the log-likelihood of all paths, each times its weight."""
+
+    class Weighted(Sampled):
+        @property
+        def advantages(self) -> torch.Tensor:
+            return weights
+
+    return policy_loss(model, TABLE, Weighted(sampled.batch, sampled.costs))
+
+
+def test_labels_are_scored_alike_by_both_losses() -> None:
+    """One path an instance is what the labels' loss takes, token by token."""
+    model = network().eval()
+    instances = [STREAM(n, i) for i, n in enumerate((9, 6, 9))]
+    batch = batch_of([(each, sweep(CITY, each)) for each in instances])
+    expected = losses(model, TABLE, batch).solution
+    assert expected is not None
+    found = loss_of(model, Sampled(batch, torch.ones(3, 1)), torch.ones(3, 1)).detach()
+    assert float(found) == pytest.approx(-float(expected.loss_sum.detach()), rel=1e-5)
+
+
+def every_path(demands: list[int], capacity: int) -> list[list[int]]:
+    """Return every path that the mask allows, by brute force over orders and returns."""
+    n, found = len(demands), []
+    for order in itertools.permutations(range(1, n + 1)):
+        for breaks in itertools.product([False, True], repeat=n - 1):
+            path, load, good = [0], 0, True
+            for k, node in enumerate(order):
+                if k and breaks[k - 1]:
+                    path, load = [*path, 0], 0
+                load += demands[node - 1]
+                good &= load <= capacity
+                path.append(node)
+            if good:
+                found.append([*path, 0] + [0] * (2 * n - len(path)))
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_gradient_is_that_of_the_mean_cost(n: int) -> None:
+    """With the mean over very many samples, it is the derivative of sum p(path) cost(path) over its value.
+
+    The expectation is enumerated and differentiated by PyTorch.
+    """
+    model = network().eval()
+    instance = STREAM(n, 0)
+    paths = torch.tensor(every_path(instance.demands.tolist(), instance.capacity))
+    drawn = draw(model, TABLE, COSTS, [group(instance, 30_000)])
+    last = torch.where(paths > 0, torch.arange(paths.shape[1]), 0).amax(1)
+    whole = replace(drawn.batch, path=paths, path_lengths=last + 2)
+    prices = COSTS(drawn.batch.ids, paths[None])[0]
+
+    problem = problem_features(TABLE, whole.ids, whole.demands, whole.capacity, whole.angle)
+    scores, target = next_nodes(model, whole, problem, model.encode(problem), paths, last + 2)
+    log_p = scores.log_softmax(-1).gather(-1, target.clamp_min(0)[..., None])[..., 0]
+    log_p = log_p.masked_fill(target == IGNORED, 0).sum(1)
+    assert float(log_p.exp().sum()) == pytest.approx(1, abs=1e-4)  # no path is left out
+    mean = (log_p.exp() * prices).sum()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    exact = torch.autograd.grad(mean / mean.detach(), parameters, allow_unused=True)
+
+    assert float(drawn.costs.mean()) == pytest.approx(float(mean), rel=0.01)
+    estimate = torch.autograd.grad(policy_loss(model, TABLE, drawn) / 30_000, parameters, allow_unused=True)
+    scale = max(float(g.abs().max()) for g in exact if g is not None)
+    for of, found in zip(exact, estimate, strict=True):
+        if of is not None and found is not None:
+            torch.testing.assert_close(found, of, atol=0.05 * scale, rtol=0)
+
+
+def test_an_instance_whose_paths_cost_the_same_teaches_nothing() -> None:
+    """One customer, one path: no advantage, no gradient; orders at the depot cost nothing, and are no NaN."""
+    model = network().eval()
+    assert draw(model, TABLE, COSTS, [group(STREAM(1, 0), 8)]).advantages.abs().max() < 1e-6
+    at_depot = City(np.full((31, 2), 0.5))
+    table = CityTable.of(at_depot)
+    instance = InstanceStream(at_depot, 1, "train", Rules(capacity=(9, 15)))(5, 0)
+    sampled = draw(model, table, TravelCosts.of(at_depot, table), [group(instance, 4)])
+    assert torch.isfinite(sampled.advantages).all()
