@@ -91,10 +91,12 @@ def phase_figures(phase: PhaseSummary) -> Figures:
         "went on from step": f"{phase.began_at:,}",
         "time": duration(phase.seconds),
     }
-    for name in ("problem_loss", "solution_loss", "tokens_per_second"):
+    for name in ("problem_loss", "solution_loss", "sampled_cost", "tokens_per_second"):
         value = phase.metrics.get(name)
         if value is not None:
-            figures[name.replace("_", " ")] = f"{value:,.3f}" if "loss" in name else f"{value:,.0f}"
+            figures[name.replace("_", " ")] = f"{value:,.0f}" if "tokens" in name else f"{value:,.3f}"
+    if (kept := phase.metrics.get("kept_step")) is not None:
+        figures["note"] = f"the held-out gap became worse: ends with the weights of step {kept:,}"
     return {**figures, **_held_out_gap(phase)}
 
 
@@ -117,8 +119,9 @@ def train_figures(train: TrainSummary) -> Figures:
 
 
 def _held_out_gap(phase: PhaseSummary) -> Figures:
-    gap = phase.metrics.get("greedy_gap")
-    return {} if gap is None else {"greedy gap, held out": f"{gap:.2f} %"}
+    named = {"greedy_gap": "greedy gap, held out", "best_gap": "best of several samples, held out"}
+    gaps = {text: phase.metrics.get(name) for name, text in named.items()}
+    return {text: f"{gap:.2f} %" for text, gap in gaps.items() if gap is not None}
 
 
 def attention_figures(attention: AttentionSummary) -> Figures:

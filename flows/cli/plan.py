@@ -10,6 +10,7 @@ from mcvrp.flows.cli.costs import (
     FLOPS_A_CORE,
     START_SECONDS,
     attention_flops,
+    mean_routes,
     parameters_met,
     path_flops,
     row_bytes,
@@ -203,18 +204,31 @@ def _core_hours(label: LabelSpec) -> float:
 
 
 def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:
-    phase, curriculum = spec.train.phase(name), spec.curriculum(name)
-    problem, solution = token_counts(curriculum)
+    phase, train = spec.train.phase(name), spec.train
     encoder, decoder = parameters_met(network)
-    both = phase.trains == "both"
-    flops = 6 * (encoder * problem + (decoder * solution if both else 0))  # 2 forward, 4 backward
-    same_as_the_paper = curriculum.samples == SAMPLES_OF_THE_PAPER.get(name)
+    problem = solution = drawn = samples = steps = 0
+    if phase.policy is None or phase.policy.labels:
+        curriculum = spec.curriculum(name)
+        steps, samples = curriculum.steps, curriculum.samples
+        problem, solution = token_counts(curriculum)
+    if policy := phase.policy:
+        # As many labels as there are steps, whatever the last pass has left.
+        share = min(1.0, policy.steps / steps) if steps else 0.0
+        problem, solution = round(share * problem), round(share * solution)
+        steps, samples = policy.steps, policy.steps * policy.instances
+        n = (train.smallest + phase.last) // 2  # a mean, where sets grow to the last
+        problem += samples * (n + 1)
+        drawn = samples * policy.samples * round(n + mean_routes(n))
+    decodes = phase.trains != "encoder"
+    # Of a token 2 forward and 4 backward; who draws a path goes forward once more.
+    flops = 6 * encoder * problem + (decoder * (6 * solution + 8 * drawn) if decodes else 0)
+    same_as_the_paper = samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
         phase=name,
         trains=phase.trains,
-        samples=curriculum.samples,
-        steps=curriculum.steps,
-        tokens=problem + (solution if both else 0),
+        samples=samples,
+        steps=steps,
+        tokens=problem + (solution + drawn if decodes else 0),
         seconds=START_SECONDS + flops / (FLOPS_A_CORE * cores),
         paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
     )

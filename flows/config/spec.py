@@ -157,6 +157,8 @@ def _phases(spec: PipelineSpec) -> Iterator[FieldError]:
         if phase.last > spec.label.largest:
             yield _error(f"train.phases.{k}.last", f"= {phase.last}, but {labelled}")
             continue
+        if not spec.train.needs_labels(phase.name):
+            continue
         try:
             spec.curriculum(phase.name)
         except McvrpError as error:

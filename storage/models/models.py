@@ -33,6 +33,7 @@ _FIGURES = {  # of the last row of training metrics: what it is, how it is writt
     "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
     "solution_accuracy": ("accuracy on solution tokens", "{:.1%}"),
     "greedy_gap": ("greedy gap to the labels of the held-out set (%)", "{:.2f}"),
+    "best_gap": ("the same, best of several samples (%)", "{:.2f}"),
 }
 _MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import KeptShare, StrictSpec
+from mcvrp.tasks.support.spec import KeptShare, StrictSpec, unset
+from mcvrp.tasks.train.spec import PolicySpec
 
 
 class TrialSpec(StrictSpec):
@@ -41,6 +42,15 @@ class TrialSpec(StrictSpec):
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
     worst: float = Field(
         0.5, ge=0, description="Percent by which the mean cost of a size may grow at a promotion"
+    )
+    policy: PolicySpec | None = Field(
+        None,
+        exclude_if=unset,
+        title="Policy",
+        description="Tune by policy, too, after the labels; on their instances unless source says fresh",
+    )
+    policy_lr: float | None = Field(
+        None, gt=0, exclude_if=unset, description="Largest learning rate of that, else lr"
     )
 
     @model_validator(mode="after")

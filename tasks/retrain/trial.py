@@ -220,13 +220,20 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         rotation=champion.rotation_trained,
         gaps=True,
     )
+    phases = [phase]
+    if policy := spec.policy:
+        # Days are where their orders come from: instances drawn all over the city would be other days.
+        source = policy.source if "source" in policy.model_fields_set else "labels"
+        tuned = {"name": "policy", "trains": "policy", "passes": 1, "lr": spec.policy_lr or spec.lr}
+        tuned["policy"] = policy.model_copy(update={"source": source})
+        phases.append(phase.model_copy(update=tuned))
     return TrainSpec(
         run=trial.name,
         dataset=trial.mix.dataset,
         model=spec.model,
         base=f"{champion.name}@{champion.version}",
         network=NetworkSpec(**network),
-        phases=(phase,),
+        phases=tuple(phases),
         smallest=min(rows),
         seed=spec.seed,
         batch=min(spec.batch, spec.passes * sum(rows.values())),  # a step takes no more than there is

@@ -45,6 +45,11 @@ Rotations = Annotated[
 ]
 
 
+def unset(value: object) -> bool:
+    """Return whether a later field has its default: it is left out, so that the JSON of before stays."""
+    return not value
+
+
 class StrictSpec(BaseModel):
     """Spec that cannot be changed, and refuses a field that it does not know."""
 

@@ -101,23 +101,32 @@ def loss_grid(phases: Sequence[Phase]) -> bytes:
 
 
 def loss_figure(phases: Sequence[Phase]) -> Figure:
-    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6)."""
+    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6).
+
+    Of a phase by policy, what its samples cost stands in the place of the loss on problem tokens.
+    """
     figure = Figure(figsize=(2 * _WIDTH, _HEIGHT * len(phases) + 0.4), dpi=_DPI, layout="constrained")
     axes = figure.subplots(len(phases), 2, squeeze=False)
     measured = []
     for (name, rows), row in zip(phases, axes, strict=True):
         for (stream, _, colour), axis in zip(_STREAMS, row, strict=True):
             style(axis)
-            axis.set_title(f"Phase {name}: {stream} tokens", fontsize=FONT)
+            drawn = stream == "problem" and not rows["sampled_cost"].isna().all()
+            axis.set_title(f"Phase {name}: {'samples' if drawn else f'{stream} tokens'}", fontsize=FONT)
             axis.set_xlabel("Training step")
             axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
             axis.xaxis.set_major_formatter("{x:,.0f}")
-            _draw_loss(axis, rows["step"], rows[f"{stream}_loss"], colour)
+            if drawn:
+                _draw_costs(axis, rows.dropna(subset="sampled_cost"))
+            else:
+                _draw_loss(axis, rows["step"], rows[f"{stream}_loss"], colour)
         gap = rows.dropna(subset="greedy_gap")
         if len(gap):
-            measured.append(_draw_gap(row[1], gap["step"], gap["greedy_gap"]))
+            measured.append(_draw_gap(row[1], gap))
     if measured:
-        handles, labels = measured[0].get_legend_handles_labels()
+        handles, labels = max(
+            (axis.get_legend_handles_labels() for axis in measured), key=lambda x: len(x[0])
+        )
         figure.legend(handles, labels, loc="outside lower right", frameon=False, fontsize=FONT - 1)
     return figure
 
@@ -139,13 +148,34 @@ def _draw_loss(axis: Axes, steps: pd.Series[int], loss: pd.Series[float], colour
     axis.yaxis.set_major_formatter("{x:g}")
 
 
-def _draw_gap(axis: Axes, steps: pd.Series[int], gap: pd.Series[float]) -> Axes:
-    """Draw the gap on a scale of its own, and return its axes."""
+def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
+    """Draw what the paths of an instance cost: their mean, and the cheapest of them."""
+    axis.set_ylabel("Mean cost of an instance")
+    for column, label, colour in (
+        ("sampled_cost", "a sample", BLUE),
+        ("best_cost", "the best of them", ORANGE),
+    ):
+        axis.plot(rows["step"], rows[column], color=colour, alpha=0.3, linewidth=1)
+        axis.plot(rows["step"], _smooth(rows[column]), color=colour, linewidth=2.2, label=label)
+    axis.legend(frameon=False, fontsize=FONT - 1)
+
+
+def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
+    """Draw the gaps on a scale of their own, and return its axes."""
     right = axis.twinx()
-    label = "greedy gap on the held-out set (right scale)"
-    right.plot(steps, gap, color=GREEN, marker="D", markersize=5, linewidth=1.4, label=label)
+    for column, label, marker in (
+        ("greedy_gap", "greedy", "D"),
+        ("best_gap", "best of several samples", "o"),
+    ):
+        gap = rows.dropna(subset=column)
+        if len(gap):
+            label = f"gap on the held-out set, {label} (right scale)"
+            fill = GREEN if column == "greedy_gap" else "white"
+            right.plot(
+                gap["step"], gap[column], color=GREEN, marker=marker, mfc=fill, ms=5, lw=1.4, label=label
+            )
     right.set_ylabel(_GAP, color=GREEN, fontsize=FONT)
-    right.set_ylim(0, 1.1 * max(gap.max(), 1.0))
+    right.set_ylim(0, 1.1 * max(rows["greedy_gap"].max(), 1.0))
     right.spines["top"].set_visible(False)
     right.tick_params(labelsize=FONT - 1, labelcolor=GREEN)
     return right

@@ -27,10 +27,9 @@ from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits
+from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, state_keys
 
-_BETAS, _EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults; the paper names none
 _BUCKET = 50_000_000  # elements; the default allocates 2 GB for the smallest network
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class EngineOptions:
     weight_decay: float
     clip: float
     compile: bool = False
+    optimizer: OptimizerName = "adamw"
 
 
 @dataclass(frozen=True)
@@ -161,21 +161,14 @@ class Engine:
                 block.compile(dynamic=True)  # sizes differ from batch to batch
         self._trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
-        self._adam = torch.optim.AdamW(
-            self._trained.values(),
-            lr=0.0,
-            betas=_BETAS,
-            eps=_EPS,
-            weight_decay=options.weight_decay,
-            fused=True,  # one kernel for all parameters
-        )
+        self._optimizer = make_optimizer(options.optimizer, self._trained, options.weight_decay)
         self._norm: Tensor | None = None
         if not options.zero:  # DeepSpeed itself would clip, but not tell the norm
-            self._adam.register_step_pre_hook(self._clip)
+            self._optimizer.register_step_pre_hook(self._clip)
         self._step = Step(network, table, options)
         self._engine, *_ = deepspeed.initialize(
             model=self._step,
-            optimizer=self._adam,
+            optimizer=self._optimizer,
             dist_init_required=False,
             config={
                 "train_micro_batch_size_per_gpu": 1,  # it wants a number, and does nothing with it
@@ -190,7 +183,7 @@ class Engine:
                 "steps_per_print": 10**9,
             },
         )
-        self._set_adam(0, None)
+        self._set_moments(0, None)
 
     def step(self, work: Sequence[Batch | Sequence[Group]], totals: Totals, lr: float) -> Tensor:
         """Take one step on this rank's ``work``; return `Sums` over its samples, float64 ``(8,)``.
@@ -211,7 +204,7 @@ class Engine:
             If memory runs out, with the largest ``train.micro_tokens`` that fits. The engine
             cannot be used afterwards.
         """
-        for group in self._adam.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._engine.train()
         total = torch.zeros(len(Sums._fields), dtype=torch.float64, device=self._engine.device)
@@ -262,48 +255,49 @@ class Engine:
         return {name: p.detach().cpu().numpy() for name, p in self.network.named_parameters()}
 
     def moments(self) -> Moments:
-        """Return Adam's moments by parameter name; every rank has to call this."""
-        found: dict[str, Arrays] = {kind: {} for kind in _MOMENTS}
-        for kind in _MOMENTS:
-            for name, parameter in self._trained.items():
+        """Return the optimizer's moments by parameter name; every rank has to call this."""
+        found: dict[str, Arrays] = {kind: {} for kind in MOMENTS}
+        for name, parameter in self._trained.items():
+            for kind, key in state_keys(self._optimizer, parameter).items():
                 if self.options.zero:
-                    moment = safe_get_full_optimizer_state(parameter, kind)
+                    moment = safe_get_full_optimizer_state(parameter, key)
                 else:
-                    moment = self._adam.state[parameter][kind]
+                    moment = self._optimizer.state[parameter][key]
                 found[kind][name] = moment.detach().cpu().numpy()
         return Moments(**found)
 
     def restore(self, moments: Moments, adam_step: int) -> None:
         """Go on with these moments, as after ``adam_step`` steps."""
-        self._set_adam(adam_step, moments)
+        self._set_moments(adam_step, moments)
 
     @property
     def adam_step(self) -> int:
         """The number of steps that the moments have seen."""
-        return int(next(iter(self._adam.state.values()))["step"])
+        return int(next(state["step"] for state in self._optimizer.state.values() if "step" in state))
 
     def _clip(self, *_: object) -> None:
         parameters = self._trained.values()
         self._norm = nn.utils.clip_grad_norm_(parameters, self.options.clip, foreach=True)
 
-    def _set_adam(self, adam_step: int, moments: Moments | None) -> None:
-        """Fill Adam's state, which ZeRO keeps in flat partitions, before the first step."""
-        for group in self._adam.param_groups:
+    def _set_moments(self, adam_step: int, moments: Moments | None) -> None:
+        """Fill the optimizer's state, which ZeRO keeps in flat partitions, before the first step."""
+        for group in self._optimizer.param_groups:
             for parameter in group["params"]:
-                self._adam.state[parameter] = {
-                    "step": torch.tensor(float(adam_step), device=parameter.device),
-                    **{kind: torch.zeros_like(parameter) for kind in _MOMENTS},
-                }
+                keys = state_keys(self._optimizer, parameter).values()
+                state = {key: torch.zeros_like(parameter) for key in keys}
+                if len(state) == len(MOMENTS):  # AdamW, which corrects its moments by their age
+                    state["step"] = torch.tensor(float(adam_step), device=parameter.device)
+                self._optimizer.state[parameter] = state
         if self.options.zero:
             # The links from parameters to their moments are otherwise made by the first step.
             self._engine.optimizer._hp_optimizer_states_linked = False
             self._engine.optimizer._lazy_init_hp_params_optimizer_state()
         if moments is None:
             return
-        for kind in _MOMENTS:
-            for name, parameter in self._trained.items():
+        for name, parameter in self._trained.items():
+            for kind, key in state_keys(self._optimizer, parameter).items():
                 value = torch.from_numpy(getattr(moments, kind)[name]).to(parameter.device)
                 if self.options.zero:
-                    safe_set_full_optimizer_state(parameter, value, kind)
+                    safe_set_full_optimizer_state(parameter, value, key)
                 else:
-                    self._adam.state[parameter][kind].copy_(value)
+                    self._optimizer.state[parameter][key].copy_(value)

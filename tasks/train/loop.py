@@ -230,6 +230,7 @@ def _engine(job: RankJob, table: CityTable, costs: TravelCosts | None, retry: St
         weight_decay=spec.weight_decay,
         clip=spec.clip,
         compile=spec.compile,
+        optimizer=spec.optimizer,
     )
     engine = Engine(retry.call(lambda: _network(job)), table, options, costs)
     if resumed := job.resumed:

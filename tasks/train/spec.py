@@ -13,13 +13,7 @@ from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import CapacityRange, DemandRange, HeadsSpec, OrdersSpec, StrictSpec
-
-
-def _unset(value: object) -> bool:
-    """Return whether a later field has its default: it is left out, and the JSON of before stays."""
-    return not value
-
+from mcvrp.tasks.support.spec import CapacityRange, DemandRange, HeadsSpec, OrdersSpec, StrictSpec, unset
 
 BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
@@ -36,7 +30,7 @@ class NetworkSpec(HeadsSpec):
     dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
     pointer: bool = Field(
         False,
-        exclude_if=_unset,
+        exclude_if=unset,
         description="Score nodes by their embeddings of the day, too, not by their weights of the city alone",
     )
 
@@ -81,7 +75,7 @@ class PhaseSpec(StrictSpec):
     rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
     gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
     policy: PolicySpec | None = Field(
-        None, exclude_if=_unset, title="Policy", description="Of a phase that trains by policy: what it draws"
+        None, exclude_if=unset, title="Policy", description="Of a phase that trains by policy: what it draws"
     )
 
     @model_validator(mode="after")
@@ -123,7 +117,12 @@ class TrainSpec(StrictSpec):
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="bf16: the network by autocast; weights, gradients and moments stay fp32"
     )
-    weight_decay: float = Field(0.01, ge=0, description="Of AdamW")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw",
+        exclude_if=lambda value: value == "adamw",  # as `unset`
+        description="muon: for the matrices of the blocks, which takes fewer steps, and adamw for the rest",
+    )
+    weight_decay: float = Field(0.01, ge=0, description="Of the optimizer")
     clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
 
     ranks: int | None = Field(
@@ -163,6 +162,10 @@ class TrainSpec(StrictSpec):
         if self.base and BASE_PHASE in names:
             raise ValueError(
                 f"a run with a base has its weights in phase {BASE_PHASE!r}: name yours differently"
+            )
+        if self.optimizer == "muon" and self.zero:
+            raise ValueError(
+                f"optimizer = muon works on whole matrices, which zero = {self.zero} cuts: give zero = 0"
             )
         decoder = self.base is not None  # there is one that has learnt something
         for phase in self.phases:
@@ -205,7 +208,7 @@ class TrainSpec(StrictSpec):
         """Return what decides the result of the phase ``name``, besides data and network."""
         shared = self.model_dump(
             mode="json",
-            include={"smallest", "seed", "batch", "order", "precision", "weight_decay", "clip"},
+            include={"smallest", "seed", "batch", "order", "precision", "optimizer", "weight_decay", "clip"},
         )
         own = self.phase(name).model_dump(mode="json", exclude={"name", "gaps"})
         policy = own.pop("policy", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,16 +25,18 @@ MIXED = [STREAM(5, 0), STREAM(23, 1), STREAM(1, 0), STREAM(23, 2), STREAM(12, 0)
 
 
 def network(seed: int = 0, sharpness: float = 3.0) -> FmMcvrp:
-    """A small random network whose choices are far from uniform."""
+    """A small random network whose choices are far from uniform; every odd seed has a pointer output."""
     torch.manual_seed(seed)
     config = NetworkConfig(CITY.customers + 1, dim=16, heads=2, encoder_layers=1, decoder_layers=2, ff=32)
-    model = FmMcvrp(config).eval()
+    model = FmMcvrp(replace(config, pointer=bool(seed % 2))).eval()
     model.output.weight.data *= sharpness
+    if model.pointer is not None:
+        torch.nn.init.normal_(model.pointer.weight, std=sharpness / 16)
     return model
 
 
 SAMPLING = Nucleus(0.9)
-MODEL = network()
+MODEL, POINTED = network(), network(1)
 
 
 def run(
@@ -66,15 +69,17 @@ def trimmed(instance: Instance, decoded: Decoded, sample: int) -> list[int]:
     return path
 
 
-def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step() -> None:
+@pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
+def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step(model: FmMcvrp) -> None:
     """Cache, compaction, padding and batching change nothing: each node is the best of a plain forward."""
-    for instance, decoded in zip(MIXED, run(MIXED, Greedy()), strict=True):
+    for instance, decoded in zip(MIXED, run(MIXED, Greedy(), model=model), strict=True):
         path = trimmed(instance, decoded, 0)
-        best = instance.nodes[full_scores(MODEL, instance, path).argmax(-1).numpy()]
+        best = instance.nodes[full_scores(model, instance, path).argmax(-1).numpy()]
         assert path[1:] == best.tolist()
 
 
-def test_scores_of_cached_steps_equal_the_full_forward_pass() -> None:
+@pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
+def test_scores_of_cached_steps_equal_the_full_forward_pass(model: FmMcvrp) -> None:
     """Every step's masked scores agree with the uncached ones to 1e-5."""
     seen: list[torch.Tensor] = []
 
@@ -84,9 +89,9 @@ def test_scores_of_cached_steps_equal_the_full_forward_pass() -> None:
             return super().choose(scores, uniforms)
 
     instance = MIXED[1]
-    (decoded,) = run([instance], Spy())
+    (decoded,) = run([instance], Spy(), model=model)
     path = trimmed(instance, decoded, 0)
-    expected = full_scores(MODEL, instance, path)
+    expected = full_scores(model, instance, path)
     assert len(seen) == len(expected)
     torch.testing.assert_close(torch.stack(seen), expected, atol=1e-5, rtol=0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -27,7 +29,22 @@ def test_the_papers_network_has_206_million_parameters() -> None:
         model = FmMcvrp(NetworkConfig())
     count = sum(p.numel() for p in model.parameters())
     assert count == pytest.approx(206e6, rel=0.01)
-    assert count == NetworkConfig().parameters()
+    assert count == NetworkConfig().parameters() == 206_174_976
+
+
+def test_a_pointer_begins_as_the_network_without_and_has_its_own_parameters() -> None:
+    """D x D more, zeros at first: the same scores; then the day's embeddings count."""
+    torch.manual_seed(5)
+    plain, pointed = FmMcvrp(SMALL), FmMcvrp(replace(SMALL, pointer=True))
+    assert sum(p.numel() for p in pointed.parameters()) == pointed.config.parameters()
+    assert pointed.config.parameters() == plain.config.parameters() + SMALL.dim**2
+    assert pointed.load_state_dict(plain.state_dict(), strict=False).missing_keys == ["pointer.weight"]
+    ids, embeddings = torch.tensor([[0, 5, 9]]), torch.randn(1, 3, SMALL.dim)
+    assert torch.equal(plain.node_weights(ids, embeddings), pointed.node_weights(ids, embeddings))
+    assert pointed.pointer is not None
+    torch.nn.init.normal_(pointed.pointer.weight)
+    expected = plain.output.weight[ids] + embeddings @ pointed.pointer.weight.T
+    torch.testing.assert_close(pointed.node_weights(ids, embeddings), expected)
 
 
 @pytest.mark.parametrize("field", ["dim", "heads", "classes", "decoder_layers"])

@@ -73,10 +73,13 @@ def columns(store: Store, run: str, *names: str) -> np.ndarray:
     return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, "tune")])
 
 
-@pytest.mark.parametrize("source", ["fresh", "labels"])
-def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store: Store, here: Here, source: str) -> None:
+@pytest.mark.parametrize(("source", "optimizer"), [("fresh", "adamw"), ("labels", "muon")])
+def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(
+    store: Store, here: Here, source: str, optimizer: str
+) -> None:
     """Stopped before the first checkpoint, and between two: same metrics, weights and moments."""
     watched = {"held_out": "apart", "held_out_every": 3, "held_out_samples": 2, "checkpoint_every": 2}
+    watched["optimizer"] = optimizer
     train(store, spec_of("whole", changes=watched, source=source), here())
     broken = spec_of("broken", changes=watched, source=source)
     for stop in (1, 5):
@@ -103,9 +106,7 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
         np.testing.assert_allclose(found, expected, rtol=1e-3)
         again = load_weights(store, state_of(store, run))
         for name, array in weights.items():
-            if name.endswith(
-                "key_value.bias"
-            ):  # keys: rounding alone, of which Adam makes steps
+            if name.endswith("key_value.bias"):  # keys: rounding alone, of which Adam makes steps
                 continue
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 

@@ -17,7 +17,7 @@ from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.train.card import loss_grid, training_curves, write_loss_grid
+from mcvrp.tasks.train.card import loss_figure, loss_grid, training_curves, write_loss_grid
 from tests.support.figures import drawn
 
 
@@ -55,6 +55,23 @@ def test_a_phase_is_a_row(count: int) -> None:
     assert one.shape[1] == three.shape[1]
     assert three.shape[0] > 2.5 * one.shape[0]
     assert (one[..., :3].min(axis=-1) < 0.95).mean() > 0.01
+
+
+def test_a_phase_by_policy_shows_what_its_samples_cost() -> None:
+    """In the place of the loss that it has not, and both held-out gaps, from before its first step."""
+    frame = pd.DataFrame(
+        asdict(row)
+        | {"sampled_cost": 6.0 - row.step / 1000, "best_cost": 5.5, "best_gap": row.greedy_gap / 4}
+        for row in rows(30, measured=True)
+    )
+    frame.loc[0, ["problem_loss", "solution_loss", "sampled_cost", "best_cost"]] = math.nan
+    figure = loss_figure([("II", frame.assign(sampled_cost=math.nan)), ("III", frame)])
+    titles = [axis.get_title() for axis in figure.axes]
+    assert "Phase II: problem tokens" in titles
+    assert "Phase III: samples" in titles
+    labels = {line.get_label() for axis in figure.axes for line in axis.lines}
+    assert {"a sample", "the best of them"} < labels
+    assert "gap on the held-out set, best of several samples (right scale)" in labels
 
 
 def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
