@@ -60,6 +60,7 @@ def mcvrp(place: Workplace, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_labels_are_made_by_it(place: Workplace) -> None:
     """On Ray's workers, under its own name and version; a plan knows its estimate."""
     assert "18 instances" in mcvrp(place, "plan")
@@ -68,6 +69,7 @@ def test_labels_are_made_by_it(place: Workplace) -> None:
     assert len(labels.costs) == 6
 
 
+@pytest.mark.slow
 def test_rows_of_a_benchmark_are_of_them(place: Workplace) -> None:
     """The program, the strategy and the method each answer every instance."""
     mcvrp(place, "benchmark")

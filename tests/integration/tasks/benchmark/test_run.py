@@ -165,6 +165,7 @@ run_benchmark(Store.open(sys.argv[1]), City.uniform(30, seed=5), spec, "m")
 """
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> None:
     """SIGKILL after the first part: the same command ends with the results of an undisturbed run."""
     store = Store.open(scratch)

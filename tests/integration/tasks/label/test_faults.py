@@ -60,7 +60,8 @@ def site_at(folder: Path, scratch: Path) -> Site:
     return Site(str(folder), scratch, Store.open(folder), {"RAY_TMPDIR": str(scratch)})
 
 
-@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 4))
 def test_killed_processes(site: Site, seed: int) -> None:
     """Workers and drivers are killed at any moment, with all that they started or alone."""
     rng = random.Random(seed)
@@ -124,7 +125,8 @@ def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     site.finish()
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 3))
 def test_full_disk(scratch: Path, seed: int) -> None:
     """A disk without room ends the run in a sentence; when there is room again it goes on."""
     rng = random.Random(seed)

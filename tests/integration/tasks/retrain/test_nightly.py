@@ -10,10 +10,11 @@ import pytest
 from mcvrp.model.problem import City
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.tasks.retrain.nightly import run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import train
-from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec
+from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, PolicySpec
 from tests.support.driving import drive
 from tests.support.training import small_spec, write_dataset
 
@@ -32,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
-    """Tuned on fresh days and old labels, the challenger is better beyond chance and takes over."""
+    """Tuned on fresh days and old labels, then by policy on the same days, it is better beyond chance."""
     drive(store, CITY, 30)
     spec = NightlySpec(
         model="small",
@@ -44,6 +45,8 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
         samples=4,
         ranks=1,
         quiet_seconds=0,
+        policy=PolicySpec(steps=4, instances=4, samples=4),
+        policy_lr=3e-4,
     )
     nodes = {str(node): node for node in range(1, 61)}
     summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
@@ -51,6 +54,9 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     assert summary.measured
     assert summary.record
     assert summary.record.promote, summary.record
+    tuned = latest_checkpoint(store, summary.record.name, "policy")
+    assert tuned is not None
+    assert tuned.origin.recipe["policy.source"] == "labels"
     assert all(bucket.change < 0 for bucket in summary.measured.buckets)
     assert pointer(store, "small", "champion").version == 2
     assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers a day")

@@ -160,7 +160,8 @@ def _said_in_little_memory(zero: int, rows: int) -> str:
     return said
 
 
-@pytest.mark.parametrize("zero", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("zero", [0, 2])
 def test_out_of_memory_names_a_micro_batch_that_fits(
     tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 
 
+@pytest.mark.slow
 def test_ranks_that_are_killed_train_the_uninterrupted_phase(store: Store) -> None:
     """SIGKILL of a rank, in steps and checkpoints, changes no bit of the weights."""
     changes: dict[str, object] = {"ranks": 2, "checkpoint_every": 2, "restarts": 99}

@@ -74,7 +74,11 @@ def assert_same(store: Store, run: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "zero", "kills"),
-    [(1, 0, 3), (2, 1, 3), *(pytest.param(ranks, 0, 25, marks=pytest.mark.slow) for ranks in (1, 2))],
+    [
+        (1, 0, 3),
+        pytest.param(2, 1, 3, marks=pytest.mark.slow),
+        *(pytest.param(ranks, 0, 25, marks=pytest.mark.slow) for ranks in (1, 2)),
+    ],
 )
 def test_ranks_that_are_killed_train_the_uninterrupted_run(
     store: Store, tmp_path: Path, ranks: int, zero: int, kills: int
@@ -91,7 +95,7 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
 @pytest.mark.parametrize(
     ("ranks", "parts"),
     [
-        (2, ("rank", "driver")),
+        pytest.param(2, ("rank", "driver"), marks=pytest.mark.slow),
         *(
             pytest.param(ranks, ("rank", "driver", "everything", "launcher") * 5, marks=pytest.mark.slow)
             for ranks in (1, 2)
@@ -127,7 +131,7 @@ def test_training_to_object_storage_survives_kills(s3_uri: str, tmp_path: Path) 
     assert_same(store, "killed", "whole")
 
 
-@pytest.mark.parametrize("order", ["paper", "bucketed"])
+@pytest.mark.parametrize("order", [pytest.param("paper", marks=pytest.mark.slow), "bucketed"])
 def test_a_run_goes_on_with_another_number_of_ranks(store: Store, tmp_path: Path, order: str) -> None:
     """Begun by one rank, continued by two and finished by three: the same batches and losses as by one."""
     network = small_spec().network.model_copy(update={"dropout": 0.0})
