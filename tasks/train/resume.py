@@ -143,10 +143,11 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
             reached[footer.n] = footer.row_stop
     missing = [size for size, count in rows.items() if not count]
     if missing and not spec.phase(name).gaps:
+        without = ", or let the phase have policy.labels = 0" if spec.phase(name).policy else ""
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
-            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}"
+            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}{without}"
         )
     return tuple(rows.values())
 

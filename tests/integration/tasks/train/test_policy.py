@@ -204,6 +204,20 @@ def test_what_cannot_be_is_told_before_any_work(
         stage.check_training(store, CITY, spec_of("asked", changes=changes, **policy))
 
 
+def test_a_weight_of_labels_that_are_not_there_is_told(store: Store, here: Here) -> None:
+    """With what to do: label them, or go without."""
+    first = spec_of("first")
+    train(store, first, here())
+    stage.publish(store, first)
+    spec = small_spec(
+        run="next", base="small@1", phases=first.phases[1:], network=first.network, dataset="no"
+    )
+    with pytest.raises(
+        McvrpError, match=r"'no' has no labels of 20-22 .* or let the phase have policy.labels = 0"
+    ):
+        train(store, spec, here())
+
+
 def test_another_network_than_the_bases_is_told(store: Store, here: Here) -> None:
     """A pointer network's weights do not go into one without, nor the other way round."""
     first = spec_of("first")
