@@ -175,7 +175,7 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
                 gap["step"], gap[column], color=GREEN, marker=marker, mfc=fill, ms=5, lw=1.4, label=label
             )
     right.set_ylabel(_GAP, color=GREEN, fontsize=FONT)
-    right.set_ylim(0, 1.1 * max(rows["greedy_gap"].max(), 1.0))
+    right.set_ylim(0, 1.1 * max(rows[["greedy_gap", "best_gap"]].max().max(), 1.0))
     right.spines["top"].set_visible(False)
     right.tick_params(labelsize=FONT - 1, labelcolor=GREEN)
     return right

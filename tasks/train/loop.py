@@ -217,7 +217,8 @@ def _totals(phase: PhaseSpec, batch: GlobalBatch | None) -> Totals:
     if phase.policy is None:
         return Totals(*tokens)
     policy = phase.policy
-    return Totals(*tokens, paths=policy.instances * policy.samples, labels=policy.labels)
+    paths = policy.instances * policy.samples
+    return Totals(*tokens, paths=paths, labels=policy.labels, best=policy.best)
 
 
 def _engine(job: RankJob, table: CityTable, costs: TravelCosts | None, retry: StoreRetry) -> Engine:

@@ -41,6 +41,11 @@ class PolicySpec(OrdersSpec):
     steps: int = Field(ge=1, description="Steps of the phase")
     instances: int = Field(32, ge=1, description="Instances of a step, over all ranks")
     samples: int = Field(8, ge=2, description="Paths drawn for each; their mean is what each is held against")
+    best: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of what the cheapest of its samples costs, against their mean",
+    )
     labels: float = Field(0.3, ge=0, description="Weight of the labels' loss beside it; 0 needs no labels")
     source: Literal["fresh", "labels"] = Field(
         "fresh", description="fresh: instances drawn anew at every step; labels: those of the dataset"

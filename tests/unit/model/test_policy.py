@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.features import Batch, CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.loss import IGNORED, losses, next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
@@ -93,8 +93,7 @@ def loss_of(model: FmMcvrp, sampled: Sampled, weights: torch.Tensor) -> torch.Te
     """Return the log-likelihood of all paths, each times its weight."""
 
     class Weighted(Sampled):
-        @property
-        def advantages(self) -> torch.Tensor:
+        def advantages(self, best: float = 0.0) -> torch.Tensor:
             return weights
 
     return policy_loss(model, TABLE, Weighted(sampled.batch, sampled.costs))
@@ -142,16 +141,11 @@ def test_the_gradient_is_that_of_the_mean_cost(n: int) -> None:
     whole = replace(drawn.batch, path=paths, path_lengths=last + 2)
     prices = COSTS(drawn.batch.ids, paths[None])[0]
 
-    problem = problem_features(TABLE, whole.ids, whole.demands, whole.capacity, whole.angle)
-    scores, target = next_nodes(model, whole, problem, model.encode(problem), paths, last + 2)
-    log_p = scores.log_softmax(-1).gather(-1, target.clamp_min(0)[..., None])[..., 0]
-    log_p = log_p.masked_fill(target == IGNORED, 0).sum(1)
-    assert float(log_p.exp().sum()) == pytest.approx(1, abs=1e-4)  # no path is left out
-    mean = (log_p.exp() * prices).sum()
+    mean = (probabilities(model, whole) * prices).sum()
     parameters = [p for p in model.parameters() if p.requires_grad]
     exact = torch.autograd.grad(mean / mean.detach(), parameters, allow_unused=True)
 
-    assert float(drawn.costs.mean()) == pytest.approx(float(mean), rel=0.01)
+    assert float(drawn.costs.mean()) == pytest.approx(float(mean.detach()), rel=0.01)
     estimate = torch.autograd.grad(policy_loss(model, TABLE, drawn) / 30_000, parameters, allow_unused=True)
     scale = max(float(g.abs().max()) for g in exact if g is not None)
     for of, found in zip(exact, estimate, strict=True):
@@ -159,12 +153,60 @@ def test_the_gradient_is_that_of_the_mean_cost(n: int) -> None:
             torch.testing.assert_close(found, of, atol=0.05 * scale, rtol=0)
 
 
+def test_the_gradient_is_that_of_the_cheapest_too() -> None:
+    """Of three draws: the derivatives of the mean cost and of the lowest, enumerated over all triples."""
+    model = network().eval()
+    instance = STREAM(3, 0)
+    paths = torch.tensor(every_path(instance.demands.tolist(), instance.capacity))
+    last = torch.where(paths > 0, torch.arange(paths.shape[1]), 0).amax(1)
+    drawn = draw(model, TABLE, COSTS, [group(instance, 3)])
+    whole = replace(drawn.batch, path=paths, path_lengths=last + 2)
+    prices = COSTS(drawn.batch.ids, paths[None])[0]
+    p = probabilities(model, whole)
+    triples = p[:, None, None] * p[None, :, None] * p[None, None, :]
+    lowest = torch.minimum(torch.minimum(prices[:, None, None], prices[None, :, None]), prices[None, None, :])
+    weight = model.output.weight
+    exact = [
+        torch.autograd.grad(v, weight, retain_graph=True)[0]
+        for v in ((p * prices).sum(), (triples * lowest).sum())
+    ]
+
+    batch = 20_000
+    many = draw(model, TABLE, COSTS, [group(instance, 3) for _ in range(batch)])
+    scale = many.costs.mean(1, keepdim=True)  # advantages are shares of it: undone, to compare with costs
+
+    class InCosts(Sampled):
+        def advantages(self, best: float = 0.0) -> torch.Tensor:
+            # the mean of three draws has two thirds of the gradient: a draw is in its own baseline
+            return (
+                (super().advantages(best) - super().advantages()) * scale
+                if best
+                else super().advantages() * scale
+            )
+
+    sampled = InCosts(many.batch, many.costs)
+    for best, share, of in ((0.0, 2 / 3, exact[0]), (1.0, 1.0, exact[1])):
+        loss = policy_loss(model, TABLE, sampled, best) / (3 * batch)
+        found = torch.autograd.grad(loss, weight)[0]
+        torch.testing.assert_close(found, share * of, atol=0.05 * float(of.abs().max()), rtol=0)
+
+
+def probabilities(model: FmMcvrp, whole: Batch) -> torch.Tensor:
+    """Return the probability of each path of an instance."""
+    problem = problem_features(TABLE, whole.ids, whole.demands, whole.capacity, whole.angle)
+    scores, target = next_nodes(model, whole, problem, model.encode(problem), whole.path, whole.path_lengths)
+    log_p = scores.log_softmax(-1).gather(-1, target.clamp_min(0)[..., None])[..., 0]
+    found = log_p.masked_fill(target == IGNORED, 0).sum(1).exp()
+    assert float(found.detach().sum()) == pytest.approx(1, abs=1e-4)  # no path is left out
+    return found
+
+
 def test_an_instance_whose_paths_cost_the_same_teaches_nothing() -> None:
     """One customer, one path: no advantage, no gradient; orders at the depot cost nothing, and are no NaN."""
     model = network().eval()
-    assert draw(model, TABLE, COSTS, [group(STREAM(1, 0), 8)]).advantages.abs().max() < 1e-6
+    assert draw(model, TABLE, COSTS, [group(STREAM(1, 0), 8)]).advantages(1.0).abs().max() < 1e-6
     at_depot = City(np.full((31, 2), 0.5))
     table = CityTable.of(at_depot)
     instance = InstanceStream(at_depot, 1, "train", Rules(capacity=(9, 15)))(5, 0)
     sampled = draw(model, table, TravelCosts.of(at_depot, table), [group(instance, 4)])
-    assert torch.isfinite(sampled.advantages).all()
+    assert torch.isfinite(sampled.advantages(1.0)).all()
