@@ -1,0 +1,169 @@
+"""Nights and rounds that tune by policy: who is promoted (bench_promotions STORE FOLDER).
+
+Three cases, each on a copy of the demo's store, by the commands that users run:
+
+- moved: 60 days whose customers all live on one side of the town, driven as HGS would; the champion knows
+  the whole town. A night.
+- same: 60 days like those that the champion has learned from. A night, which has nothing to gain.
+- sweep: the champion is trained on the routes of a sweep over the map, which stand in for driven ones.
+  Five rounds of improving, and the gap of each champion to HGS on 300 held-out instances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Greedy, Nucleus, decode
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.storage.cities import load_city
+from mcvrp.storage.layout import NIGHT, ROUND
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, trial_records
+from mcvrp.tasks.retrain.measured import read_measured
+from mcvrp.tasks.solvers.budgets import budget_for
+from mcvrp.tasks.solvers.hgs import HGS
+from tests.support.sweep import sweep
+from tests.support.training import write_dataset
+
+CITY, DAYS, SIZES = "laptop", 60, range(20, 25)
+POLICY = ("policy.steps=150", "policy.instances=32", "policy.samples=8", "policy_lr=3e-4")
+PHASES = (
+    "{name='I', first=20, last=24, trunc=1000, trains='encoder', lr=0.003}",
+    "{name='II', first=24, last=24, passes=8, lr=0.002, schedule='knee', tail=0.5}",
+)
+INSTANCES = 100  # held out, of the sizes 20, 22 and 24 each
+
+
+def solved(city: City, instance: Instance) -> Solution:
+    answer = next(iter(HGS(budget_for("thrifty", instance.n)).solve(city, [instance])))
+    assert answer.solution is not None
+    return canonical(city, answer.solution)
+
+
+def days(city: City, side: bool) -> list[Instance]:
+    """Return the orders of each day, of the western half of the town alone where ``side`` says so."""
+    whole = InstanceStream(city, 4711, "train")
+    west = [int(node) for node in range(1, city.customers + 1) if city.xy[node, 0] < np.median(city.xy[:, 0])]
+    found = []
+    for day in range(DAYS):
+        instance = whole(SIZES[day % len(SIZES)], day)
+        if side:
+            ids = np.random.default_rng(day).choice(west, instance.n, replace=False)
+            instance = Instance(
+                city.city_id, np.sort(ids).astype(np.uint32), instance.demands, instance.capacity
+            )
+        found.append(instance)
+    return found
+
+
+def drive(store: Store, city: City, side: bool) -> None:
+    """Put the routes of all days into the incoming folder."""
+    lines = ["date,route,stop,customer,demand,capacity"]
+    for day, instance in enumerate(days(city, side)):
+        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+        date = np.datetime64("2026-03-01") + day
+        for k, route in enumerate(solved(city, instance).routes):
+            lines += [
+                f"{date},{k},{stop},{node},{demand[node]},{instance.capacity}"
+                for stop, node in enumerate(route, 1)
+            ]
+    store.put("incoming/days.csv", ("\n".join(lines) + "\n").encode())
+
+
+def run(store: Path, command: str, *changes: str) -> float:
+    """Run a command of users on ``store``; return its wall-clock seconds."""
+    began = time.monotonic()
+    options = [part for change in changes for part in ("--set", change)]
+    program = [str(Path(sys.executable).with_name("mcvrp")), command, "--preset", CITY, "--store", str(store)]
+    subprocess.run([*program, *options], check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def gaps(store: Store, city: City, version: int, model: str) -> str:
+    """Return greedy and best-of-16 gap of a version to HGS, held-out instances, with standard errors."""
+    network, _ = load_model(store, model, version)
+    stream = InstanceStream(city, 99, "test")
+    instances = [stream(n, i) for n in (20, 22, 24) for i in range(INSTANCES)]
+    solver = HGS(budget_for("converged", 24))
+    costs = np.array([answer.costs[0] for answer in solver.solve(city, instances)])
+    shown = []
+    for strategy, samples in ((Greedy(), 1), (Nucleus(), 16)):
+        found = decode(network, city, instances, strategy=strategy, samples=samples)
+        gap = 100 * (np.array([each.costs.min() for each in found]) / costs - 1)
+        shown.append(f"{gap.mean():.2f} ± {gap.std() / len(gap) ** 0.5:.2f}")
+    return " | ".join(shown)
+
+
+def told(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
+    """Print what each trial has decided."""
+    for record in records:
+        measured = read_measured(store, model, record.name)
+        change = "; ".join(f"{b.part} {b.name} {b.change:+.2f} %" for b in measured.buckets)
+        p = ", ".join(f"{part} p = {value:.2g}" for part, value in measured.p_values.items())
+        verb = "promoted" if record.applied else "not promoted"
+        print(f"  version {record.challenger} {verb} ({p}): {change}; {measured.seconds:.0f} s", flush=True)
+
+
+def night(store: Path, side: bool) -> None:
+    """Drive, run a night, and print its decision."""
+    there = Store.open(store)
+    city = load_city(there, CITY)
+    drive(there, city, side)
+    changes = [f"nightly.{change}" for change in (*POLICY, "quiet_seconds=0", "instances=100")]
+    seconds = run(store, "nightly", *changes)
+    print(f"{'moved' if side else 'same'}: a night, {seconds:.0f} s")
+    told(there, CITY, list(trial_records(there, CITY, NIGHT)))
+
+
+def rounds(store: Path) -> None:
+    """Train on a sweep's routes, then improve for five rounds; print each decision and champion."""
+    there = Store.open(store)
+    city = load_city(there, CITY)
+    write_dataset(there, city, SIZES, 2000, "swept", sweep)
+    named = ("train.run=swept", "train.model=swept", "train.dataset=swept", "label.dataset=swept")
+    run(store, "train", *named, "train.held_out=", "label.held_out=0", f"train.phases=[{', '.join(PHASES)}]")
+    print("sweep: champion | greedy (%) | best of 16 (%)")
+    for number in range(6):
+        champion = pointer(there, "swept", "champion").version
+        assert champion is not None
+        print(f"| {number} | version {champion} | {gaps(there, city, champion, 'swept')} |", flush=True)
+        if number < 5:
+            changes = (*POLICY, f"rounds={number + 1}", "model=swept", "count=2000", "instances=100")
+            run(store, "improve", *(f"improve.{change}" for change in changes))
+            told(there, "swept", list(trial_records(there, "swept", ROUND))[-1:])
+
+
+def main() -> None:
+    """Run the cases that are asked for."""
+    cases: dict[str, Callable[[Path], None]] = {
+        "moved": lambda store: night(store, True),
+        "same": lambda store: night(store, False),
+        "sweep": rounds,
+    }
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store", type=Path, help="a store in which the demo has run")
+    parser.add_argument("folder", type=Path, help="where the copies go")
+    parser.add_argument("cases", nargs="*", default=list(cases), choices=list(cases))
+    args = parser.parse_args()
+    for case in args.cases:
+        copy = args.folder / case
+        shutil.copytree(args.store, copy, dirs_exist_ok=True)
+        cases[case](copy)
+
+
+if __name__ == "__main__":
+    main()
