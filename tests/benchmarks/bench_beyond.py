@@ -93,7 +93,7 @@ def curves(bench: Bench, model: FmMcvrpSolver, least: int, longest: float) -> It
         found: list[Run] = []
         for run in runs:
             found.append(run)
-            print(f"  {run.setting:12} {run.seconds:8.4f} s  {run.words}", flush=True)
+            print(f"  {run.setting:12} {run.seconds:8.4f} s  {run.description}", flush=True)
             if run.seconds > longest:
                 break
         return found
@@ -110,7 +110,7 @@ def curves(bench: Bench, model: FmMcvrpSolver, least: int, longest: float) -> It
 
 def within(runs: Sequence[Run], total: float) -> str:
     fitting = [run for run in runs if run.seconds <= total]
-    return min(fitting, key=lambda run: run.gap).words if fitting else "–"
+    return min(fitting, key=lambda run: run.gap).description if fitting else "–"
 
 
 def size(city: City, model: FmMcvrpSolver, n: int, count: int, least: int, totals: Sequence[float]) -> None:
@@ -129,10 +129,10 @@ def size(city: City, model: FmMcvrpSolver, n: int, count: int, least: int, total
     for total in totals:
         warm = [[given for s, given in starts.items() if took[s] < total] for _ in range(2)]
         cells = [
-            bench.run("", HGS(time_limit=total)).words,
-            bench.run("", HGS(time_limit=total, population=10)).words,
+            bench.run("", HGS(time_limit=total)).description,
+            bench.run("", HGS(time_limit=total, population=10)).description,
             within([bench.warm("hgs", total, given) for given in warm[0]], np.inf),
-            bench.run("", PyVRP(time_limit=total)).words,
+            bench.run("", PyVRP(time_limit=total)).description,
             within([bench.warm("pyvrp", total, given) for given in warm[1]], np.inf),
             *(within(runs, total) for runs in found.values()),
         ]

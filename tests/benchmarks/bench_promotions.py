@@ -24,7 +24,7 @@ import numpy as np
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Greedy, Nucleus, decode
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.layout import NIGHT, ROUND
 from mcvrp.storage.models.models import load_model
@@ -47,9 +47,7 @@ INSTANCES = 100  # held out, of the sizes 20, 22 and 24 each
 
 
 def solved(city: City, instance: Instance) -> Solution:
-    answer = next(iter(HGS(budget_for("thrifty", instance.n)).solve(city, [instance])))
-    assert answer.solution is not None
-    return canonical(city, answer.solution)
+    return canonical(city, HGS(**budget_for("thrifty", instance.n).options()).search(city, instance, 1))
 
 
 def days(city: City, side: bool) -> list[Instance]:
@@ -96,8 +94,8 @@ def gaps(store: Store, city: City, version: int, model: str) -> str:
     network, _ = load_model(store, model, version)
     stream = InstanceStream(city, 99, "test")
     instances = [stream(n, i) for n in (20, 22, 24) for i in range(INSTANCES)]
-    solver = HGS(budget_for("converged", 24))
-    costs = np.array([answer.costs[0] for answer in solver.solve(city, instances)])
+    solver = HGS(**budget_for("converged", 24).options())
+    costs = np.array([cost(city, solver.search(city, instance, 1)) for instance in instances])
     shown = []
     for strategy, samples in ((Greedy(), 1), (Nucleus(), 16)):
         found = decode(network, city, instances, strategy=strategy, samples=samples)
@@ -110,7 +108,7 @@ def told(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
     """Print what each trial has decided."""
     for record in records:
         measured = read_measured(store, model, record.name)
-        change = "; ".join(f"{b.part} {b.name} {b.change:+.2f} %" for b in measured.buckets)
+        change = "; ".join(f"{b.part} {b.sizes} {b.change:+.2f} %" for b in measured.buckets)
         p = ", ".join(f"{part} p = {value:.2g}" for part, value in measured.p_values.items())
         verb = "promoted" if record.applied else "not promoted"
         print(f"  version {record.challenger} {verb} ({p}): {change}; {measured.seconds:.0f} s", flush=True)
