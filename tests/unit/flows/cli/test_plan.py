@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from mcvrp.flows.cli.costs import row_bytes
+from mcvrp.flows.cli.costs import START_SECONDS, row_bytes
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.cli.plan import BenchmarkPlan, make_plan, plan_text
+from mcvrp.flows.cli.plan import BenchmarkPlan, PhasePlan, make_plan, plan_text
 from mcvrp.flows.config.preset import load_preset
 
 
@@ -77,7 +77,23 @@ def test_a_plan_is_json() -> None:
     """`mcvrp plan --json` gets the same figures as a document."""
     document = json.loads(json.dumps(plain(make_plan(load_preset("laptop"), "laptop", cores=2))))
     assert document["label"]["instances"] == 5 * load_preset("laptop").label.count
-    assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C"]
+    assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C", "III"]
+
+
+def test_a_phase_by_policy_costs_its_draws() -> None:
+    """As many instances and steps as it says; twice the samples are about twice the time, labels on top."""
+
+    def planned(**changes: float) -> PhasePlan:
+        told = [f"train.phases.4.policy.{field}={value}" for field, value in changes.items()]
+        return make_plan(load_preset("laptop", told), "laptop", cores=2).phases[4]
+
+    plan = {samples: planned(samples=samples, labels=0) for samples in (8, 16)}
+    policy = load_preset("laptop").train.phases[4].policy
+    assert policy is not None
+    assert (plan[8].steps, plan[8].samples) == (policy.steps, policy.steps * policy.instances)
+    assert plan[8].trains == "policy"
+    assert 1.7 < (plan[16].seconds - START_SECONDS) / (plan[8].seconds - START_SECONDS) < 2.0
+    assert planned(samples=8).seconds > plan[8].seconds
 
 
 def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
