@@ -1,9 +1,9 @@
 """Policy gradient of FM-MCVRP: what samples cost against the mean of their instance's samples.
 
 REINFORCE (Williams 1992) with the samples' own mean as baseline (Kool et al. 2019b, "Buy 4 REINFORCE
-samples"): no second network, no labels. Who serves the best of several samples wants that one to be cheap,
-too: its gradient needs no other draws. Paths are drawn by the cached decoder; their gradient is one
-teacher-forced pass, in which the samples of an instance share its encoding and its keys.
+samples"): no second network, no labels. Who serves the best of several samples may let the cheap ones
+count for more. Paths are drawn by the cached decoder; their gradient is one teacher-forced pass, in which
+the samples of an instance share its encoding and its keys.
 
 Knows one batch; which instances a step has, and what else its loss holds, is `tasks.train`'s business.
 """
@@ -42,20 +42,19 @@ class Sampled:
     batch: Batch
     costs: Tensor
 
-    def advantages(self, best: float = 0.0) -> Tensor:
+    def advantages(self, risk: float | None = None) -> Tensor:
         """Return how much dearer each path makes its instance, as a share of what that costs, ``(B, S)``.
 
-        Of the mean cost, by how much it lies above the mean of all. ``best`` times that, of the cheapest of
-        S: by how much it would be dearer without this path, which is so of the cheapest alone. Shares, so
-        that instances of all sizes, near the depot or far, weigh alike, as in a mean gap.
+        Shares, so that instances of all sizes, near the depot or far, weigh alike, as in a mean gap. Without
+        ``risk``, how far the path lies above the mean of all: E[A grad log p] is the gradient of the mean
+        cost. With it, of the entropic risk -risk log E[exp(-cost / risk)] (Howard and Matheson 1972), in
+        which cheap paths count for more, the smaller it is: from the mean towards the best of all.
         """
         mean = self.costs.mean(1, keepdim=True)
-        above = self.costs - mean
-        if best:
-            two = self.costs.topk(2, dim=1, largest=False)
-            saved = two.values[:, :1] - two.values[:, 1:]  # at most 0
-            above = above.scatter_add(1, two.indices[:, :1], best * self.costs.shape[1] * saved)
-        return above / mean.clamp_min(torch.finfo(mean.dtype).tiny)
+        above = (self.costs - mean) / mean.clamp_min(torch.finfo(mean.dtype).tiny)
+        if risk is None:
+            return above
+        return risk * (1 - self.costs.shape[1] * (-above / risk).softmax(1))
 
 
 def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[Group]) -> Sampled:
@@ -77,12 +76,10 @@ def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[
     return Sampled(flat, priced)
 
 
-def policy_loss(model: FmMcvrp, table: CityTable, sampled: Sampled, best: float = 0.0) -> Tensor:
+def policy_loss(model: FmMcvrp, table: CityTable, sampled: Sampled, risk: float | None = None) -> Tensor:
     """Return the loss whose gradient is the policy gradient: summed over all paths, a scalar.
 
-    Of each path its log-likelihood times its advantage; divided by the number of paths, its gradient is
-    that of the mean cost plus ``best`` times that of the cheapest of S, in shares of what the instance's
-    samples cost.
+    Of each path its log-likelihood times its advantage, see `Sampled.advantages`.
     """
     batch = sampled.batch
     problem = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
@@ -92,4 +89,4 @@ def policy_loss(model: FmMcvrp, table: CityTable, sampled: Sampled, best: float 
         scores.flatten(0, 1).float(), target.flatten(), reduction="none", ignore_index=IGNORED
     )
     likelihood = -surprise.view(*sampled.costs.shape, -1).sum(-1)  # (B, S)
-    return (sampled.advantages(best) * likelihood).sum()
+    return (sampled.advantages(risk) * likelihood).sum()

@@ -57,15 +57,15 @@ class Totals:
         Drawn for instances.
     labels
         Weight of the labels' loss.
-    best
-        Weight of what the cheapest of an instance's paths costs, against their mean.
+    risk
+        As `model.policy.Sampled.advantages` takes it.
     """
 
     problem_tokens: int = 1
     solution_tokens: int = 1
     paths: int = 1
     labels: float = 1.0
-    best: float = 0.0
+    risk: float | None = None
 
 
 class Sums(NamedTuple):
@@ -109,7 +109,7 @@ class Step(nn.Module):
         with kernels, torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
             if isinstance(batch, Sampled):
                 self.network.eval()  # dropout would take the gradient of another distribution than drew them
-                loss = policy_loss(self.network, self.table, batch, totals.best) * (ranks / totals.paths)
+                loss = policy_loss(self.network, self.table, batch, totals.risk) * (ranks / totals.paths)
                 self.network.train()
                 return loss, _sums(batch)
             streams = losses(self.network, self.table, batch, self.options.train_decoder)

@@ -218,7 +218,7 @@ def _totals(phase: PhaseSpec, batch: GlobalBatch | None) -> Totals:
         return Totals(*tokens)
     policy = phase.policy
     paths = policy.instances * policy.samples
-    return Totals(*tokens, paths=paths, labels=policy.labels, best=policy.best)
+    return Totals(*tokens, paths=paths, labels=policy.labels, risk=policy.risk)
 
 
 def _engine(job: RankJob, table: CityTable, costs: TravelCosts | None, retry: StoreRetry) -> Engine:

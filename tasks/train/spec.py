@@ -41,10 +41,10 @@ class PolicySpec(OrdersSpec):
     steps: int = Field(ge=1, description="Steps of the phase")
     instances: int = Field(32, ge=1, description="Instances of a step, over all ranks")
     samples: int = Field(8, ge=2, description="Paths drawn for each; their mean is what each is held against")
-    best: float = Field(
-        0.0,
-        ge=0,
-        description="Weight of what the cheapest of its samples costs, against their mean",
+    risk: float | None = Field(
+        None,
+        gt=0,
+        description="Entropic risk as a share of the cost: the smaller, the more cheap samples count; else none",
     )
     labels: float = Field(0.3, ge=0, description="Weight of the labels' loss beside it; 0 needs no labels")
     source: Literal["fresh", "labels"] = Field(

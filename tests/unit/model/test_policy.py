@@ -93,7 +93,7 @@ def loss_of(model: FmMcvrp, sampled: Sampled, weights: torch.Tensor) -> torch.Te
     """Return the log-likelihood of all paths, each times its weight."""
 
     class Weighted(Sampled):
-        def advantages(self, best: float = 0.0) -> torch.Tensor:
+        def advantages(self, risk: float | None = None) -> torch.Tensor:
             return weights
 
     return policy_loss(model, TABLE, Weighted(sampled.batch, sampled.costs))
@@ -127,11 +127,11 @@ def every_path(demands: list[int], capacity: int) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("n", [2, 3])
-def test_the_gradient_is_that_of_the_mean_cost(n: int) -> None:
-    """With the mean over very many samples, it is the derivative of sum p(path) cost(path) over its value.
+@pytest.mark.parametrize(("n", "risk"), [(2, None), (3, None), (3, 0.2), (3, 0.02)])
+def test_the_gradient_is_that_of_the_mean_cost_or_of_its_risk(n: int, risk: float | None) -> None:
+    """With very many samples, it is the derivative of E[cost], or of -risk log E[exp(-cost / risk)].
 
-    The expectation is enumerated and differentiated by PyTorch.
+    Costs are shares of their mean. The expectations are enumerated over all paths, PyTorch differentiates.
     """
     model = network().eval()
     instance = STREAM(n, 0)
@@ -141,54 +141,29 @@ def test_the_gradient_is_that_of_the_mean_cost(n: int) -> None:
     whole = replace(drawn.batch, path=paths, path_lengths=last + 2)
     prices = COSTS(drawn.batch.ids, paths[None])[0]
 
-    mean = (probabilities(model, whole) * prices).sum()
+    p = probabilities(model, whole)
+    mean = (p * prices).sum()
+    shares = prices / mean.detach()
+    valued = (p * shares).sum() if risk is None else -risk * (p * (-shares / risk).exp()).sum().log()
     parameters = [p for p in model.parameters() if p.requires_grad]
-    exact = torch.autograd.grad(mean / mean.detach(), parameters, allow_unused=True)
+    exact = torch.autograd.grad(valued, parameters, allow_unused=True)
 
     assert float(drawn.costs.mean()) == pytest.approx(float(mean.detach()), rel=0.01)
-    estimate = torch.autograd.grad(policy_loss(model, TABLE, drawn) / 30_000, parameters, allow_unused=True)
+    loss = policy_loss(model, TABLE, drawn, risk) / 30_000
+    estimate = torch.autograd.grad(loss, parameters, allow_unused=True)
     scale = max(float(g.abs().max()) for g in exact if g is not None)
     for of, found in zip(exact, estimate, strict=True):
         if of is not None and found is not None:
             torch.testing.assert_close(found, of, atol=0.05 * scale, rtol=0)
 
 
-def test_the_gradient_is_that_of_the_cheapest_too() -> None:
-    """Of three draws: the derivatives of the mean cost and of the lowest, enumerated over all triples."""
-    model = network().eval()
-    instance = STREAM(3, 0)
-    paths = torch.tensor(every_path(instance.demands.tolist(), instance.capacity))
-    last = torch.where(paths > 0, torch.arange(paths.shape[1]), 0).amax(1)
-    drawn = draw(model, TABLE, COSTS, [group(instance, 3)])
-    whole = replace(drawn.batch, path=paths, path_lengths=last + 2)
-    prices = COSTS(drawn.batch.ids, paths[None])[0]
-    p = probabilities(model, whole)
-    triples = p[:, None, None] * p[None, :, None] * p[None, None, :]
-    lowest = torch.minimum(torch.minimum(prices[:, None, None], prices[None, :, None]), prices[None, None, :])
-    weight = model.output.weight
-    exact = [
-        torch.autograd.grad(v, weight, retain_graph=True)[0]
-        for v in ((p * prices).sum(), (triples * lowest).sum())
-    ]
-
-    batch = 20_000
-    many = draw(model, TABLE, COSTS, [group(instance, 3) for _ in range(batch)])
-    scale = many.costs.mean(1, keepdim=True)  # advantages are shares of it: undone, to compare with costs
-
-    class InCosts(Sampled):
-        def advantages(self, best: float = 0.0) -> torch.Tensor:
-            # the mean of three draws has two thirds of the gradient: a draw is in its own baseline
-            return (
-                (super().advantages(best) - super().advantages()) * scale
-                if best
-                else super().advantages() * scale
-            )
-
-    sampled = InCosts(many.batch, many.costs)
-    for best, share, of in ((0.0, 2 / 3, exact[0]), (1.0, 1.0, exact[1])):
-        loss = policy_loss(model, TABLE, sampled, best) / (3 * batch)
-        found = torch.autograd.grad(loss, weight)[0]
-        torch.testing.assert_close(found, share * of, atol=0.05 * float(of.abs().max()), rtol=0)
+def test_a_large_risk_is_the_mean() -> None:
+    """And a small one leaves the best path alone to be made likelier."""
+    sampled = draw(network().eval(), TABLE, COSTS, [group(STREAM(9, 0), 8)])
+    torch.testing.assert_close(sampled.advantages(1e3), sampled.advantages(), atol=1e-3, rtol=1e-3)
+    small = sampled.advantages(1e-5)[0]
+    assert int(small.argmin()) == int(sampled.costs[0].argmin())
+    assert (small < 0).sum() == 1
 
 
 def probabilities(model: FmMcvrp, whole: Batch) -> torch.Tensor:
@@ -204,9 +179,9 @@ def probabilities(model: FmMcvrp, whole: Batch) -> torch.Tensor:
 def test_an_instance_whose_paths_cost_the_same_teaches_nothing() -> None:
     """One customer, one path: no advantage, no gradient; orders at the depot cost nothing, and are no NaN."""
     model = network().eval()
-    assert draw(model, TABLE, COSTS, [group(STREAM(1, 0), 8)]).advantages(1.0).abs().max() < 1e-6
+    assert draw(model, TABLE, COSTS, [group(STREAM(1, 0), 8)]).advantages(0.1).abs().max() < 1e-6
     at_depot = City(np.full((31, 2), 0.5))
     table = CityTable.of(at_depot)
     instance = InstanceStream(at_depot, 1, "train", Rules(capacity=(9, 15)))(5, 0)
     sampled = draw(model, table, TravelCosts.of(at_depot, table), [group(instance, 4)])
-    assert torch.isfinite(sampled.advantages(1.0)).all()
+    assert torch.isfinite(sampled.advantages(0.1)).all()
