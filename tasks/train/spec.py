@@ -44,7 +44,7 @@ class PolicySpec(OrdersSpec):
     risk: float | None = Field(
         None,
         gt=0,
-        description="Entropic risk as a share of the cost: the smaller, the more cheap samples count; else none",
+        description="Entropic risk as a share of the cost: the smaller it is, the more cheap samples count",
     )
     labels: float = Field(0.3, ge=0, description="Weight of the labels' loss beside it; 0 needs no labels")
     source: Literal["fresh", "labels"] = Field(
