@@ -124,7 +124,7 @@ def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None
     for text in ((folder / "table.md").read_text(), (folder / "report.html").read_text(), console):
         assert all(method in text for method in methods)
     assert str(folder / "report.html") in console
-    for stage in ("city", "label", "train I ", "train II-A", "train II-B", "train III", "benchmark"):
+    for stage in ("city", "label", "train I ", "train II-A", "train III", "benchmark"):
         assert f"\n{stage}" in console
     assert (folder / "results.parquet").is_file()
     assert (folder / "table.csv").is_file()
@@ -168,7 +168,7 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
         "publish model smoke",
         "compare smoke",
     } <= tasks
-    assert {"train I", "train II-A", "train II-B", "train III", "write report smoke"} <= tasks
+    assert {"train I", "train II-A", "train III", "write report smoke"} <= tasks
     assert place.processes() == []
 
 

@@ -226,9 +226,9 @@ def test_the_first_of_several_errors_is_told_with_their_number() -> None:
 
 
 def test_the_curriculum_of_a_spec_has_the_steps_of_its_phases() -> None:
-    """Steps follow from labels, sets and batch: II-A of `smoke` shows 40 + 80 samples in batches of 16."""
+    """Steps follow from labels, sets and batch: II-A of `smoke` shows 80 + 120 samples in batches of 16."""
     spec: PipelineSpec = load_preset("smoke")
-    assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (120, 7)
+    assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (200, 12)
 
 
 def test_a_city_may_be_imported_before_or_by_the_run_itself(tmp_path: Path) -> None:
