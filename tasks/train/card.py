@@ -157,7 +157,8 @@ def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
     ):
         axis.plot(rows["step"], rows[column], color=colour, alpha=0.3, linewidth=1)
         axis.plot(rows["step"], _smooth(rows[column]), color=colour, linewidth=2.2, label=label)
-    axis.legend(frameon=False, fontsize=FONT - 1)
+    axis.legend(frameon=False, fontsize=FONT - 1, loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    axis.margins(y=0.25)  # for the legend
 
 
 def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
