@@ -24,8 +24,8 @@ help:
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Three processes at once on two cores, each with whole files: much of the tests waits for servers.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Two processes at once, each with whole files: much of the tests waits for servers, and as much for a core.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP)
 	$(PYTEST) -m "not slow"
