@@ -47,10 +47,7 @@ class TrialSpec(StrictSpec):
         None,
         exclude_if=unset,
         title="Policy",
-        description="Tune by policy, too, after the labels; on their instances unless source says fresh",
-    )
-    policy_lr: float | None = Field(
-        None, gt=0, exclude_if=unset, description="Largest learning rate of that, else lr"
+        description="Tune by policy, labels beside it; on the labels' instances unless source says fresh",
     )
 
     @model_validator(mode="after")

@@ -220,20 +220,19 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         rotation=champion.rotation_trained,
         gaps=True,
     )
-    phases = [phase]
     if policy := spec.policy:
         # Days are where their orders come from: instances drawn all over the city would be other days.
         source = policy.source if "source" in policy.model_fields_set else "labels"
-        tuned = {"name": "policy", "trains": "policy", "passes": 1, "lr": spec.policy_lr or spec.lr}
-        tuned["policy"] = policy.model_copy(update={"source": source})
-        phases.append(phase.model_copy(update=tuned))
+        tuned = {"trains": "policy", "passes": 1, "policy": policy.model_copy(update={"source": source})}
+        # Instead of the labels alone, not after them: they would undo what policy has taught the champion.
+        phase = phase.model_copy(update=tuned)
     return TrainSpec(
         run=trial.name,
         dataset=trial.mix.dataset,
         model=spec.model,
         base=f"{champion.name}@{champion.version}",
         network=NetworkSpec(**network),
-        phases=tuple(phases),
+        phases=(phase,),
         smallest=min(rows),
         seed=spec.seed,
         batch=min(spec.batch, spec.passes * sum(rows.values())),  # a step takes no more than there is

@@ -2,9 +2,9 @@
 
 Three cases, each on a copy of the demo's store, by the commands that users run:
 
-- moved: 60 days whose customers all live on one side of the town, driven as HGS would; the champion knows
+- moved: 200 days whose customers all live on one side of the town, driven as HGS would; the champion knows
   the whole town. A night.
-- same: 60 days like those that the champion has learned from. A night, which has nothing to gain.
+- same: 200 days like those that the champion has learned from. A night, which has nothing to gain.
 - sweep: the champion is trained on the routes of a sweep over the map, which stand in for driven ones.
   Five rounds of improving, and the gap of each champion to HGS on 300 held-out instances.
 """
@@ -37,8 +37,8 @@ from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.sweep import sweep
 from tests.support.training import write_dataset
 
-CITY, DAYS, SIZES = "laptop", 60, range(20, 25)
-POLICY = ("policy.steps=150", "policy.instances=32", "policy.samples=8", "policy_lr=3e-4")
+CITY, DAYS, SIZES = "laptop", 200, range(20, 25)
+POLICY = ("policy.steps=150", "policy.instances=32", "policy.samples=8", "policy.labels=0.4")
 PHASES = (
     "{name='I', first=20, last=24, trunc=1000, trains='encoder', lr=0.003}",
     "{name='II', first=24, last=24, passes=8, lr=0.002, schedule='knee', tail=0.5}",

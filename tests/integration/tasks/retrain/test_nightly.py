@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
-    """Tuned on fresh days and old labels, then by policy on the same days, it is better beyond chance."""
+    """Tuned by policy on fresh days and old ones, with their labels, it is better beyond chance."""
     drive(store, CITY, 30)
     spec = NightlySpec(
         model="small",
@@ -45,8 +45,7 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
         samples=4,
         ranks=1,
         quiet_seconds=0,
-        policy=PolicySpec(steps=4, instances=4, samples=4),
-        policy_lr=3e-4,
+        policy=PolicySpec(steps=60, instances=8, samples=4, labels=1.0),
     )
     nodes = {str(node): node for node in range(1, 61)}
     summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
@@ -54,7 +53,7 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     assert summary.measured
     assert summary.record
     assert summary.record.promote, summary.record
-    tuned = latest_checkpoint(store, summary.record.name, "policy")
+    tuned = latest_checkpoint(store, summary.record.name, "tune")
     assert tuned is not None
     assert tuned.origin.recipe["policy.source"] == "labels"
     assert all(bucket.change < 0 for bucket in summary.measured.buckets)
