@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import numpy as np
+import psutil
 import pyarrow.compute as pc
 import pytest
 
@@ -373,16 +374,24 @@ def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield child
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether it is at work: neither gone, nor dead and not yet buried, nor another of its number."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: subprocess.Popen[str]) -> None:
     """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
-    below = descendants(at_work.pid)
+    below = [psutil.Process(pid) for pid in descendants(at_work.pid)]
     assert below
     os.killpg(at_work.pid, signal.SIGINT)
     at_work.communicate(timeout=60)
     assert at_work.returncode != 0
     deadline = time.monotonic() + 60
-    while [pid for pid in below if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline
+    while left := [process for process in below if is_alive(process)]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.05)
     staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
     kept = sum(stop - start for start, stop in staged)
