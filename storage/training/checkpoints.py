@@ -60,10 +60,8 @@ class Origin:
         names = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
         if names:
             name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            raise McvrpError(
-                f"{what} was trained with {name} = {mine.get(name)}, now it is {theirs.get(name)}{more}: "
-                f"{hint}"
-            )
+            then, now = (values.get(name, "not set") for values in (mine, theirs))
+            raise McvrpError(f"{what} was trained with {name} = {then}, now it is {now}{more}: {hint}")
 
 
 @dataclass(frozen=True)

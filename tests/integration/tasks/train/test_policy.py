@@ -226,3 +226,6 @@ def test_another_network_than_the_bases_is_told(store: Store, here: Here) -> Non
     plain = small_spec(run="plain", base="small@1", phases=(first.phases[1],), ranks=1)
     with pytest.raises(McvrpError, match=r"has network.pointer = True, the run asks for False"):
         train(store, plain, here())
+    same = small_spec(run="first", phases=first.phases, ranks=1)
+    with pytest.raises(McvrpError, match=r"trained with network.pointer = True, now it is not set"):
+        train(store, same, here())
