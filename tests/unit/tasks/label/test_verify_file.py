@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
@@ -223,6 +223,7 @@ def test_garbage_is_a_fault(shard: Shard, change: Callable[[bytes], bytes]) -> N
 
 @settings(max_examples=300)
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+@example(place=0.5453603270695424, mask=12)  # in pyarrow's own schema: items of a list have another name
 def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> None:
     """With the checksum every flip is found; without it, what passes means what it meant."""
     data, source = shard
@@ -233,9 +234,10 @@ def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> Non
     good = report.good_rows()
     original = pq.read_table(pa.BufferReader(data))
     if not report.faults:
-        assert good.equals(original)
-    kept = [original["index"].to_pylist().index(i) for i in good["index"].to_pylist()]
-    assert good.equals(original.take(pa.array(kept, pa.int64())))
+        assert good.num_rows == original.num_rows
+    # By value: a flip in pyarrow's own schema may call the items of a list otherwise.
+    rows = {row["index"]: row for row in original.to_pylist()}
+    assert good.to_pylist() == [rows[i] for i in good["index"].to_pylist()]
 
 
 def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
