@@ -36,3 +36,21 @@ def best_cost(city: City, instance: Instance) -> float:
         return min(route[chosen] + serve(left - set(chosen)) for chosen in choices)
 
     return serve(frozenset(customers))
+
+
+def every_path(demands: list[int], capacity: int) -> list[list[int]]:
+    """Return every path that the mask allows, by brute force over orders and returns, padded alike."""
+    n, found = len(demands), []
+    for order in itertools.permutations(range(1, n + 1)):
+        for breaks in itertools.product([False, True], repeat=n - 1):
+            path, load, good = [0], 0, True
+            for k, node in enumerate(order):
+                if k and breaks[k - 1]:
+                    path.append(0)
+                    load = 0
+                load += demands[node - 1]
+                good &= load <= capacity
+                path.append(node)
+            if good:
+                found.append([*path, 0] + [0] * (2 * n - len(path)))
+    return found

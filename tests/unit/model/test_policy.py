@@ -18,6 +18,7 @@ from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.travel_costs import TravelCosts
 from tests.support.batches import batch_of
+from tests.support.optimum import every_path
 from tests.support.sweep import sweep
 
 CITY = City.uniform(30, seed=4)
@@ -108,23 +109,6 @@ def test_labels_are_scored_alike_by_both_losses() -> None:
     assert expected is not None
     found = loss_of(model, Sampled(batch, torch.ones(3, 1)), torch.ones(3, 1)).detach()
     assert float(found) == pytest.approx(-float(expected.loss_sum.detach()), rel=1e-5)
-
-
-def every_path(demands: list[int], capacity: int) -> list[list[int]]:
-    """Return every path that the mask allows, by brute force over orders and returns."""
-    n, found = len(demands), []
-    for order in itertools.permutations(range(1, n + 1)):
-        for breaks in itertools.product([False, True], repeat=n - 1):
-            path, load, good = [0], 0, True
-            for k, node in enumerate(order):
-                if k and breaks[k - 1]:
-                    path, load = [*path, 0], 0
-                load += demands[node - 1]
-                good &= load <= capacity
-                path.append(node)
-            if good:
-                found.append([*path, 0] + [0] * (2 * n - len(path)))
-    return found
 
 
 @pytest.mark.parametrize(("n", "risk"), [(2, None), (3, None), (3, 0.2), (3, 0.02)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -16,6 +15,7 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.model.reinforce import better, diverged, greedy_costs, surrogate
 from mcvrp.model.travel_costs import TravelCosts
 from tests.support.attention import orders_of, small_model
+from tests.support.optimum import every_path
 
 CITY = City.uniform(30, seed=4)
 STREAM = InstanceStream(CITY, 1, "train", Rules(capacity=(9, 15)))
@@ -39,24 +39,6 @@ def test_costs_are_those_of_the_problem() -> None:
             np.testing.assert_allclose(found[row], expected, rtol=1e-5)
 
 
-def paths_of(demands: list[int], capacity: int) -> list[list[int]]:
-    """Return every path that the mask allows, by brute force over orders and returns."""
-    n, found = len(demands), []
-    for order in itertools.permutations(range(1, n + 1)):
-        for breaks in itertools.product([False, True], repeat=n - 1):
-            path, load, good = [0], 0, True
-            for k, node in enumerate(order):
-                if k and breaks[k - 1]:
-                    path.append(0)
-                    load = 0
-                load += demands[node - 1]
-                good &= load <= capacity
-                path.append(node)
-            if good:
-                found.append([*path, 0] + [0] * (2 * n - len(path)))
-    return found
-
-
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_gradient_is_that_of_the_expected_cost(n: int) -> None:
     """Averaged over many draws, the surrogate's gradient is the derivative of sum p(path) cost(path).
@@ -69,7 +51,7 @@ def test_the_gradient_is_that_of_the_expected_cost(n: int) -> None:
     single = orders_of(CITY, [instance])
     orders = type(single)(single.ids, single.xy.double(), single.demands.double(), single.capacity.double())
     costs = TravelCosts.of(CITY, CityTable.of(CITY))
-    paths = torch.tensor([paths_of(instance.demands.tolist(), instance.capacity)])
+    paths = torch.tensor([every_path(instance.demands.tolist(), instance.capacity)])
     prices = costs(orders.ids, paths)
 
     def expectation() -> torch.Tensor:
