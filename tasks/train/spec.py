@@ -266,7 +266,7 @@ class TrainSpec(StrictSpec):
             stream=(*data, *stream),
             trunc_stream=data,
             trunc=phase.trunc,
-            passes=phase.passes,
+            passes=1 if phase.policy else phase.passes,
             order=self.order,
         )
         if phase.policy is None:

@@ -53,10 +53,11 @@ def test_later_fields_are_unsaid_where_they_are_not_used() -> None:
     assert TrainSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
-@pytest.mark.parametrize("source", ["fresh", "labels"])
-def test_a_phase_by_policy_is_as_long_as_it_says(source: str) -> None:
-    """Its labels are gone through as often as that takes."""
-    spec = small_spec(phases=(*LABELS, tuned(steps=50, instances=7, source=source)))
+@pytest.mark.parametrize(("source", "passes"), [("fresh", 1), ("labels", 1), ("labels", 3)])
+def test_a_phase_by_policy_is_as_long_as_it_says(source: str, passes: int) -> None:
+    """Its labels are gone through as often as that takes, whatever else is said of passes."""
+    phase = tuned(steps=50, instances=7, source=source).model_copy(update={"passes": passes})
+    spec = small_spec(phases=(*LABELS, phase))
     counts = (30, 30, 30)
     assert spec.steps("III", counts) == 50
     assert spec.samples("III", counts) == 350
