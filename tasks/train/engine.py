@@ -27,7 +27,7 @@ from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits
-from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, state_keys
+from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of
 
 _BUCKET = 50_000_000  # elements; the default allocates 2 GB for the smallest network
 
@@ -221,8 +221,7 @@ class Engine:
     def _accumulate(self, part: Batch | Sequence[Group], totals: Totals) -> Tensor:
         """Add the gradient of ``part``; at the last one of a step DeepSpeed brings the ranks' together."""
         try:
-            batch = part.to(self._engine.device) if isinstance(part, Batch) else self._drawn(part)
-            loss, sums = self._engine(batch, totals, self._ranks)
+            loss, sums = self._engine(self._loaded(part), totals, self._ranks)
             self._engine.backward(loss)
             return sums
         except Exception as error:
@@ -233,10 +232,13 @@ class Engine:
             parameter.grad = None
         raise McvrpError(advice(part, largest_that_fits(part, self._attempt)))
 
-    def _drawn(self, groups: Sequence[Group]) -> Sampled:
+    def _loaded(self, part: Batch | Sequence[Group]) -> Batch | Sampled:
+        """Return ``part`` on the device, with paths drawn where it is instances."""
+        if isinstance(part, Batch):
+            return part.to(self._engine.device)
         assert self._costs is not None
         with torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16):
-            return draw(self.network, self._step.table, self._costs, groups)
+            return draw(self.network, self._step.table, self._costs, part)
 
     def _attempt(self, part: Batch | Sequence[Group]) -> None:
         """Take the gradient of ``part`` on this rank alone: other ranks may be waiting elsewhere."""
@@ -245,8 +247,7 @@ class Engine:
         _held = [torch.zeros_like(parameter) for parameter in trained]
         if self.options.zero:
             _held.append(torch.zeros(self._bucket, device=self._engine.device))
-        batch = part.to(self._engine.device) if isinstance(part, Batch) else self._drawn(part)
-        loss, _ = self._step(batch, Totals(), 1)
+        loss, _ = self._step(self._loaded(part), Totals(), 1)
         torch.autograd.grad(loss, trained, allow_unused=True)
 
     def gradient_norm(self) -> float:
@@ -261,11 +262,11 @@ class Engine:
         """Return the optimizer's moments by parameter name; every rank has to call this."""
         found: dict[str, Arrays] = {kind: {} for kind in MOMENTS}
         for name, parameter in self._trained.items():
-            for kind, key in state_keys(self._optimizer, parameter).items():
+            for kind in moments_of(self._optimizer, parameter):
                 if self.options.zero:
-                    moment = safe_get_full_optimizer_state(parameter, key)
+                    moment = safe_get_full_optimizer_state(parameter, kind)
                 else:
-                    moment = self._optimizer.state[parameter][key]
+                    moment = self._optimizer.state[parameter][kind]
                 found[kind][name] = moment.detach().cpu().numpy()
         return Moments(**found)
 
@@ -286,9 +287,9 @@ class Engine:
         """Fill the optimizer's state, which ZeRO keeps in flat partitions, before the first step."""
         for group in self._optimizer.param_groups:
             for parameter in group["params"]:
-                keys = state_keys(self._optimizer, parameter).values()
-                state = {key: torch.zeros_like(parameter) for key in keys}
-                if len(state) == len(MOMENTS):  # AdamW, which corrects its moments by their age
+                kinds = moments_of(self._optimizer, parameter)
+                state = {kind: torch.zeros_like(parameter) for kind in kinds}
+                if kinds == MOMENTS:  # AdamW, which corrects its moments by their age
                     state["step"] = torch.tensor(float(adam_step), device=parameter.device)
                 self._optimizer.state[parameter] = state
         if self.options.zero:
@@ -298,9 +299,9 @@ class Engine:
         if moments is None:
             return
         for name, parameter in self._trained.items():
-            for kind, key in state_keys(self._optimizer, parameter).items():
+            for kind in moments_of(self._optimizer, parameter):
                 value = torch.from_numpy(getattr(moments, kind)[name]).to(parameter.device)
                 if self.options.zero:
-                    safe_set_full_optimizer_state(parameter, value, key)
+                    safe_set_full_optimizer_state(parameter, value, kind)
                 else:
-                    self._optimizer.state[parameter][key].copy_(value)
+                    self._optimizer.state[parameter][kind].copy_(value)

@@ -70,7 +70,7 @@ def take_part(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError |
             raise
         refusal = McvrpError(
             "out of memory for weights, Adam's moments and what else is no micro-batch "
-            f"({reason(error)}): train a smaller network, spread the moments over more ranks with "
+            f"({reason(error)}): train a smaller network, spread AdamW's moments over more ranks with "
             "--set train.zero=1, or use a machine with more memory"
         )
     else:
@@ -190,8 +190,8 @@ def _work(
             micro_tokens=spec.micro_tokens,
         ).steps(first, last, rank, ahead=device.type == "cuda")
     for step, (batch, labels) in enumerate(batches, first):
-        groups = policy.groups(step, rank) if policy else []
-        yield batch, [*labels, *(micro_groups(groups, phase.last, spec.micro_tokens) if groups else [])]
+        drawn = micro_groups(policy.groups(step, rank), phase.last, spec.micro_tokens) if policy else []
+        yield batch, [*labels, *drawn]
 
 
 def _policy_stream(job: RankJob, cache: LabelCache | None) -> PolicyStream:

@@ -7,7 +7,6 @@ slower than the others; on small networks it takes about half of AdamW's steps (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from typing import Literal
 
 import torch
@@ -66,6 +65,7 @@ class MuonAdamW(Optimizer):
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:
         self.parts = muon, adamw
+        self.matrices = {matrix for group in muon.param_groups for matrix in group["params"]}
         groups = [group for part in self.parts for group in part.param_groups]
         super().__init__([{"params": group["params"]} for group in groups], {})
         # One state and the very groups that the parts look at: who changes a learning rate changes theirs.
@@ -94,10 +94,7 @@ def make_optimizer(
     return MuonAdamW(Muon(matrices.values(), weight_decay), adamw)
 
 
-def state_keys(optimizer: Optimizer, parameter: nn.Parameter) -> dict[str, str]:
-    """Return where the optimizer keeps its moments of ``parameter``, by their names in `MOMENTS`."""
-    if isinstance(optimizer, MuonAdamW):
-        muon = chain.from_iterable(group["params"] for group in optimizer.parts[0].param_groups)
-        if any(parameter is each for each in muon):
-            return {MOMENTS[0]: MOMENTS[0]}
-    return {kind: kind for kind in MOMENTS}
+def moments_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[str, ...]:
+    """Return which of `MOMENTS` the optimizer keeps of ``parameter``."""
+    muons = isinstance(optimizer, MuonAdamW) and parameter in optimizer.matrices
+    return MOMENTS[:1] if muons else MOMENTS

@@ -137,7 +137,7 @@ def train_phase(
     counts = label_counts(labels, city, spec, name) if labels else ()
     steps, samples = spec.steps(name, counts), spec.samples(name, counts)
     rules = order_rules(store, city, spec, name)
-    start, origin = beginning(store, labels, city, spec, name)
+    start, origin = beginning(store, labels, city, spec, name, rules)
     checkpoint = latest_checkpoint(store, spec.run, name)
     if checkpoint:
         check_origin(store, city, checkpoint, origin)
@@ -211,7 +211,8 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
         checkpoint = latest_checkpoint(store, spec.run, phase.name)
         if checkpoint:
             there = checkpoint.origin
-            wanted = origin_of(store, city, spec, phase.name, there.fingerprint, there.parent)
+            rules = order_rules(store, city, spec, phase.name)
+            wanted = origin_of(city, spec, phase.name, rules, there.fingerprint, there.parent)
             check_origin(store, city, checkpoint, wanted)
 
 

@@ -8,6 +8,7 @@ import psutil
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.tasks.train.resume import network_of
 from mcvrp.tasks.train.spec import NetworkSpec, TrainSpec
 
 _BYTES = 4  # of a number
@@ -28,7 +29,7 @@ def require_memory(city: City, spec: TrainSpec, ranks: int) -> None:
         return
     from mcvrp.model.network import NetworkConfig  # here: the import takes seconds
 
-    parameters = NetworkConfig(classes=city.classes, **spec.network.model_dump()).parameters()
+    parameters = NetworkConfig(**network_of(city, spec)).parameters()
     free, weights = _free_bytes() / ranks, _COPIES * _BYTES * parameters
     for phase, policy in phases:
         a_path = _bytes_a_path(spec.network, phase.last)

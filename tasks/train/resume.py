@@ -28,11 +28,13 @@ def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
     return {"classes": city.classes, **spec.network.model_dump()}
 
 
-def origin_of(store: Store, city: City, spec: TrainSpec, name: str, data: str, parent: str) -> Origin:
-    """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``."""
+def origin_of(city: City, spec: TrainSpec, name: str, rules: Rules, data: str, parent: str) -> Origin:
+    """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``.
+
+    ``rules`` are those of `order_rules`.
+    """
     recipe = dict(spec.recipe(name))
     if spec.phase(name).policy:  # what it leaves open decides the result, too
-        rules = order_rules(store, city, spec, name)
         ranges = {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
         recipe |= {field: None if value is None else list(value) for field, value in ranges.items()}
     return Origin(city.city_id, data, network_of(city, spec), recipe, parent)
@@ -64,7 +66,7 @@ def _range(value: object) -> Range | None:
 
 
 def beginning(
-    store: Store, labels: Dataset | None, city: City, spec: TrainSpec, name: str
+    store: Store, labels: Dataset | None, city: City, spec: TrainSpec, name: str, rules: Rules
 ) -> tuple[CheckpointState | None, Origin]:
     """Return the checkpoint that the phase begins with, and what makes the phase what it is.
 
@@ -73,7 +75,7 @@ def beginning(
     before = spec.before(name)
     parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
     data = labels.fingerprint() if labels else ""
-    origin = origin_of(store, city, spec, name, data, parent.weights_sha256 if parent else "")
+    origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
     if parent:
         theirs = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.tasks.train.optimizer import Muon, MuonAdamW, make_optimizer, orthogonal, state_keys
+from mcvrp.tasks.train.optimizer import Muon, MuonAdamW, make_optimizer, moments_of, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (48, 16), (16, 64)])
@@ -48,7 +48,7 @@ def test_the_blocks_matrices_are_muons_and_the_rest_adams() -> None:
     parameters = dict(network.named_parameters())
     optimizer = make_optimizer("muon", parameters, 0.01)
     assert isinstance(optimizer, MuonAdamW)
-    one = {name for name, p in parameters.items() if len(state_keys(optimizer, p)) == 1}
+    one = {name for name, p in parameters.items() if len(moments_of(optimizer, p)) == 1}
     assert one == {n for n, p in parameters.items() if n.startswith(("encoder.", "decoder.")) and p.ndim == 2}
     for p in parameters.values():
         p.grad = torch.ones_like(p)
