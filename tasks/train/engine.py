@@ -124,10 +124,9 @@ class Step(nn.Module):
 
 def _sums(sampled: Sampled) -> Tensor:
     costs = sampled.costs.double()
-    mean = costs.mean(1)
-    spread = 100 * costs.std(1) / mean.clamp_min(torch.finfo(costs.dtype).tiny)
+    spread = 100 * sampled.advantages().double().std(1)
     tokens = sampled.batch.lengths.sum() + (sampled.batch.path_lengths - 1).sum()
-    drawn = torch.stack([mean.sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
+    drawn = torch.stack([costs.mean(1).sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
     return torch.cat([torch.zeros_like(drawn), drawn])  # nothing of the labels
 
 

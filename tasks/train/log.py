@@ -140,14 +140,11 @@ class TrainLog:
         ).tolist()
         real = problem + solution if self._decoder else problem
         computed = problem_computed + solution_computed if self._decoder else problem_computed
-        step, drawn = self._batches[-1][0], 0
-        samples = step * self._job.spec.batch
-        if self._policy:
-            drawn = len(self._batches) * self._policy.instances
-            samples = step * self._policy.instances
+        step, policy = self._batches[-1][0], self._policy
+        drawn = len(self._batches) * policy.instances if policy else 0
         row = StepMetrics(
             step=step,
-            samples=samples,
+            samples=step * (policy.instances if policy else self._job.spec.batch),
             problem_loss=_mean(total.problem_loss, problem),
             problem_accuracy=_mean(total.problem_correct, problem),
             solution_loss=_mean(total.solution_loss, solution if self._decoder else 0),
