@@ -11,7 +11,7 @@ comma := ,
 EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-promotions bench-network up down clean help same
+.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -19,7 +19,7 @@ help:
 	@echo "make check       lint, types, layers              make format      format the code"
 	@echo "make same        results to compare with another version's            make clean       removes what make installs"
 	@echo "make up          the full stack in containers          make down        stop it; its data stays"
-	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, attention, beyond, promotions, network: measure; results go into BENCHMARKS.md by hand"
+	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -85,6 +85,10 @@ bench-attention: $(STAMP)
 # On the demo's model.
 bench-beyond: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_beyond $(STORE) $(PRESET)
+
+# Hours: sizes that the model was trained on, and beyond.
+bench-regimes: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
 
 # On the demo's store, of which it makes copies; half an hour.
 bench-promotions: $(STAMP)
