@@ -128,6 +128,11 @@ class Curriculum:
         uniforms = philox_uniforms(philox_key("rotation", *self.stream), (step, 0), self.batch)
         return (uniforms * 2 * np.pi).astype(np.float32)
 
+    def shuffles(self, step: int, tokens: int) -> NDArray[np.float64]:
+        """Return numbers in [0, 1) that order the routes of each sample of ``step``, ``(batch, tokens)``."""
+        key = philox_key("shuffles", *self.stream)
+        return philox_uniforms(key, (step, 0), self.batch * tokens).reshape(self.batch, tokens)
+
     def _window(self, window: int) -> Samples:
         """Return the samples of a window: batches of similar sizes, in random order."""
         first = window * WINDOW

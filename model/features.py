@@ -74,6 +74,8 @@ class Batch:
         Rotation about the depot in radians, float32 ``(B,)``; None leaves the city as it is.
     padded
         Whether some instance is smaller than T - 1, so that its padding has to be masked.
+    by_angle
+        Whether routes come in the order of their angles, which a rotation rolls.
     """
 
     ids: Tensor
@@ -84,6 +86,7 @@ class Batch:
     path_lengths: Tensor
     angle: Tensor | None = None
     padded: bool = True
+    by_angle: bool = True
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on ``device``."""

@@ -61,7 +61,7 @@ def losses(model: FmMcvrp, table: CityTable, batch: Batch, train_decoder: bool =
     if not train_decoder:
         return Losses(problem_loss, None)
     path = batch.path
-    if batch.angle is not None:
+    if batch.angle is not None and batch.by_angle:
         path = rolled_path(table, batch.ids, path, batch.path_lengths, batch.angle)
     scores, target = next_nodes(model, batch, problem, embeddings, path, batch.path_lengths)
     solution_sum = F.cross_entropy(

@@ -40,7 +40,7 @@ def _stage(options: argparse.Namespace) -> Outcome:
     phase = getattr(options, "phase", None)
     if phase is not None:  # before the store is opened: a phase that is not there is a matter of the preset
         load_preset(options.preset, options.overrides).train.phase(phase)
-    spec, store = _checked(options)
+    spec, store = _asked(options)
     name = next(stage.name for stage in STAGES.values() if stage.command == options.command)
     if phase is None:
         return _run(STAGES[name], store, STAGES[name].asks(spec))
@@ -50,6 +50,8 @@ def _stage(options: argparse.Namespace) -> Outcome:
 
 def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
     """Check what ``stage`` is asked, run its flow under a Prefect server, and say what came of it."""
+    # Of this stage alone, and before a city is looked for: `label` needs no rank.
+    check_cores(**{name: asked[name] for name in ("label", "train", "benchmark") if name in asked})
     read = []
     if stage.name == "pipeline":  # its city need not be there yet: the check plans it
         stage.load_check()(store, *asked.values())
@@ -87,7 +89,7 @@ def _plan(options: argparse.Namespace) -> Outcome:
 
 
 def _create(options: argparse.Namespace) -> Outcome:
-    spec, store = _checked(options)
+    spec, store = _asked(options)
     return _make(spec.city, store)
 
 
@@ -177,7 +179,7 @@ def _ui(options: argparse.Namespace) -> Outcome:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
         check_address(options.notify)
-    _, store = _checked(options)
+    _, store = _asked(options)
     asked = Options(
         store=store.uri,
         preset=options.preset,
@@ -216,9 +218,5 @@ def _writing(options: argparse.Namespace) -> Store:
     return Store.open(settings.store_uri(options.store))
 
 
-def _checked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
-    """Return spec and store, having looked for what can be wrong with any stage: cores that are not there."""
-    spec = load_preset(options.preset, options.overrides)
-    store = _writing(options)
-    check_cores(spec.label, spec.train, spec.benchmark)
-    return spec, store
+def _asked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
+    return load_preset(options.preset, options.overrides), _writing(options)

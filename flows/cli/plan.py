@@ -82,11 +82,13 @@ class BenchmarkPlan:
     """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
 
     Searches that go on from a network's samples count as heuristics; local search of samples is left out.
+    ``by_method`` has the core-hours of each method that costs any.
     """
 
     instances: int
     core_hours: float
     seconds: float
+    by_method: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def plan_text(plan: Plan) -> str:
         **({"attention models": models} if attention else {}),
         "benchmark": f"{benchmark.instances:,} instances, {_hours(benchmark.core_hours)} core-hours of "
         f"heuristics, about {duration(benchmark.seconds)} {cores}",
+        **{f"  {name}": f"{_hours(hours)} core-hours" for name, hours in benchmark.by_method.items()},
         "disk": f"{kept} of labels, {whole} in all; each machine that trains keeps {own} of its own",
         "in all": f"about {duration(plan.seconds)} {cores}",
     }
@@ -252,13 +255,23 @@ def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
 
 def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
     benchmark = spec.benchmark
-    heuristics = decoding = 0.0
-    for n, count in benchmark.counts.items():
-        for method in benchmark.methods:
-            heuristics += count * benchmark.seconds_of(method, n)
-            decoding += count * _paths(spec, method) * path_flops(network, n)
-    seconds = START_SECONDS + heuristics / cores + decoding / (FLOPS_A_CORE * cores)
-    return BenchmarkPlan(sum(benchmark.counts.values()), heuristics / 3600, seconds)
+    counts = benchmark.counts.items()
+    hours = {
+        method: sum(count * benchmark.seconds_of(method, n) for n, count in counts) / 3600
+        for method in benchmark.methods
+    }
+    decoding = sum(
+        count * _paths(spec, method) * path_flops(network, n)
+        for method in benchmark.methods
+        for n, count in counts
+    )
+    heuristics = sum(hours.values())
+    return BenchmarkPlan(
+        instances=sum(benchmark.counts.values()),
+        core_hours=heuristics,
+        seconds=START_SECONDS + 3600 * heuristics / cores + decoding / (FLOPS_A_CORE * cores),
+        by_method={method: spent for method, spent in hours.items() if spent},
+    )
 
 
 def _paths(spec: PipelineSpec, name: str) -> int:

@@ -27,13 +27,14 @@ class GlobalBatch:
     """One step's samples, and how many tokens they have in all: known before anything is computed.
 
     ``path_lengths`` int64 ``(batch,)`` counts the tokens of each solution; ``angles`` float32
-    ``(batch,)`` is None where the phase does not rotate; ``pieces`` are the micro-batches of
-    each rank, as positions in the batch.
+    ``(batch,)`` is None where the phase does not rotate, ``shuffles`` ``(batch, tokens)`` where
+    routes keep their order; ``pieces`` are the micro-batches of each rank, as positions in the batch.
     """
 
     samples: Samples
     path_lengths: NDArray[np.int64]
     angles: NDArray[np.float32] | None
+    shuffles: NDArray[np.float64] | None
     pieces: list[list[NDArray[np.int64]]]
 
     @property
@@ -64,6 +65,8 @@ class SampleStream:
         The labels of all sizes of the curriculum.
     rotation
         Turn each sample about the depot by its own random angle.
+    shuffled
+        Show the routes of each label in a random order (ablation of the paper's last appendix).
     ranks
         Processes that share a step.
     micro_batch, micro_tokens
@@ -76,11 +79,13 @@ class SampleStream:
         cache: LabelCache,
         rotation: bool,
         *,
+        shuffled: bool = False,
         ranks: int = 1,
         micro_batch: int | None = None,
         micro_tokens: int | None = None,
     ) -> None:
-        self.curriculum, self.cache, self.rotation = curriculum, cache, rotation
+        self.curriculum, self.cache = curriculum, cache
+        self.rotation, self.shuffled = rotation, shuffled
         self.ranks, self.micro_batch, self.micro_tokens = ranks, micro_batch, micro_tokens
 
     def global_batch(self, step: int) -> GlobalBatch:
@@ -99,7 +104,8 @@ class SampleStream:
             tokens=self.micro_tokens,
         )
         angles = self.curriculum.angles(step) if self.rotation else None
-        return GlobalBatch(samples, path_lengths, angles, pieces)
+        shuffles = self.curriculum.shuffles(step, int(path_lengths.max())) if self.shuffled else None
+        return GlobalBatch(samples, path_lengths, angles, shuffles, pieces)
 
     def tensors(self, batch: GlobalBatch, rows: NDArray[np.int64]) -> Batch:
         """Return the samples at ``rows`` of ``batch``, padded to the longest of them.
@@ -120,6 +126,8 @@ class SampleStream:
             # A path ends at the depot, position 0: its last token again and again is the padding.
             starts, lasts = labels.offsets[at, None], labels.offsets[at + 1, None] - 1
             path[here] = labels.paths[np.minimum(starts + columns, lasts)]
+        if batch.shuffles is not None:
+            path = _shuffled(path, path_lengths, batch.shuffles[rows])
         return Batch(
             ids=torch.from_numpy(ids),
             demands=torch.from_numpy(demands),
@@ -129,6 +137,7 @@ class SampleStream:
             path_lengths=torch.from_numpy(path_lengths),
             angle=None if batch.angles is None else torch.from_numpy(batch.angles[rows]),
             padded=bool(sizes.min() < sizes.max()),
+            by_angle=batch.shuffles is None,
         )
 
     def steps(
@@ -163,6 +172,17 @@ class SampleStream:
     def _pinned(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
         batch, mine = self._prepared(step, rank)
         return batch, [piece.pinned() for piece in mine] if torch.cuda.is_available() else mine
+
+
+def _shuffled(
+    path: NDArray[np.int64], path_lengths: NDArray[np.int64], shuffles: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return ``path`` ``(B, L)`` with whole routes in the order of their ``shuffles`` ``(B, >= L)``."""
+    routes = np.cumsum(path == 0, axis=1)[:, :-1] - 1  # of each token but the first, its last depot included
+    keys = np.take_along_axis(shuffles, routes, axis=1)
+    keys[np.arange(1, path.shape[1]) >= path_lengths[:, None]] = np.inf  # padding stays behind
+    order = np.argsort(keys, axis=1, kind="stable")
+    return np.concatenate([path[:, :1], np.take_along_axis(path[:, 1:], order, axis=1)], axis=1)
 
 
 def _use_gpu(gpu: int | None) -> None:

@@ -185,6 +185,7 @@ def _work(
             spec.curriculum(job.phase, job.counts, job.origin.fingerprint),
             cache,
             phase.rotation,
+            shuffled=phase.shuffled,
             ranks=job.ranks,
             micro_batch=spec.micro_batch,
             micro_tokens=spec.micro_tokens,

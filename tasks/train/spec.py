@@ -78,6 +78,11 @@ class PhaseSpec(StrictSpec):
     warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
     tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
     rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
+    shuffled: bool = Field(
+        False,
+        exclude_if=unset,
+        description="Show each label's routes in a random order, the paper's last ablation, not by angle",
+    )
     gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
     policy: PolicySpec | None = Field(
         None, exclude_if=unset, title="Policy", description="Of a phase that trains by policy: what it draws"

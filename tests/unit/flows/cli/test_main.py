@@ -43,6 +43,8 @@ def stored(folder: Path) -> list[Path]:
         ("plan --preset paper --set label.largest=1200", ["1200", "no capacity rule"]),
         ("label --set label.workers=100000", ["label.workers = 100000", "cores"]),
         ("benchmark --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
+        ("label --preset paper", ["no city 'paper'"]),  # its 16 ranks are not this command's matter
+        ("train --preset paper", ["train.ranks = 16", "cores"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
         ("train", ["no city 'laptop'", "mcvrp city create"]),
         ("am", ["no city 'laptop'", "mcvrp city create"]),

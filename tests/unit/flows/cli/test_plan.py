@@ -155,7 +155,8 @@ def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
         return make_plan(load_preset("paper", [change]), "paper", cores=2).benchmark
 
     assert plan("hgs-equal").core_hours == pytest.approx(5200 * 5 / 3600)
-    assert plan("fm-hgs") == plan("hgs-equal") == plan("pyvrp-equal") == plan("fm-pyvrp")
+    equal = ("hgs-equal", "fm-hgs", "pyvrp-equal", "fm-pyvrp")
+    assert len({(plan(method).core_hours, plan(method).seconds) for method in equal}) == 1
     assert plan("hgs").core_hours == pytest.approx(5200 * 5 * 1000 / 3600, rel=1e-3)
     assert plan("fm-gs").core_hours == plan("fm-rrc").core_hours == 0
     greedy, beam, sampled, again = (plan(m).seconds for m in ("fm-gs", "fm-bs", "fm-ns", "fm-rrc"))

@@ -36,9 +36,9 @@ def cache(tmp_path_factory, store):
         yield cache
 
 
-def stream_of(cache, phase, order="paper", **sharing):
+def stream_of(cache, phase, order="paper", **options):
     curriculum = small_spec(order=order).curriculum(phase, (COUNT,) * 3, "data")
-    return SampleStream(curriculum, cache, rotation=phase == "II", **sharing)
+    return SampleStream(curriculum, cache, rotation=phase == "II", **options)
 
 
 def stored(store, city, samples):
@@ -89,6 +89,32 @@ def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, s
     assert torch.equal(path, expected.path)
     assert rolled > 0
     np.testing.assert_array_equal(found.angle.numpy(), stream.curriculum.angles(step))
+
+
+def test_shuffled_routes_are_the_labels_in_another_order(cache):
+    """Whole routes change places, at each step anew, alike for any ranks; the rest of a batch stays."""
+    sharing = {"ranks": 2, "micro_batch": 3}
+    plain, stream = (stream_of(cache, "II", shuffled=shuffled, **sharing) for shuffled in (False, True))
+    rows = np.arange(12)
+    kept, found = (each.tensors(each.global_batch(3), rows) for each in (plain, stream))
+    for name in TENSORS:
+        assert name == "path" or torch.equal(getattr(found, name), getattr(kept, name)), name
+    assert kept.by_angle
+    assert not found.by_angle  # a rotation would bring back the order that it has lost
+    moved = 0
+    for before, after, tokens in zip(kept.path, found.path, found.path_lengths.tolist(), strict=True):
+        assert not after[tokens:].any()
+        one, other = (Solution.from_path(path[:tokens].numpy()).routes for path in (before, after))
+        assert sorted(one) == sorted(other)
+        moved += one != other
+    assert moved > 6
+    assert not torch.equal(stream.tensors(stream.global_batch(4), rows).path, found.path)
+    batch = stream.global_batch(3)
+    for rank in range(2):
+        for piece, part in zip(batch.pieces[rank], next(stream.steps(3, 3, rank))[1], strict=True):
+            for row, path in zip(piece.tolist(), part.path, strict=True):
+                tokens = int(found.path_lengths[row])
+                assert torch.equal(path[:tokens], found.path[row, :tokens])
 
 
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
