@@ -104,7 +104,7 @@ _TABLE = (
     Stage(
         "benchmark", "benchmark", "fill in the tables",
         lambda preset: {
-            "city": preset.city.name, "benchmark": preset.benchmark, "model": preset.train.model
+            "city": preset.city.name, "benchmark": preset.comparison, "model": preset.train.model
         },
         "check_benchmark", "benchmark_figures", "benchmark_tables",
     ),
