@@ -82,6 +82,11 @@ def label_figures(label: LabelSummary) -> Figures:
     return figures
 
 
+def label_lacks(label: LabelSummary) -> str:
+    """Return which labels are missing, in a sentence; "" where all are there."""
+    return "; ".join(part.lacks for part in (label, label.held_out) if part and part.lacks)
+
+
 def phase_figures(phase: PhaseSummary) -> Figures:
     """Return the key figures of a phase of training, or of what a job made of it."""
     figures = {
@@ -225,6 +230,11 @@ def pipeline_figures(pipeline: PipelineSummary) -> Figures:
         "model": f"{pipeline.train.model.name}, version {pipeline.train.model.version}",
         **{name: value for name, value in benchmark.items() if name not in ("model", "time")},
     }
+
+
+def pipeline_lacks(pipeline: PipelineSummary) -> str:
+    """Return what the stages have left out, in a sentence; "" where all is done."""
+    return label_lacks(pipeline.label)
 
 
 def pipeline_tables(pipeline: PipelineSummary) -> str:

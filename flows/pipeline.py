@@ -52,7 +52,7 @@ def pipeline(
                 begin("attention models")
                 models = attention(made.name, spec.attention_models, store)
             begin("benchmark")
-            compared = benchmark(made.name, spec.benchmark, spec.train.model, store)
+            compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), _pictures(there, summary), _links(there, summary)
     show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), *body)

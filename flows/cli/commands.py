@@ -60,7 +60,9 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
     with handing_on(store, *read):
         done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
     parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
-    return Outcome(plain(done), "\n\n".join(filter(None, parts)))
+    lacks = stage.load_lacks()(done)
+    code = IncompleteError.exit_code if lacks else 0
+    return Outcome(plain(done), "\n\n".join(filter(None, parts)), code, lacks)
 
 
 def _on_record(work: Callable[[], Any]) -> Any:

@@ -42,6 +42,8 @@ def _run(arguments: Sequence[str]) -> int:
         document = json.dumps(outcome.document, indent=2, ensure_ascii=False) if options.json else None
         sys.stdout.write(f"{document or outcome.text.rstrip()}\n")
         sys.stdout.flush()
+        if outcome.lacks:
+            logger.error("mcvrp: %s", redact(outcome.lacks))
         return outcome.code
     except McvrpError as error:
         if verbose:

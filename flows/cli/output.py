@@ -15,11 +15,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a command: ``document`` for --json, ``text`` for a person, ``code`` to exit with."""
+    """Result of a command: ``document`` for --json, ``text`` for a person, ``code`` to exit with.
+
+    ``lacks`` is what is said last, where something is missing.
+    """
 
     document: Any
     text: str
     code: int = 0
+    lacks: str = ""
 
 
 def aligned(figures: Mapping[str, object]) -> str:

@@ -58,6 +58,12 @@ class PipelineSpec(StrictSpec):
         )
 
     @property
+    def comparison(self) -> BenchmarkSpec:
+        """The benchmark: its HGS has the fleet of the labels' where no other is named."""
+        fleet = self.label.fleet if self.benchmark.hgs_fleet is None else self.benchmark.hgs_fleet
+        return self.benchmark.model_copy(update={"hgs_fleet": fleet})
+
+    @property
     def night(self) -> NightlySpec:
         """The work of a night, on the trained model where no other is named."""
         return self._of_trained(self.nightly)

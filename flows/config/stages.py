@@ -28,8 +28,8 @@ class Stage:
         What a preset says about the flow's parameters: what a form begins with, and the command passes.
     check
         Function of `flows.config.preflight` of the flow's parameters; "" where nothing shows before.
-    figures, tables
-        Functions of `flows.figures` of the flow's result; "" for no tables.
+    figures, tables, lacks
+        Functions of `flows.figures` of the flow's result; "" for none.
     entrypoint
         Module and function of the flow where they are not its name.
     """
@@ -41,6 +41,7 @@ class Stage:
     check: str = ""
     figures: str = ""
     tables: str = ""
+    lacks: str = ""
     entrypoint: str = ""
 
     def load_flow(self) -> Callable[..., Any]:
@@ -59,6 +60,10 @@ class Stage:
         """Import what gives the tables of a result as Markdown."""
         return _load(f"figures:{self.tables}") if self.tables else lambda result: ""
 
+    def load_lacks(self) -> Callable[[Any], str]:
+        """Import what says what a result lacks, "" where it is whole."""
+        return _load(f"figures:{self.lacks}") if self.lacks else lambda result: ""
+
 
 def _load(place: str) -> Callable[..., Any]:
     found: Callable[..., Any] = resolve_name(f"mcvrp.flows.{place}")
@@ -69,7 +74,7 @@ _TABLE = (
     Stage(
         "pipeline", "run", "the whole pipeline: city, labels, training, benchmark",
         lambda preset: {"spec": preset},
-        "check_pipeline", "pipeline_figures", "pipeline_tables",
+        "check_pipeline", "pipeline_figures", "pipeline_tables", "pipeline_lacks",
     ),
     Stage(
         "city", "city create", "make the preset's synthetic city",
@@ -79,7 +84,7 @@ _TABLE = (
     Stage(
         "label", "label", "solve what is missing of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
-        "check_labels", "label_figures",
+        "check_labels", "label_figures", lacks="label_lacks",
     ),
     Stage(
         "train", "train", "train, or continue where training stopped",
@@ -99,7 +104,7 @@ _TABLE = (
     Stage(
         "benchmark", "benchmark", "fill in the tables",
         lambda preset: {
-            "city": preset.city.name, "benchmark": preset.benchmark, "model": preset.train.model
+            "city": preset.city.name, "benchmark": preset.comparison, "model": preset.train.model
         },
         "check_benchmark", "benchmark_figures", "benchmark_tables",
     ),

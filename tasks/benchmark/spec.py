@@ -56,8 +56,8 @@ class BenchmarkSpec(OrdersSpec):
     )
     hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
-    hgs_fleet: Literal["default"] | _Count = Field(
-        "default", description="Most vehicles of HGS; default: its own bound"
+    hgs_fleet: Literal["default"] | _Count | None = Field(
+        None, description="Most vehicles of HGS, else label.fleet; default: its own bound; the paper: 10000"
     )
     pyvrp_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
     pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")

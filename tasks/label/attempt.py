@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost
@@ -31,11 +32,12 @@ def plain_solving(city: City, recipe: LabelRecipe, n: int) -> Callable[[int], Ou
 
     def solve(i: int) -> Outcome:
         first = solver_seed(recipe.seed, n, i)
-        for seed in range(first, first + ATTEMPTS):
-            outcome = attempt(i, seed)
+        for tried in range(1, ATTEMPTS + 1):
+            outcome = attempt(i, first + tried - 1)
             if isinstance(outcome, Label):
-                break
-        return outcome
+                return outcome
+            failure = replace(outcome, attempts=tried)
+        return failure
 
     return solve
 
@@ -50,8 +52,7 @@ def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], 
         instance = stream(n, i)
         answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
         if answer.solution is None:
-            tried = seed - solver_seed(recipe.seed, n, i) + 1
-            return Failure(i, answer.failure or "no answer", name, version, seed, tried)
+            return Failure(i, answer.failure or "no answer", name, version, seed, attempts=1)
         price = cost(city, answer.solution)
         return Label(
             i, instance, answer.solution, price, SOLVED, name, version, seed, budget, answer.seconds, cpu

@@ -159,7 +159,8 @@ class Driver:
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
         store, recipe = self.dataset.store, self.source.recipe
         if task.unit:
-            return task.limit, label_unit, store, city, recipe, task.unit
+            unit = replace(task.unit, seeds=self.quarantine.seeds(task.unit))  # tried otherwise than before
+            return task.limit, label_unit, store, city, recipe, unit
         job = task.jobs[0]
         shard = layout.label_shard(recipe.dataset, job.n, job.k)
         where = (recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)

@@ -38,14 +38,14 @@ def run_isolated(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callab
     child = _Child(city, recipe, unit.n)
 
     def solve(i: int) -> Outcome:
-        seed, crashed = solver_seed(recipe.seed, unit.n, i), False
+        seed, crashed = unit.seeds.get(i, solver_seed(recipe.seed, unit.n, i)), False
         for attempt in range(1, ATTEMPTS + 1):
             outcome = child.ask(i, seed, unit.instance_seconds)
             if isinstance(outcome, Label):
                 return outcome
             crash = isinstance(outcome, str)
             reason = outcome if isinstance(outcome, str) else outcome.reason
-            failure = Failure(i, reason, solver.label, solver.version, seed, attempt)
+            failure = Failure(i, reason, solver.label, solver.version, seed, attempt, crash)
             if not crash or crashed:
                 seed += 1
             crashed = crash

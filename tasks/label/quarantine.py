@@ -22,7 +22,11 @@ _SAVE_SECONDS = 10.0  # between two writes of a list that grows
 
 @dataclass(frozen=True)
 class FailedInstance:
-    """Instance (n, i): why it has no label, and what was tried; ``attempts`` counts those of all runs."""
+    """Instance (n, i): why it has no label, and what was tried; ``attempts`` counts those of all runs.
+
+    ``seed`` is the last; ``crashed`` where the solver died of it or took too long, which may have come
+    from outside.
+    """
 
     n: int
     i: int
@@ -32,6 +36,7 @@ class FailedInstance:
     seed: int
     attempts: int
     when: str
+    crashed: bool = False
 
     def __str__(self) -> str:
         return f"(n={self.n}, i={self.i}): {self.reason}"
@@ -71,6 +76,14 @@ class Quarantine:
     def rows(self, n: int) -> frozenset[int]:
         """Return the i of its instances of size ``n``."""
         return frozenset(i for size, i in self.entries if size == n)
+
+    def seeds(self, unit: Unit) -> dict[int, int]:
+        """Return where to go on, by i, with those of ``unit`` that the solver ended without an answer."""
+        return {
+            i: entry.seed + 1
+            for (n, i), entry in self.entries.items()
+            if n == unit.n and unit.start <= i < unit.stop and not entry.crashed
+        }
 
     def note(self, unit: Unit, failures: Collection[Failure]) -> None:
         """Take in the failures of ``unit`` and let go those of its instances that it has solved."""

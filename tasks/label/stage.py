@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from textwrap import shorten
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
@@ -30,6 +31,9 @@ from mcvrp.tasks.support.retry import StoreRetry
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
+_OTHER = "pyvrp"  # solves what the others leave unsolved
+_MOST_CHARACTERS = 120  # of the first reason
+
 
 @dataclass(frozen=True)
 class LabelSummary:
@@ -38,7 +42,7 @@ class LabelSummary:
     Parameters
     ----------
     rows
-        Labels that the spec asks for; all are there.
+        Labels that are there of those that the spec asks for.
     new
         Labels made by this run.
     seconds
@@ -51,6 +55,9 @@ class LabelSummary:
         Units of work that were done again, and how many of them because their worker was lost.
     quarantined
         Instances of the dataset, asked for by this spec or not, that no solver has solved so far.
+    lacks
+        Which labels are missing because no solver has solved their instances, in a sentence; "" where all
+        are there.
     held_out
         The labels that training is watched by, where they are asked for.
     """
@@ -64,11 +71,12 @@ class LabelSummary:
     retried: int = 0
     failures: int = 0
     quarantined: int = 0
+    lacks: str = ""
     held_out: LabelSummary | None = None
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
-    """Make every label of ``spec`` that ``store`` lacks.
+    """Make every label of ``spec`` that ``store`` lacks; those of quarantined instances are left out.
 
     Raises
     ------
@@ -77,7 +85,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         where a shard should be and is of another dataset, or somebody else is labelling it; nothing
         has been changed then.
     IncompleteError
-        If labels are missing in the end; says how many and why, all others are stored.
+        If labels have not been tried in the end, or there are none; says how many and why, all others are
+        stored.
     """
     began = time.monotonic()
     source = Source(spec, city)
@@ -98,14 +107,17 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
                 _drive(driver, missing, workers)
         else:
             retry.call(lambda: _finish(driver, changed=repaired > 0))
+        lacks, rows = "", spec.rows
         if driver.lost or quarantine.within(spec):
             dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
             missing = retry.call(lambda: count_missing(dataset, source, quarantine))
             if missing.by_size:
-                raise IncompleteError(_lacking(driver, missing))
+                lacks, rows = _lacking(driver, missing), spec.rows - missing.rows
+                if driver.lost or not rows or missing.rows > len(missing.suspects):
+                    raise IncompleteError(lacks)
     return LabelSummary(
         dataset=spec.dataset,
-        rows=spec.rows,
+        rows=rows,
         new=driver.labelled,
         seconds=time.monotonic() - began,
         solving=driver.solving,
@@ -113,6 +125,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         retried=driver.retried,
         failures=driver.failures,
         quarantined=len(quarantine.entries),
+        lacks=lacks,
     )
 
 
@@ -162,12 +175,13 @@ def _lacking(driver: Driver, missing: Missing) -> str:
     spec, entries = driver.source.spec, driver.quarantine.within(driver.source.spec)
     reasons = []
     if entries:
-        reasons.append(f"quarantined {len(entries):,} (first: {entries[0]})")
+        reasons.append(f"quarantined {len(entries):,} (first: {shorten(str(entries[0]), _MOST_CHARACTERS)})")
     if driver.lost:
         reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
+    other = f", a dataset of another name with label.solver={_OTHER} may have all"
     return (
         f"dataset {spec.dataset!r} lacks {missing.rows:,} of {spec.rows:,} labels: {'; '.join(reasons)}; "
-        "the same command tries again what is missing"
+        f"the same command tries again what is missing{other if entries and spec.solver != _OTHER else ''}"
     )
 
 

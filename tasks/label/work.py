@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mcvrp.model.instances import Rules, Split
@@ -56,6 +56,9 @@ class Unit:
         Solve in a process apart, so that a crash or a hang costs one instance only.
     seconds
         About how long they take.
+    seeds
+        The solver's first seed for those of them, by i, that earlier runs have left without an answer;
+        only where it is isolated.
     """
 
     n: int
@@ -64,6 +67,7 @@ class Unit:
     shard_rows: int | None = None
     isolated: bool = False
     seconds: float = 0.0
+    seeds: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -90,7 +94,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Failure:
-    """An instance (n, ``i``) that no attempt has solved; ``seed`` is the last that was tried."""
+    """An instance (n, ``i``) that no attempt has solved.
+
+    ``seed`` is the last that was tried; ``crashed`` where the solver died of it or took too long.
+    """
 
     i: int
     reason: str
@@ -98,6 +105,7 @@ class Failure:
     version: str
     seed: int
     attempts: int
+    crashed: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from mcvrp.tasks.report.lines import Line, Percentiles, method_name
+from mcvrp.tasks.report.paper_values import PAPERS_HGS
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.support.text import format_seconds
@@ -114,7 +115,7 @@ def significance_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             yield f"{_hypothesis(test)}: {test.reason}."
     yield "Paired by instance; std with n − 1; the interval is two-sided."
     if any(test.paper for test in tests):
-        yield "In brackets: the paper's figures."
+        yield f"In brackets: the paper's figures. {PAPERS_HGS}"
 
 
 def _hypothesis(test: PairedTest) -> str:

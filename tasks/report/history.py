@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.label.spec import LabelSpec, stored_spec
 from mcvrp.tasks.report.page import Link, StageLine
+from mcvrp.tasks.solvers.budgets import budget_for
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.train.card import Phase, begun_phases
 
 _TO_STORE = "../.."  # from the folder of a benchmark
@@ -24,10 +29,11 @@ _TO_STORE = "../.."  # from the folder of a benchmark
 
 @dataclass(frozen=True)
 class History:
-    """A model's card, the manifest of its labels, and its phases' last checkpoints and metrics."""
+    """A model's card, manifest and spec of its labels, and its phases' last checkpoints and metrics."""
 
     card: ModelCard | None
     manifest: Mapping[str, Any] | None
+    labels: LabelSpec | None
     checkpoints: Mapping[str, CheckpointState]
     losses: Sequence[Phase]
     links: Sequence[Link]
@@ -40,6 +46,18 @@ class History:
             yield StageLine("Labels", _labels(self.manifest))
         for phase, frame in self.losses:
             yield StageLine(f"Phase {phase}", _phase(frame))
+
+    def labelled_by(self, sizes: Iterable[int]) -> dict[int, str]:
+        """Return how the labels of each of ``sizes`` were made, as their solver says it; {} where unknown."""
+        if self.labels is None:
+            return {}
+        solver, budget, fleet = SOLVERS.get(self.labels.solver), self.labels.chosen_budget, self.labels.fleet
+        if solver is None:
+            return {}
+        with contextlib.suppress(McvrpError):  # a program that is not on this machine
+            made = {n: solver.make(**budget_for(budget, n).options(), fleet=fleet) for n in sizes}
+            return {n: maker.configuration for n, maker in made.items()}
+        return {}
 
     def configuration(self, spec: BenchmarkSpec) -> str:
         """Return every setting as JSON."""
@@ -56,7 +74,7 @@ class History:
 def read_history(store: Store, card: ModelCard | None) -> History:
     """Return what the store knows of the model of ``card``."""
     if card is None:
-        return History(None, None, {}, (), ())
+        return History(None, None, None, {}, (), ())
     path = layout.manifest(card.dataset)
     manifest = store.get_json(path) if store.exists(path) else None
     phases = {
@@ -65,7 +83,26 @@ def read_history(store: Store, card: ModelCard | None) -> History:
         if (state := latest_checkpoint(store, card.run, name))
     }
     losses = begun_phases(store, card.run, list(phases))
-    return History(card, manifest, phases, losses, _links(store, card, [name for name, _ in losses]))
+    return History(
+        card,
+        manifest,
+        _label_spec(store, card.dataset),
+        phases,
+        losses,
+        _links(store, card, [name for name, _ in losses]),
+    )
+
+
+def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
+    """Return what the labels were asked to be; None where they have no spec, as a night has none."""
+    if not store.exists(layout.label_spec(dataset)):
+        return None
+    try:
+        return stored_spec(store, dataset)[0]
+    except StoreError:
+        raise
+    except McvrpError:  # the report goes without
+        return None
 
 
 def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:

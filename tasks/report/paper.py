@@ -6,25 +6,27 @@ results keeps its row, and a note says why it is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.lines import Blocks, blocks_of, make_line
 from mcvrp.tasks.report.notes import conditions, data_notes
-from mcvrp.tasks.report.paper_values import published
+from mcvrp.tasks.report.paper_values import PAPERS_HGS, published
 from mcvrp.tasks.report.tables import Table
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
 EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
+_ONE_RUN = "a single run of HGS"
+_UNKNOWN = "What made the model's labels is not known here: HGS may be something else."
 _ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
 _PAPERS = (
     "In brackets, or in a line of their own: the paper's figures, from hardware and instances of its own, "
-    "1,000 of each size and 100 at N = 600 and 800."
+    f"1,000 of each size and 100 at N = 600 and 800. {PAPERS_HGS}"
 )
 
 
@@ -65,7 +67,7 @@ class Comparison:
 COMPARISONS = (  # Tables 3 to 6
     Comparison(
         "training",
-        "FM-MCVRP against what it was trained on: a single run of HGS",
+        f"FM-MCVRP against {_ONE_RUN}",
         HGS,
         (HGS, GREEDY, SAMPLED),
         equal_samples=False,
@@ -97,6 +99,7 @@ def paper_tables(
     results: pd.DataFrame,
     *,
     trained_up_to: int | None = None,
+    labelled_by: Mapping[int, str] | None = None,
     is_papers_setting: bool = False,
     unit: str = "unit",
 ) -> tuple[Table, ...]:
@@ -107,15 +110,33 @@ def paper_tables(
     trained_up_to
         Most customers that the model was trained on; None where nothing is known of it, which
         takes the paper's 400.
+    labelled_by
+        How what the model was trained on was made, by size, as a solver's ``configuration`` says it; None
+        where nothing is known of it.
     is_papers_setting
         Whether city and orders are the paper's, so that its figures stand beside ours.
     unit
         What a cost of 1 means, as `model.problem.City` has it.
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
-    return tuple(
+    first, *others = (
         _table(results, blocks, comparison, limit, is_papers_setting, unit) for comparison in COMPARISONS
     )
+    return _with_labels(first, results, labelled_by or {}), *others
+
+
+def _with_labels(table: Table, results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Table:
+    """Return the paper's first table with what is so of this run: whether HGS is what made the labels."""
+    if not table.lines:
+        return table
+    sizes = {line.n for line in table.lines}
+    runs = results[(results["method"] == HGS) & results["n"].isin(sizes)]
+    rows = set(runs[["n", "configuration"]].itertuples(index=False, name=None))
+    if rows and rows == {(n, labelled_by.get(n)) for n in sizes}:
+        return replace(table, caption=f"FM-MCVRP against what it was trained on: {_ONE_RUN}")
+    made = "; ".join(dict.fromkeys(text for n, text in labelled_by.items() if n in sizes))
+    note = f"HGS is not what made the model's labels, which are from {made}." if made else _UNKNOWN
+    return replace(table, notes=(*table.notes, note))
 
 
 def _table(

@@ -35,9 +35,15 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     limit = (card.largest if card else None) or PAPER_TRAINED_UP_TO
     papers = is_papers_setting(city, spec.rules)
     overview = benchmark_table(frame, results.accuracy, city.unit)
-    of_the_paper = paper_tables(frame, trained_up_to=limit, is_papers_setting=papers, unit=city.unit)
-    tables, tests = (overview, *of_the_paper), benchmark_tests(frame, limit, is_papers_setting=papers)
     summary, history = summarise(results, city, overview), read_history(store, card)
+    of_the_paper = paper_tables(
+        frame,
+        trained_up_to=limit,
+        labelled_by=history.labelled_by(spec.sizes),
+        is_papers_setting=papers,
+        unit=city.unit,
+    )
+    tables, tests = (overview, *of_the_paper), benchmark_tests(frame, limit, is_papers_setting=papers)
     drawn = list(pictures(city, results, limit, history.losses))
     configuration = history.configuration(spec)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.packing import fewest_vehicles, packed_vehicles
 from mcvrp.tasks.solvers.solver import (
     SCALED,
     Answer,
@@ -25,6 +26,14 @@ from mcvrp.tasks.solvers.solver import (
 )
 
 _NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
+# Where orders are hard to pack: iterations without improvement, at least; iterations between two changes
+# of the price of an overload, else 100; vehicles beyond those that hold all orders.
+_HARD_ITERATIONS, _HARD_PRICES, _SPARE_VEHICLES = 1000, 20, 3
+
+
+def own_bound(instance: Instance) -> int:
+    """Return the most vehicles that HGS-CVRP allows itself where it is given no fleet."""
+    return math.ceil(1.3 * int(instance.demands.sum()) / instance.capacity) + 3
 
 
 @dataclass(frozen=True)
@@ -34,12 +43,13 @@ class HGS:
     Parameters
     ----------
     time_limit
-        Seconds of processor time a run; the search restarts until they are over.
+        Seconds of processor time a run, which goes on without a restart until they are over.
     iterations
         Iterations without improvement after which a run ends: the same answer for the same seed.
     fleet
-        Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3; the
-        authors' public helper for the paper sets 10,000, which costs solution quality.
+        Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3, and more where
+        orders need more; the authors' public helper for the paper sets 10,000, which costs solution
+        quality.
     population
         Smallest population (Vidal's mu, 25 by default). A run first improves four times as many
         random solutions: at n = 20 that is most of its time, and far fewer will do.
@@ -85,7 +95,12 @@ class HGS:
             yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
-        """Return the best solution of one run.
+        """Return the best solution of one run, or of a second, longer one, where that has no answer.
+
+        A run of a few iterations may end before any solution is feasible: the price of an overload rises
+        every 100 of them, and orders of about half a vehicle need a high one. A run with a time limit, or
+        from ``starts``, has no second. Where orders provably need more vehicles than HGS-CVRP's bound, the
+        first is left out.
 
         Parameters
         ----------
@@ -102,20 +117,46 @@ class HGS:
         """
         if instance.n == 1:  # HGS-CVRP's crossover looks for a second customer, for ever
             return Solution.of([instance.ids.tolist()])
+        needed = fewest_vehicles(instance)
+        fleet = own_bound(instance) if self.fleet == "default" else self.fleet
+        if fleet >= needed:
+            try:
+                return self._run(city, instance, seed, fleet, starts)
+            except SolverFailed:
+                if self.iterations is None or starts:
+                    raise
+        if self.fleet == "default":
+            fleet = max(fleet, packed_vehicles(instance) + _SPARE_VEHICLES)
+        elif fleet < needed:
+            raise SolverFailed(f"{needed} vehicles are needed at least, the fleet is {fleet}")
+        return self._run(city, instance, seed, fleet, starts, hard=True)
+
+    def _run(
+        self,
+        city: City,
+        instance: Instance,
+        seed: int,
+        fleet: int,
+        starts: Sequence[Solution],
+        *,
+        hard: bool = False,
+    ) -> Solution:
+        iterations = self.iterations or _NO_LIMIT
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
-        fitting = [start.routes for start in starts if len(start.routes) <= self._vehicles(instance)]
+        fitting = [start.routes for start in starts if len(start.routes) <= fleet]
         options = {
             "initial_solutions": [
                 [np.searchsorted(instance.nodes, route).tolist() for route in routes] for routes in fitting
             ],
-            "num_vehicles": -1 if self.fleet == "default" else self.fleet,
+            "num_vehicles": fleet,
             "extract_all_feasible": False,
             "verbose": False,
             "seed": seed,
-            "nbIter": self.iterations or _NO_LIMIT,
+            "nbIter": max(iterations, _HARD_ITERATIONS) if hard else iterations,
             "timeLimit": self.time_limit or 0.0,
             **({} if self.population is None else {"mu": self.population}),
             **({} if self.granular is None else {"nbGranular": self.granular}),
+            **({"nbIterPenaltyManagement": _HARD_PRICES} if hard else {}),
         }
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
         try:
@@ -134,8 +175,3 @@ class HGS:
             raise SolverFailed(f"HGS gave up: {error}") from error
         nodes = instance.nodes.tolist()
         return Solution.of([nodes[k] for k in route] for route in result.routes)
-
-    def _vehicles(self, instance: Instance) -> int:
-        if self.fleet != "default":
-            return self.fleet
-        return math.ceil(1.3 * int(instance.demands.sum()) / instance.capacity) + 3

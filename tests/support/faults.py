@@ -47,7 +47,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
 try:
     store = Store.open(sys.argv[1])
-    label_missing(store, load_city(store, "c"), LabelSpec.model_validate_json(sys.argv[2]))
+    summary = label_missing(store, load_city(store, "c"), LabelSpec.model_validate_json(sys.argv[2]))
+    if summary.lacks:
+        sys.exit(f"error: {summary.lacks}")
 except McvrpError as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mcvrp.flows.cli.output import aligned, markdown_text, plain
-from mcvrp.flows.figures import label_figures, phase_figures
+from mcvrp.flows.figures import label_figures, label_lacks, phase_figures
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.train.phases import PhaseSummary
 
@@ -53,6 +53,16 @@ def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
     """Speed is new labels over solver time, and absent where nothing was solved."""
     assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
     assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
+
+
+def test_labels_say_what_they_lack_the_held_out_ones_too() -> None:
+    """Both datasets have their sentence; where all are there, there is none."""
+    whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
+    held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one")
+    assert label_lacks(whole) == ""
+    assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one"
+    both = replace(whole, lacks="the first lacks two", held_out=held_out)
+    assert label_lacks(both) == "the first lacks two; the second lacks one"
 
 
 def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:

@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.cli import main as cli
+from mcvrp.flows.cli import commands, main as cli
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.tasks.label.stage import LabelSummary
 
 
 @pytest.fixture(autouse=True)
@@ -158,6 +161,24 @@ def test_the_exit_code_says_what_happened(
     monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
     assert cli.run(["plan"]) == code
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_missing_is_said_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stage that has left something out: its figures, then a line that says what, and exit code 1."""
+    done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda work: done)
+    monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
+    monkeypatch.setattr(
+        "mcvrp.flows.cli.commands._stage",
+        lambda options: commands._run(STAGES["label"], None, {}),  # type: ignore[arg-type]
+    )
+    monkeypatch.setattr("mcvrp.flows.cli.commands.handing_on", lambda store, *read: nullcontext())
+    assert cli.run(["label"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"
+    assert "labels   3" in said.out
 
 
 def test_an_unexpected_error_leaves_its_traceback_in_a_file(

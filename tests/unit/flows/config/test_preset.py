@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from mcvrp.flows.config.preset import Override, load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 
 
@@ -55,6 +56,19 @@ def test_the_paper_preset_has_the_papers_figures() -> None:
     assert [rate(k, 70_000) for rate in others for k in (1, 70_000)] == pytest.approx([2**0.5 * 1e-3] * 6)
     assert spec.benchmark.counts == {**dict.fromkeys((20, 50, 100, 200, 400), 1000), 600: 100, 800: 100}
     assert spec.benchmark.samples == (1, 100, 1000)
+
+
+def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
+    """Unless it is told otherwise: the paper's labels bring the paper's HGS with them."""
+    fleets = {
+        (): "default",
+        ("label.fleet=10000",): 10_000,
+        ("label.fleet=10000", "benchmark.hgs_fleet=default"): "default",
+        ("benchmark.hgs_fleet=7",): 7,
+    }
+    for overrides, fleet in fleets.items():
+        spec = load_preset("paper", overrides)
+        assert STAGES["benchmark"].asks(spec)["benchmark"].hgs_fleet == fleet
 
 
 def test_every_preset_begins_with_the_phases_of_the_paper() -> None:

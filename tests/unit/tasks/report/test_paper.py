@@ -93,6 +93,29 @@ def test_training_data_is_one_run_of_hgs_at_every_number_of_samples_and_the_othe
     assert "Wins" in to_markdown(am)
 
 
+def test_the_first_table_claims_the_training_data_only_where_it_is() -> None:
+    """Labels made as the row HGS was: the heading says so. Made otherwise, or nobody knows: a note does."""
+    made = dict.fromkeys((20, 600), "HGS as it comes")
+    claim = "against what it was trained on"
+    same, *others = paper_tables(results(), labelled_by=made)
+    assert claim in same.caption
+    assert all("labels" not in note for table in (same, *others) for note in table.notes)
+    for labelled_by, said in (
+        ({**made, 20: "HGS with 10,000 vehicles"}, "which are from HGS with 10,000 vehicles."),
+        (None, "is not known here"),
+    ):
+        table = paper_tables(results(), labelled_by=labelled_by)[0]
+        assert claim not in table.caption
+        assert said in table.notes[-1]
+
+
+def test_the_papers_hgs_is_explained_where_its_figures_stand() -> None:
+    """Each table with figures of the paper says that its HGS probably had 10,000 vehicles."""
+    for where in (False, True):
+        for table in paper_tables(results(), is_papers_setting=where):
+            assert any("10,000 vehicles" in note for note in table.notes) == where
+
+
 def test_more_runs_of_hgs_make_no_rows_in_the_first_table() -> None:
     """Its baseline is one run at every s, so the numbers of samples there are those of the model."""
     more = pd.concat([results(sizes=(20,)), rows("HGS", 20, 7)])

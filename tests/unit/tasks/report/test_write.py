@@ -21,7 +21,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.report.write import write_report
+from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.results import ROW
 
 CITY = City.uniform(40, seed=1)
@@ -92,3 +94,18 @@ def test_what_the_store_has_no_more_is_not_linked(store: Store) -> None:
     assert 'id="losses"' not in page
     assert layout.run_losses("r") not in page
     assert "results.parquet" in page
+
+
+def test_the_first_table_is_headed_by_what_the_labels_were_made_with(store: Store) -> None:
+    """The spec of the labels in the store decides; without one, nothing is claimed."""
+    table, path = f"{layout.benchmark_dir('b')}/tables/training.md", layout.label_spec("d")
+    made = HGS(iterations=30, fleet=99).configuration
+    spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
+    store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9})
+    report(store)
+    text = store.get(table).decode()
+    assert "against a single run of HGS" in text
+    assert f"which are from {made}" in text
+    store.put(path, b"{")  # a corrupt one is none
+    report(store)
+    assert "What made the model's labels is not known here" in store.get(table).decode()

@@ -1,0 +1,103 @@
+"""HGS with few iterations: it has an answer to whatever fits, however hard the orders are to pack."""
+
+from __future__ import annotations
+
+import hybgensea
+import numpy as np
+import pytest
+from hypothesis import example, given, settings, strategies as st
+
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.tasks.solvers import hgs
+from mcvrp.tasks.solvers.budgets import budget_for
+from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.packing import fewest_vehicles, packed_vehicles
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.solver import SolverFailed
+from tests.support.sweep import random_solution
+
+CITY = City.uniform(60, seed=3)
+HALVES = Rules((30, 70), (100, 100))  # orders of about half a vehicle
+HARD = (7, 16, 19, 20)  # of 24 customers, which a thrifty run gives up
+EACH_ALONE = Rules((51, 60), (100, 100))
+
+
+def thrifty(n: int) -> HGS:
+    return HGS(**budget_for("thrifty", n).options())
+
+
+def draw(rules: Rules, n: int, i: int) -> Instance:
+    return InstanceStream(CITY, 1, "train", rules)(n, i)
+
+
+@st.composite
+def any_rules(draw: st.DrawFn) -> Rules:
+    capacity = draw(st.integers(1, 200))
+    least = draw(st.integers(1, capacity))
+    return Rules((least, draw(st.integers(least, capacity))), (capacity, capacity + draw(st.integers(0, 50))))
+
+
+@settings(max_examples=20)
+@example(Rules((10, 30), (40, 60)), 24, 12)
+@example(EACH_ALONE, 24, 0)
+@example(Rules((100, 100), (100, 100)), 24, 0)
+@example(Rules((34, 34), (100, 100)), 60, 0)
+@example(HALVES, 50, 0)
+@given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))
+def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
+    """Whatever demands and capacities are, one order a vehicle included, there is an answer."""
+    instance = draw(rules, n, i)
+    assert infeasibility(instance, thrifty(n).search(CITY, instance, i)) is None
+
+
+def test_a_second_run_is_as_good_as_any() -> None:
+    """What few iterations give up is solved as well as by PyVRP, in the mean within one per cent."""
+    gaps = []
+    for i in HARD:
+        instance = draw(HALVES, 24, i)
+        with pytest.raises(SolverFailed):
+            thrifty(24)._run(CITY, instance, i, hgs.own_bound(instance), [])
+        routes = thrifty(24).search(CITY, instance, i)
+        gaps.append(cost(CITY, routes) / cost(CITY, PyVRP(iterations=300).search(CITY, instance, i)) - 1)
+    assert np.mean(gaps) < 0.01
+
+
+def test_an_answer_that_comes_at_once_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a run without an answer has a second: the labels of before stay, byte for byte."""
+    asked: list[tuple[object, ...]] = []
+    solve = hybgensea.solve_cvrp
+
+    def noted(*arguments: object, **options: object) -> object:
+        asked.append((options["num_vehicles"], options["nbIter"], options.get("nbIterPenaltyManagement")))
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(hybgensea, "solve_cvrp", noted)
+    usual, hard = draw(Rules(), 24, 0), draw(HALVES, 24, HARD[0])
+    thrifty(24).search(CITY, usual, 1)
+    assert asked == [(hgs.own_bound(usual), 30, None)]
+    thrifty(24).search(CITY, hard, HARD[0])
+    assert asked[1:] == [(hgs.own_bound(hard), 30, None), (hgs.own_bound(hard), 1000, 20)]
+
+
+@pytest.mark.parametrize("solver", [HGS(time_limit=0.1), HGS(iterations=5)])
+def test_orders_of_a_vehicle_each_get_one(solver: HGS) -> None:
+    """HGS-CVRP's own bound is too small for them: the fleet is larger from the start."""
+    instance = draw(EACH_ALONE, 24, 0)
+    assert hgs.own_bound(instance) < fewest_vehicles(instance) == 24
+    assert len(solver.search(CITY, instance, 1).routes) == 24
+
+
+def test_a_fleet_that_cannot_do_says_so() -> None:
+    """What the fleet cannot carry is refused before any search, with the number that it takes."""
+    with pytest.raises(SolverFailed, match="24 vehicles are needed at least, the fleet is 23"):
+        HGS(iterations=5, fleet=23).search(CITY, draw(EACH_ALONE, 24, 0), 1)
+
+
+@given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))
+def test_vehicles_that_are_needed_and_enough(rules: Rules, n: int, i: int) -> None:
+    """No solution has fewer routes than are needed; what is enough is between that and one a customer."""
+    instance = draw(rules, n, i)
+    routes = len(random_solution(instance, np.random.default_rng(i)).routes)
+    assert fewest_vehicles(instance) <= min(routes, packed_vehicles(instance))
+    assert packed_vehicles(instance) <= n
