@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.markdown import render
+from mcvrp.storage.markdown import TASK, card_metadata, render
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
 from mcvrp.storage.store.store import Store
@@ -243,6 +243,6 @@ def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
         for name, (text, form) in _FIGURES.items()
         if card.metrics.get(name) is not None
     ]
-    return render(
+    return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
         "mcvrp.storage.models", "model.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
     )
