@@ -99,6 +99,7 @@ model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # writte
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # written first: takes the number
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may point there
+folder_card = "model.json"  # of a model that was exported into a folder of its own
 model_alias = Path[str, str]("models/{model}/{alias}.json")
 
 # Attention models, one a size
