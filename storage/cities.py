@@ -205,24 +205,31 @@ def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:
 
 
 def find_city(store: Store, city_id: str) -> City:
-    """Return the city with the content hash ``city_id``, whatever its name.
+    """Return the city with the content hash ``city_id``, whatever its name; errors as `find_stored_city`.
 
     Where it is gone, but a city is there that extends it, it comes from there.
+    """
+    city = find_stored_city(store, city_id).city
+    return city if city.city_id == city_id else city.ancestor(city.ancestors.index(city_id))
+
+
+def find_stored_city(store: Store, city_id: str) -> StoredCity:
+    """Return the city with the content hash ``city_id``, else one that extends it, as it lies in the store.
 
     Raises
     ------
     McvrpError
-        If there is none.
+        If there is neither.
     """
     cards = _cards(store)
     for name, card in cards:
         if card.get("city_id") == city_id:
-            return load_city(store, name)
+            return stored_city(store, name)
     for name, card in cards:
         if card.get("extends"):
-            city = load_city(store, name)
-            if city_id in city.ancestors:
-                return city.ancestor(city.ancestors.index(city_id))
+            stored = stored_city(store, name)
+            if city_id in stored.city.ancestors:
+                return stored
     raise McvrpError(
         f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create or "
         "import), or copy it"

@@ -60,8 +60,9 @@ city_map = Path[str]("cities/{city}/map.png")
 
 # Labels
 label_dir = Path[str]("labels/{dataset}")
-size_dir = Path[str, int]("labels/{dataset}/n={n:03d}")
-label_shard = Path[str, int, int]("labels/{dataset}/n={n:03d}/part-{k:05d}.parquet")
+data_dir = Path[str]("labels/{dataset}/data")  # the labels alone, so that any reader takes it whole
+size_dir = Path[str, int]("labels/{dataset}/data/n={n:03d}")
+label_shard = Path[str, int, int]("labels/{dataset}/data/n={n:03d}/part-{k:05d}.parquet")
 staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels on their way into shards
 staged_dir = Path[str, int]("labels/{dataset}/_staging/n={n:03d}")
 staged_chunk = Path[str, int, int, int](
@@ -69,13 +70,14 @@ staged_chunk = Path[str, int, int, int](
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the shards
-shard_list = Path[str]("labels/{dataset}/shards.parquet")  # derived from the shards
+# Parquet, too, and not named so: whoever reads **/*.parquet wants the labels.
+shard_list = Path[str]("labels/{dataset}/shards.pq")  # derived from the shards
 driver_lease = Path[str]("labels/{dataset}/lease.json")
 quarantine = Path[str]("labels/{dataset}/quarantine.json")
 verification = Path[str]("labels/{dataset}/verification.json")
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
-label_statistics = Path[str]("labels/{dataset}/statistics.parquet")
+label_statistics = Path[str]("labels/{dataset}/statistics.pq")
 
 # Training runs
 run_dir = Path[str]("training/{run}")
@@ -97,6 +99,7 @@ model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # writte
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # written first: takes the number
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may point there
+folder_card = "model.json"  # of a model that was exported into a folder of its own
 model_alias = Path[str, str]("models/{model}/{alias}.json")
 
 # Attention models, one a size

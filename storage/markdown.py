@@ -1,12 +1,18 @@
-"""Markdown for people: documents from Jinja2 templates that lie beside the code, and tables."""
+"""Markdown for people: documents from Jinja2 templates that lie beside the code, metadata, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+import yaml
 from humanize import intcomma
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+TASK = "graph-ml"  # of the tasks that the Hub knows, the nearest
+_TAGS = ["combinatorial-optimization", "vehicle-routing", "cvrp", "mcvrp"]
+_METADATA = re.compile(r"---\n.*?\n---\n+", re.DOTALL)
 
 
 def render(package: str, template: str, **values: object) -> str:
@@ -30,6 +36,19 @@ def _environment(package: str) -> Environment:
     )
     environment.filters["intcomma"] = intcomma
     return environment
+
+
+def card_metadata(fields: Mapping[str, object]) -> str:
+    """Return ``fields`` and our tags as the YAML that a card begins with, for the Hugging Face Hub.
+
+    A licence is not among them: those whom the addresses and routes belong to choose it.
+    """
+    return f"---\n{yaml.safe_dump({**fields, 'tags': _TAGS}, sort_keys=False, allow_unicode=True)}---\n\n"
+
+
+def without_metadata(text: str) -> str:
+    """Return the Markdown ``text`` without the YAML that it may begin with."""
+    return text[match.end() :] if (match := _METADATA.match(text)) else text
 
 
 def table(

@@ -3,7 +3,7 @@
 | document | where | version | older ones |
 |---|---|---|---|
 | city's card | cities/NAME/city.json | 2 | 1 had neither names nor ranges: it is a synthetic city |
-| label file | labels/NAME/n=020/*.parquet, its footer | 2 | 1 was never published: label again |
+| label file | labels/NAME/data/n=020/*.parquet, its footer | 2 | 1 was never published: label again |
 | manifest of a dataset | labels/NAME/manifest.json | 2 | made anew from the shards |
 | checkpoint | training/RUN/PHASE/step-*/state.json | 1 | there are none |
 | metrics | training/RUN/PHASE/metrics.parquet | 1 | columns that came later are filled in |
@@ -19,6 +19,7 @@ The flat files of the labels' cache look after their own: they are made anew.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +30,15 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 
 _RENAMED = {  # by top folder: the name of before, the name of today
-    "labels": {"verdict.json": "verification.json", "_condemned": "_corrupt"},
+    "labels": {
+        "verdict.json": "verification.json",
+        "_condemned": "_corrupt",
+        "shards.parquet": "shards.pq",
+        "statistics.parquet": "statistics.pq",
+    },
     "training": {"outlived.json": "models_removed.json"},
 }
+_SIZE = re.compile(r"n=\d{3,}")  # a size's folder, which lay beside the card
 _KEY = b"mcvrp_schema_version"
 
 
@@ -70,7 +77,14 @@ def refuse_newer(schema: Schema, found: int, where: str) -> None:
 
 def refuse_earlier(store: Store, folder: str) -> None:
     """Raise McvrpError if a name in ``folder``, a dataset's or a training run's, is of an earlier version."""
-    for before, today in _RENAMED[folder.split("/")[0]].items():
+    top = folder.split("/")[0]
+    if top == "labels" and any(_SIZE.fullmatch(name) for name in store.folders(folder)):
+        raise McvrpError(
+            f"{store.url(folder)} was written by an earlier version of mcvrp: make a folder 'data' there, "
+            "move the folders n=* into it, and remove shards.parquet, statistics.parquet and README.md, "
+            "which mcvrp label makes anew"
+        )
+    for before, today in _RENAMED[top].items():
         if store.exists(path := f"{folder}/{before}"):
             raise McvrpError(
                 f"{store.url(path)} was written by an earlier version of mcvrp, this one calls it {today}: "

@@ -155,9 +155,19 @@ def _gc(options: argparse.Namespace) -> Outcome:
 
 
 def _models(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.cli.models import list_models
+    from mcvrp.flows.cli.models import export_model, import_model, list_models
 
-    return list_models(_reading(options), options.model)
+    match options.asked:
+        case ["export", what, folder]:
+            return export_model(_reading(options), what, folder)
+        case ["import", folder]:
+            return import_model(folder, _writing(options), options.name)
+        case [] | [_] if options.asked not in (["export"], ["import"]):
+            return list_models(_reading(options), *(options.asked or [None]))
+    raise McvrpError(
+        f"mcvrp models {' '.join(options.asked)}: give a model's name, export MODEL[@VERSION] FOLDER, or "
+        "import FOLDER"
+    )
 
 
 def _promote(options: argparse.Namespace) -> Outcome:

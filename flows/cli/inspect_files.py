@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mcvrp.flows.cli.output import Outcome, markdown_text, plain
 from mcvrp.model.errors import McvrpError, reason
+from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
@@ -78,7 +79,7 @@ def describe_folder(store: Store, path: str) -> Outcome:
 def markdown(store: Store, path: str) -> str:
     """Return a Markdown file as a terminal shows it best: tables aligned, pictures by their addresses."""
     folder = path.rpartition("/")[0]
-    text = markdown_text(store.get(path).decode(errors="replace"))
+    text = markdown_text(without_metadata(store.get(path).decode(errors="replace")))
     return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
 
 
@@ -184,6 +185,7 @@ _BY_ENDING: Mapping[str, Callable[[Store, str], Outcome]] = {
     ".tex": _text,
     ".txt": _text,
     ".parquet": _parquet,
+    ".pq": _parquet,
     ".csv": _csv,
     ".png": _picture,
     ".html": _page,

@@ -83,18 +83,9 @@ def describe_version(store: Store, name: str, version: str) -> Outcome:
     McvrpError
         If there is no such model or version.
     """
-    from mcvrp.storage.models.models import model_card
-    from mcvrp.storage.models.registry import ALIASES
+    from mcvrp.storage.models.models import named_version
 
-    if version == "latest":
-        card = model_card(store, name)
-    elif version in ALIASES:
-        card = model_card(store, name, version)
-    elif version.isascii() and version.isdigit():
-        card = model_card(store, name, int(version))
-    else:
-        raise McvrpError(f"{version!r} is no version: give a number, {', '.join(ALIASES)} or latest")
-    return describe_folder(store, card.folder)
+    return describe_folder(store, named_version(store, name, version).folder)
 
 
 def describe_attention(store: Store, name: str) -> Outcome:

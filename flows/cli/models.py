@@ -7,13 +7,14 @@ from typing import Any
 from mcvrp.flows.cli.inspect_things import model_versions
 from mcvrp.flows.cli.output import Outcome, plain, size_text, table
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.models.models import versions
-from mcvrp.storage.models.registry import point, pointer, promote, roll_back
+from mcvrp.storage.exported import export_folder, import_folder
+from mcvrp.storage.models.models import named_version, open_folder, versions
+from mcvrp.storage.models.registry import ALIASES, point, pointer, promote, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import CleaningSummary
 
 _LISTED = 200  # candidates; more are counted
-_CHALLENGER = "challenger"
+_CHAMPION, _CHALLENGER = "champion", "challenger"
 
 
 def cleaning_document(cleaning: CleaningSummary) -> dict[str, Any]:
@@ -60,6 +61,25 @@ def list_models(store: Store, name: str | None) -> Outcome:
     found = {known: model_versions(store, known) for known in names}
     text = "\n\n".join(f"{known}\n{described.text}" for known, described in found.items())
     return Outcome({known: described.document for known, described in found.items()}, text)
+
+
+def export_model(store: Store, what: str, folder: str) -> Outcome:
+    """Write ``what``, NAME[@VERSION] of a model, into ``folder``; errors as `export_folder`."""
+    name, _, version = what.partition("@")
+    card = named_version(store, name, version or _CHAMPION)
+    to = Store.open(folder)
+    export_folder(store, card, to)
+    files = to.list("")
+    text = f"{name} version {card.version} in {to.url()}: {', '.join(files)}"
+    return Outcome({"model": name, "version": card.version, "folder": to.url(), "files": files}, text)
+
+
+def import_model(folder: str, store: Store, name: str | None) -> Outcome:
+    """Publish the model in ``folder`` as the next version of ``name``; errors as `import_folder`."""
+    card = import_folder(open_folder(folder), store, name)
+    alias = next((a for a in ALIASES if pointer(store, card.name, a).version == card.version), None)
+    text = f"{card.name} version {card.version} in {store.url()}" + (f", its {alias}" if alias else "")
+    return Outcome({"model": card.name, "version": card.version, "alias": alias}, text)
 
 
 def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:

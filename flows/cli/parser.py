@@ -50,8 +50,15 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("dataset", nargs="?", help="its name (default: the preset's)")
     gc = add("gc", "remove what nobody needs any more (shows it; --delete does it)")
     gc.add_argument("--delete", action="store_true", help="do it: without, nothing is removed")
-    models = add("models", "list the models, or the versions of one")
-    models.add_argument("model", nargs="?", help="its name (default: all)")
+    models = add("models", "list the models or the versions of one; export one, import one")
+    models.add_argument(
+        "asked",
+        nargs="*",
+        metavar="MODEL | export MODEL[@VERSION] FOLDER | import FOLDER",
+        help="a model's name (default: all); export writes a version with its city into a folder that needs "
+        "nothing else (default: the champion), import takes such a folder into the store",
+    )
+    models.add_argument("--name", help="of the model that is imported (default: the one that it had)")
     promote = add("promote", "make a version of a model its champion")
     promote.add_argument("model", help="its name")
     promote.add_argument("version", help="a number, or challenger")
@@ -141,7 +148,12 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         help="what a vehicle holds (default: the column 'capacity', or what all of the city's hold)",
     )
     command.add_argument("--city", metavar="NAME", help="of the city in the store (default: the preset's)")
-    command.add_argument("--model", metavar="NAME", help="of the model (default: the preset's train.model)")
+    command.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="of the model (default: the preset's train.model), or a folder of mcvrp models export, whose "
+        "city is the default then",
+    )
     command.add_argument(
         "--version",
         metavar="N|champion|latest",

@@ -13,6 +13,9 @@ from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.exported import folder_city
+from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.orders import FLEET, TIME, refusal
@@ -36,9 +39,13 @@ def solve(options: argparse.Namespace) -> Outcome:
         if given:
             raise McvrpError(refusal(f"option {given}", what, "leave it out"))
     preset, spec = _specs(options)
-    store = Store.open(settings.store_uri(options.store), writable=False)
     city, model = options.city or preset.city.name, options.model or preset.train.model
-    planned = plan_day(store, city, model, options.orders, options.capacity, spec)
+    folder = _exported(options)
+    if folder and not options.city:  # it has all that it takes: no store need be there
+        store, city = folder, folder_city(folder).name
+    else:
+        store = Store.open(settings.store_uri(options.store), writable=False)
+    planned = plan_day(store, city, folder or model, options.orders, options.capacity, spec)
     place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     solved = solve_day(store, planned, options.began)
@@ -47,6 +54,16 @@ def solve(options: argparse.Namespace) -> Outcome:
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
     document = plain(solved.summary) | {"notes": notes, "files": files}
     return Outcome(document, "\n".join([*text, f"routes, map and README.md: {place.url}"]))
+
+
+def _exported(options: argparse.Namespace) -> Store | None:
+    """Return the folder that `--model` names, None where it is a model's name in the store."""
+    model = options.model or ""
+    if "/" not in model and not Path(model, layout.folder_card).is_file():
+        return None
+    if options.version is not None:
+        raise McvrpError(f"--version: the folder {model} holds one version of one model, leave it out")
+    return open_folder(model)
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:

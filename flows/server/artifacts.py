@@ -19,6 +19,7 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.progress import ProgressReport, listening
@@ -145,7 +146,7 @@ def card_markdown(store: Store, dataset: str) -> str:
     path = layout.card(dataset)
     if not store.exists(path):
         return ""
-    _, _, text = store.get(path).decode(errors="replace").partition("\n")
+    _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
 
     def inlined(match: re.Match[str]) -> str:
         name, where = match[1], f"{layout.label_dir(dataset)}/{match[2]}"

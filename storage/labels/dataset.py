@@ -91,7 +91,7 @@ class Dataset:
 
     def sizes(self) -> list[int]:
         """Return the sizes that have a folder, ascending."""
-        found = (layout.size_of(name) for name in self.store.folders(layout.label_dir(self.name)))
+        found = (layout.size_of(name) for name in self.store.folders(layout.data_dir(self.name)))
         return sorted(n for n in found if n is not None)
 
     def shards(self, n: int | None = None, *, skip_corrupt: bool = False) -> Iterator[Shard]:

@@ -261,4 +261,6 @@ def attention_readme(card: AttentionCard, *, pictured: bool = False) -> str:
     """Return the card as Markdown, with the picture of the costs that lies beside it, if there is one."""
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
-    return markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)
+    metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})
+    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)
+    return metadata + text

@@ -7,35 +7,24 @@ people) and `model.json` (where it comes from; written last: without it there is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, overload
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.markdown import render
+from mcvrp.storage.models.readme import model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
-
-_FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
-_FIGURES = {  # of the last row of training metrics: what it is, how it is written
-    "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
-    "problem_accuracy": ("accuracy on problem tokens", "{:.1%}"),
-    "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
-    "solution_accuracy": ("accuracy on solution tokens", "{:.1%}"),
-    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", "{:.2f}"),
-    "best_gap": ("the same, best of several samples (%)", "{:.2f}"),
-}
-_MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 
 
 @dataclass(frozen=True)
@@ -60,6 +49,8 @@ class ModelCard:
         Of the weights' file.
     smallest, largest
         The sizes that its last phase was trained on; None where a card of before does not say.
+    steps
+        Of its last phase; None likewise.
     """
 
     name: str
@@ -75,6 +66,7 @@ class ModelCard:
     weights_sha256: str
     smallest: int | None = None
     largest: int | None = None
+    steps: int | None = None
     format: int = MODEL.version
 
     @property
@@ -105,28 +97,16 @@ def export_model(
 ) -> ModelCard:
     """Publish the weights of ``checkpoint`` as the next version of ``name``, and enrol it.
 
-    If the latest version has these weights already, nothing is written and its card returned; a
-    publisher that was stopped half-way is finished by the next one.
+    What happens if the latest version has these weights already, `publish` says.
     """
-    known = versions(store, name)
-    if known:
-        card = model_card(store, name, known[-1])
-        if card.weights_sha256 == checkpoint.weights_sha256 and card.city_id == checkpoint.origin.city_id:
-            enrol(store, name, card.version)  # a publisher may have been stopped just before
-            return card
-    data, origin = checkpoint_bytes(store, checkpoint, WEIGHTS), checkpoint.origin
-    config = {
-        "city_id": origin.city_id,
-        "network": origin.network,
-        "features": _FEATURES,
-        "masked": _MASKED,
-        "rotation_trained": rotation_trained,
-        "weights_sha256": checkpoint.weights_sha256,
-        "format": MODEL.version,
-    }
+    origin = checkpoint.origin
+    if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
+        return published
+    losses = layout.run_losses(checkpoint.run)
+    data = checkpoint_bytes(store, checkpoint, WEIGHTS)
     card = ModelCard(
         name=name,
-        version=_take_number(store, name, (json.dumps(config, indent=2) + "\n").encode()),
+        version=0,
         city_id=origin.city_id,
         network=origin.network,
         run=checkpoint.run,
@@ -138,16 +118,38 @@ def export_model(
         weights_sha256=checkpoint.weights_sha256,
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
+        steps=checkpoint.steps,
     )
-    store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
-    losses = layout.run_losses(checkpoint.run)
-    if pictured := store.exists(losses):
-        store.put(layout.model_losses(name, card.version), store.get(losses))
-    text = model_readme(card, checkpoint.steps, pictured=pictured)
-    store.put(f"{card.folder}/README.md", text.encode())
-    store.put_json(layout.model_card(name, card.version), asdict(card))  # from here on there is a version
-    enrol(store, name, card.version)
+    return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
+
+
+def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") -> ModelCard:
+    """Publish a model as the next version of the name on its ``card``, and enrol it; return its new card.
+
+    If the latest version has these weights already, nothing is written and its card returned; a
+    publisher that was stopped half-way is finished by the next one.
+    """
+    if published := _published(store, card.name, card.weights_sha256, card.city_id):
+        return published
+    card = replace(card, version=_take_number(store, card.name, model_config(card)))
+    store.put(f"{card.folder}/{MODEL_WEIGHTS}", weights)
+    if losses:
+        store.put(layout.model_losses(card.name, card.version), losses)
+    store.put(f"{card.folder}/README.md", model_readme(card, pictured=bool(losses)).encode())
+    store.put_json(
+        layout.model_card(card.name, card.version), asdict(card)
+    )  # from here on there is a version
+    enrol(store, card.name, card.version)
     return card
+
+
+def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
+    known = versions(store, name)
+    latest = model_card(store, name, known[-1]) if known else None
+    if latest is None or (latest.weights_sha256, latest.city_id) != (weights_sha256, city_id):
+        return None
+    enrol(store, name, latest.version)  # a publisher may have been stopped just before
+    return latest
 
 
 def _take_number(store: Store, name: str, config: bytes) -> int:
@@ -202,8 +204,55 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     return read_document(store, path, ModelCard, MODEL, named="model's card")
 
 
-def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:
-    """Return a model on the processor, ready to decode, and its card; ``version`` as in `model_card`.
+def named_version(store: Store, name: str, version: str) -> ModelCard:
+    """Return the card of a version of ``name`` as people name it: a number, an alias, or "latest".
+
+    Raises
+    ------
+    McvrpError
+        If there is no such model or version.
+    """
+    if version == "latest":
+        return model_card(store, name)
+    if version in ALIASES:
+        return model_card(store, name, version)
+    if version.isascii() and version.isdigit():
+        return model_card(store, name, int(version))
+    raise McvrpError(f"{version!r} is no version: give a number, {', '.join(ALIASES)} or latest")
+
+
+def open_folder(place: str | PathLike[str]) -> Store:
+    """Return the folder at ``place`` that one model was exported into; McvrpError if it is none."""
+    hint = "name a folder that mcvrp models export has written"
+    try:
+        folder = Store.open(place, writable=False)
+    except StoreError as error:
+        raise McvrpError(f"there is no folder {place}: {hint}") from error
+    if not folder.exists(layout.folder_card):
+        raise McvrpError(f"{folder.url()} has no {layout.folder_card}: {hint}")
+    return folder
+
+
+def folder_card(folder: Store) -> ModelCard:
+    """Return the card of the model in ``folder``, which was exported; McvrpError if it is none."""
+    return read_document(folder, layout.folder_card, ModelCard, MODEL, named="model's card")
+
+
+@overload
+def load_model(place: str | PathLike[str]) -> tuple[FmMcvrp, ModelCard]: ...
+@overload
+def load_model(place: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]: ...
+def load_model(
+    place: Store | str | PathLike[str], name: str = "", version: int | Alias | None = None
+) -> tuple[FmMcvrp, ModelCard]:
+    """Return a model on the processor, ready to decode, and its card.
+
+    Parameters
+    ----------
+    place
+        The store, or a folder that one model was exported into.
+    name, version
+        Of a model in the store, as in `model_card`.
 
     Raises
     ------
@@ -214,15 +263,22 @@ def load_model(store: Store, name: str, version: int | Alias | None = None) -> t
 
     from mcvrp.model.network import FmMcvrp, NetworkConfig
 
-    card = model_card(store, name, version)
+    if isinstance(place, Store):
+        card = model_card(place, name, version)
+        weights = model_weights(place, card)
+    else:
+        folder = open_folder(place)
+        card = folder_card(folder)
+        weights = model_weights(folder, card, "")
     network = FmMcvrp(NetworkConfig(**card.network))
-    weights = model_weights(store, card)
     network.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})
     return network.eval(), card
 
 
-def model_weights(store: Store, card: ModelCard) -> Arrays:
+def model_weights(store: Store, card: ModelCard, folder: str | None = None) -> Arrays:
     """Return the weights of the version that ``card`` is of, by parameter name.
+
+    ``folder`` says where they lie if not at their place in the store.
 
     Raises
     ------
@@ -230,19 +286,6 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
         If they are not the ones that were written.
     """
     hint = "delete the version and export it again with mcvrp train"
-    return read_weights(store, card.folder, card.weights_sha256, hint)
-
-
-def model_readme(card: ModelCard, steps: int, *, pictured: bool = False) -> str:
-    """Return the card of a model whose last phase had ``steps`` steps, as Markdown.
-
-    ``pictured`` says whether `losses.png` lies beside it.
-    """
-    measured = [
-        (text, form.format(card.metrics[name]))
-        for name, (text, form) in _FIGURES.items()
-        if card.metrics.get(name) is not None
-    ]
-    return render(
-        "mcvrp.storage.models", "model.md.j2", card=card, steps=steps, measured=measured, pictured=pictured
-    )
+    if folder is not None:
+        hint = "export the model again with mcvrp models export"
+    return read_weights(store, card.folder if folder is None else folder, card.weights_sha256, hint)

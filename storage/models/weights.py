@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,14 @@ MODEL_WEIGHTS = "model.safetensors"
 
 
 def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str, NDArray[Any]]:
-    """Return the weights in ``folder``, by parameter name, as arrays that may be changed.
+    """Return the weights in ``folder`` of ``store``, by parameter name, as arrays that may be changed.
 
     Raises
     ------
     McvrpError
         If they have not the checksum ``sha256``; ``hint`` says what to delete and how to make them again.
     """
-    path = f"{folder}/{MODEL_WEIGHTS}"
+    path = posixpath.join(folder, MODEL_WEIGHTS)
     data = store.get(path)
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
-from mcvrp.storage.markdown import render, table
+from mcvrp.storage.markdown import TASK, card_metadata, render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
@@ -29,6 +29,7 @@ _PANELS = 6  # sizes with a histogram of their own, of a picture
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 3.7, 3.0  # inches a panel
 _HEADROOM = 1.3  # the axis over its highest bar, for the legend
+_SPLITS = {"valid": "validation"}  # names of ours that the Hub has others for
 _DECIMALS = {"cost": 2, "routes": 1, "runtime": 3}
 FIGURES = {
     "cost": "Total distance of a label, in the unit of the city",
@@ -83,16 +84,17 @@ def card_text(
     dataset: str, city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]
 ) -> str:
     """Return the card as Markdown; pictures are links relative to it."""
-    return render(
+    spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
+    return _metadata(dataset, rows, spec.get("split", "")) + render(
         __package__,
         "dataset.md.j2",
         dataset=dataset,
         city=city,
         unit=unit_text(city.unit),
-        spec=manifest.get("spec") or {},
+        spec=spec,
         asked=json.dumps(manifest.get("spec"), indent=2),
         fingerprint=manifest.get("fingerprint"),
-        rows=sum(size.rows for size in statistics),
+        rows=rows,
         absent=sum(size.absent for size in statistics),
         sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
         figures=FIGURES,
@@ -101,6 +103,26 @@ def card_text(
         hours=sum(size.rows * size.runtime.mean for size in statistics) / 3600,
         columns=table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
     )
+
+
+def _metadata(dataset: str, rows: int, split: str) -> str:
+    """Return what the card says to the Hub and to `datasets.load_dataset`."""
+    files = {"split": _SPLITS.get(split, split or "train"), "path": "data/*/*.parquet"}
+    return card_metadata(
+        {
+            "pretty_name": dataset,
+            "task_categories": [TASK],
+            "size_categories": [_size_category(rows)],
+            "configs": [{"config_name": "default", "data_files": [files]}],
+        }
+    )
+
+
+def _size_category(rows: int) -> str:
+    """Return the class of ``rows`` as the Hub writes it: "10K<n<100K"."""
+    bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
+    k = min(max(len(str(rows)) - 4, -1), len(bounds) - 2)
+    return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
 def size_table(statistics: Sequence[SizeStatistics]) -> str:

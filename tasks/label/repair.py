@@ -48,7 +48,7 @@ def repair_dataset(dataset: Dataset, source: Source) -> int:
     if spec_corrupt(store, spec.dataset):
         corrupt.add(layout.label_spec(spec.dataset))
     paths = sorted({*corrupt, *_without_footer(dataset, corrupt)})
-    tables = [path for path in paths if path.endswith(".parquet") and not _derived(path, spec.dataset)]
+    tables = [path for path in paths if path.endswith(".parquet")]
     repaired: list[str] = []
     for path in paths:
         if path not in tables:
@@ -70,10 +70,6 @@ def repair_dataset(dataset: Dataset, source: Source) -> int:
     return len(repaired)
 
 
-def _derived(path: str, dataset: str) -> bool:
-    return path in (layout.shard_list(dataset), layout.label_statistics(dataset))
-
-
 def spec_corrupt(store: Store, dataset: str) -> bool:
     """Return whether there is a spec with the dataset that is no JSON object."""
     path = layout.label_spec(dataset)
@@ -93,7 +89,7 @@ def still_corrupt(store: Store, dataset: str) -> Iterator[str]:
 def _without_footer(dataset: Dataset, corrupt: Collection[str]) -> Iterator[str]:
     """Yield the shards and staged files, besides the ``corrupt``, whose footer cannot be read."""
     store = dataset.store
-    for folder in (layout.label_dir(dataset.name), layout.staging_dir(dataset.name)):
+    for folder in (layout.data_dir(dataset.name), layout.staging_dir(dataset.name)):
         for name in store.folders(folder):
             if (n := layout.size_of(name)) is not None:
                 files = [file for file in store.files(f"{folder}/{name}") if file.path.endswith(".parquet")]

@@ -167,7 +167,8 @@ def _finish(driver: Driver, *, changed: bool) -> None:
     driver.quarantine.save()
     sweep(store, source)
     rebuild_manifest(store, spec.dataset, driver.dataset)
-    if changed or not store.exists(layout.card(spec.dataset)):
+    derived = layout.card(spec.dataset), layout.label_statistics(spec.dataset)
+    if changed or not all(map(store.exists, derived)):
         write_card(store, source.city, spec.dataset, spec.workers)
 
 

@@ -78,9 +78,8 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
 
 def _is_table(path: str, dataset: str) -> bool:
     """Return whether ``path`` is where a reader of the dataset would look for rows."""
-    derived = (layout.shard_list(dataset), layout.label_statistics(dataset))
     below = path.removeprefix(layout.label_dir(dataset) + "/")
-    return path.endswith(".parquet") and path not in derived and not below.startswith("_")
+    return path.endswith(".parquet") and not below.startswith("_")
 
 
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, stored_city
-from mcvrp.storage.models.models import ModelCard, load_model, model_card
+from mcvrp.storage.models.models import ModelCard, folder_card, load_model, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
@@ -39,6 +39,7 @@ class Planned:
     day: Day
     card: ModelCard
     spec: SolveSpec
+    folder: Store | None = None  # where the model lies if not in the store
 
     @property
     def digest(self) -> str:
@@ -107,14 +108,19 @@ class Solved:
 
 
 def plan_day(
-    store: Store, city: str, model: str, orders: str | Sequence[Order], capacity: int | None, spec: SolveSpec
+    store: Store,
+    city: str,
+    model: str | Store,
+    orders: str | Sequence[Order],
+    capacity: int | None,
+    spec: SolveSpec,
 ) -> Planned:
     """Return the day that is asked for, nothing solved yet.
 
     Parameters
     ----------
     city, model
-        Their names in the store.
+        Their names in the store; of a model that was exported, its folder.
     orders
         As `tasks.solve.orders.read_orders` takes them.
     capacity
@@ -130,9 +136,10 @@ def plan_day(
     day = checked_day(read_orders(orders, store), there, stored.addresses, city, capacity)
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(there, "polish with pyvrp")
-    card = chosen_model(store, model, spec.version)
+    folder = model if isinstance(model, Store) else None
+    card = folder_card(folder) if folder else chosen_model(store, str(model), spec.version)
     card.require_city(there)
-    return Planned(city, there, stored.addresses, day, card, spec)
+    return Planned(city, there, stored.addresses, day, card, spec, folder)
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
@@ -161,7 +168,10 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     from mcvrp.tasks.solve.search import baseline, route
 
     spec, city, instance = planned.spec, planned.city, planned.day.instance
-    network, card = load_model(store, planned.card.name, planned.card.version)
+    if planned.folder:
+        network, card = load_model(planned.folder.uri)
+    else:
+        network, card = load_model(store, planned.card.name, planned.card.version)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     start_up = time.monotonic() - began
     rotations = spec.rotations if card.rotation_trained else 1

@@ -151,9 +151,9 @@ def digest(folder: Path) -> Digest:
     store, tables, found = folder / "store", dict[str, list[pa.Table]](), Digest()
     for path in sorted(path for path in store.rglob("*") if path.is_file()):
         place = path.relative_to(store)
-        if path.suffix in (".parquet", ".csv"):
-            table = pq.ParquetFile(path).read() if path.suffix == ".parquet" else _csv(path)
-            if kind := _kind(TABLES if path.suffix == ".parquet" else TEXTS, table.column_names):
+        if path.suffix in (".parquet", ".pq", ".csv"):
+            table = pq.ParquetFile(path).read() if path.suffix != ".csv" else _csv(path)
+            if kind := _kind(TABLES if path.suffix != ".csv" else TEXTS, table.column_names):
                 tables.setdefault(f"{kind}: {place.parent}", []).append(table)
         elif path.suffix == ".safetensors":
             tensors = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]

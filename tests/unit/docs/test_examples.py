@@ -6,41 +6,83 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from mcvrp.storage.labels.dataset import load_labels
+from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.card import write_card
 from tests.support.datasets import label_spec, make_dataset
+from tests.support.labels import CITY
 
 PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+READERS = {
+    "pandas": lambda labels: labels,
+    "pyarrow.dataset": lambda labels: labels.to_table().to_pandas(),
+    "polars": lambda labels: labels.to_pandas(),
+    "duckdb": lambda labels: labels.df(),
+    "datasets": lambda labels: labels.to_pandas(),
+}
 
 
 def test_there_is_an_example_for_each_reader() -> None:
-    """Pandas, DuckDB and pyarrow, three lines each."""
-    assert [len([line for line in example.splitlines() if line]) for example in EXAMPLES] == [3, 3, 3]
-    for example, reader in zip(EXAMPLES, ("pandas", "duckdb", "pyarrow.dataset"), strict=True):
-        assert reader in example
+    """An import, and one line that reads."""
+    lines = [[line for line in example.splitlines() if line] for example in EXAMPLES]
+    assert [first for first, _ in lines] == [f"import {reader}" for reader in READERS]
 
 
-def test_the_examples_read_the_labels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each reads a dataset beside which everything else of it lies, and gets its labels."""
-    store = Store.open(tmp_path / "store")
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store that has a dataset with its card, and beside the labels all else that can be."""
+    folder = tmp_path_factory.mktemp("readers")
+    store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
-    for name in ("README.md", "verification.json", "statistics.parquet", "figures/cost.png"):
-        store.put(f"labels/laptop/{name}", b"no labels")
-    mean = load_labels(store, "laptop", 20).costs.mean()
-    monkeypatch.chdir(tmp_path)
-    seen: list[dict[str, Any]] = []
-    for example in EXAMPLES:
-        seen.append({})
-        exec(example, seen[-1])
-    frame, relation, dataset = (names["labels"] for names in seen)
-    assert frame["cost"].mean() == pytest.approx(mean)
-    by_size = relation.aggregate("n, avg(cost) AS cost, count(*) AS labels", "n").order("n").fetchall()
-    assert by_size[0] == (20, pytest.approx(mean), 10)
-    assert dataset.count_rows() == 20
-    assert sorted(set(dataset.to_table(columns=["n"])["n"].to_pylist())) == [20, 21]
-    assert capsys.readouterr().out
+    write_card(store, CITY, "laptop")
+    shard = store.get(layout.label_shard("laptop", 20, 0))
+    store.put(layout.staged_chunk("laptop", 20, 0, 6), shard)
+    store.put(layout.corrupt("laptop", layout.label_shard("laptop", 20, 0)), shard)
+    for path in (layout.verification, layout.quarantine, layout.driver_lease):
+        store.put_json(path("laptop"), {})
+    return folder
+
+
+@pytest.mark.parametrize(("reader", "example"), list(zip(READERS, EXAMPLES, strict=True)), ids=list(READERS))
+def test_each_reader_gets_exactly_the_labels(
+    place: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows of all sizes and no others, with the costs and routes that we read ourselves."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HF_HOME", str(place / "hub"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    names: dict[str, Any] = {}
+    exec(example, names)
+    found: pd.DataFrame = READERS[reader](names["labels"])
+    found["customers"] = found["ids"].map(len)
+    if reader != "datasets":
+        assert (found["n"].astype(int) == found["customers"]).all()
+    found = found.sort_values(["customers", "index"])
+    dataset = Dataset.open(Store.open("store"), "laptop")
+    ours = pd.concat([table.to_pandas() for n in dataset.sizes() for table in dataset.read_rows(n)])
+    assert found["index"].tolist() == ours["index"].tolist()
+    assert found["cost"].tolist() == ours["cost"].tolist()
+    assert plain_routes(found) == plain_routes(ours)
+
+
+def plain_routes(labels: pd.DataFrame) -> list[list[list[int]]]:
+    """Return the routes of ``labels`` as lists, whatever kind of array a reader makes of them."""
+    return [[list(map(int, route)) for route in routes] for routes in labels["routes"]]
+
+
+def test_the_card_tells_the_hub_what_it_asks_for(place: Path) -> None:
+    """Its own library reads the card: which files, which split, how many rows; a licence is not made up."""
+    from huggingface_hub import DatasetCard
+
+    data = DatasetCard.load(place / "store/labels/laptop/README.md").data.to_dict()
+    [config] = data["configs"]
+    assert config["data_files"] == [{"split": "train", "path": "data/*/*.parquet"}]
+    assert data["size_categories"] == ["n<1K"]
+    assert data["task_categories"]
+    assert "vehicle-routing" in data["tags"]
+    assert "license" not in data

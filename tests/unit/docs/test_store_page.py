@@ -43,7 +43,7 @@ def _below(line: str, folder: str) -> bool:
 
 def test_what_is_not_there_has_no_line() -> None:
     """The page is no list of wildcards: a file of another name is not on it."""
-    strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/n=020/part.csv", "other/x.json"]
+    strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/data/n=020/part.csv", "other/x.json"]
     assert unknown(strange) == strange
 
 

@@ -27,6 +27,7 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
+from mcvrp.storage.labels.overlap import dataset_keys
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import Pointer, point, pointer, roll_back
@@ -242,6 +243,29 @@ def test_the_table_of_versions_is_the_code_s() -> None:
     rows = [line.split("|") for line in (schema_versions.__doc__ or "").splitlines() if line.startswith("|")]
     assert sorted(int(row[3]) for row in rows[2:]) == sorted(schema.version for schema in schemas)
     assert {document.schema for document in DOCUMENTS} == set(schemas)
+
+
+def test_labels_beside_the_card_are_refused_until_they_are_moved(tmp_path: Path) -> None:
+    """In a sentence that says what to move and to remove; once that is done, all of it is read."""
+    store = Store.open(tmp_path)
+    make_dataset(store, label_spec())
+    before, folder = Dataset.open(store, "d").fingerprint(), tmp_path / "labels/d"
+    for size in (folder / "data").iterdir():
+        size.rename(folder / size.name)
+    (folder / "shards.pq").rename(folder / "shards.parquet")
+    for read in (
+        lambda: Dataset.open(store, "d"),
+        lambda: dataset_keys(store, "d", 20),
+        lambda: inspect(store, "labels/d"),
+        lambda: verify_dataset(store, "d"),
+    ):
+        with pytest.raises(McvrpError, match=r"a folder 'data' there, move the folders n=\* into it") as told:
+            read()
+        assert len(str(told.value)) <= 300
+    for size in folder.glob("n=*"):
+        size.rename(folder / "data" / size.name)
+    (folder / "shards.parquet").unlink()
+    assert Dataset.open(store, "d").fingerprint() == before
 
 
 @pytest.mark.parametrize(

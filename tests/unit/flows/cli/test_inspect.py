@@ -37,7 +37,7 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_a_dataset_is_found_by_name_and_by_place(carded: Store) -> None:
     """NAME and labels/NAME are the same; what is no dataset is none."""
     assert dataset_of(carded, "d") == dataset_of(carded, "labels/d/") == "d"
-    for path in ("", "labels", "e", "labels/d/n=020", "-", "cities/c"):
+    for path in ("", "labels", "e", "labels/d/data/n=020", "-", "cities/c"):
         assert dataset_of(carded, path) is None
 
 
@@ -61,7 +61,7 @@ def test_a_dataset_without_card_says_so(carded: Store) -> None:
 
 def test_files_and_folders_are_described(carded: Store) -> None:
     """A folder is listed, Parquet has its columns and footer, the rest its size."""
-    assert "labels/d/n=020/part-00000.parquet" in inspect(carded, "labels/d/n=020").text
+    assert "labels/d/data/n=020/part-00000.parquet" in inspect(carded, "labels/d/data/n=020").text
     shard = inspect(carded, layout.label_shard("d", 20, 0))
     assert shard.document["rows"] == 6
     assert shard.document["footer"]["row_stop"] == "6"

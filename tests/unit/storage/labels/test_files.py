@@ -92,7 +92,7 @@ def test_any_tool_reads_the_dataset(store: Store, tmp_path: Path) -> None:
     fill(store, [(0, 4), (4, 6)])
     fill(store, [(0, 3)], n=21)
     rebuild_manifest(store, "d")
-    files = [str(p) for p in (tmp_path / "labels/d").glob("n=*/*.parquet")]
+    files = [str(p) for p in (tmp_path / "labels/d/data").glob("n=*/*.parquet")]
     table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
     assert sorted(table["n"].to_pylist()) == [20] * 6 + [21] * 3
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard as HubCard
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
@@ -93,6 +94,9 @@ def test_a_version_says_what_it_is(store: Store) -> None:
     assert config["weights_sha256"] == card.weights_sha256
     assert (card.smallest, card.largest) == (20, 24)
     readme = store.get(f"{card.folder}/README.md").decode()
+    metadata = HubCard(readme).data.to_dict()
+    assert metadata["library_name"] == "mcvrp"
+    assert "license" not in metadata
     for said in ("# Model m, version 1", CITY.city_id, "dataset `d`", "20 to 24 customers", "7.25", "87.5"):
         assert said in readme
     assert "## Limits" in readme

@@ -201,12 +201,12 @@ def test_names_that_could_leave_their_folder_are_refused(name: str) -> None:
 
 def test_layout_is_what_readers_of_the_store_expect() -> None:
     """Paths that other programs may rely on."""
-    assert layout.label_shard("laptop", 20, 0) == "labels/laptop/n=020/part-00000.parquet"
-    assert layout.label_shard("paper", 1000, 12) == "labels/paper/n=1000/part-00012.parquet"
+    assert layout.label_shard("laptop", 20, 0) == "labels/laptop/data/n=020/part-00000.parquet"
+    assert layout.label_shard("paper", 1000, 12) == "labels/paper/data/n=1000/part-00012.parquet"
     assert layout.checkpoint_dir("r", "II-A", 500) == "training/r/II-A/step-00000500"
     assert layout.model_dir("m", 1) == "models/m/0001"
-    assert layout.shard_number("labels/d/n=020/part-00012.parquet") == 12
-    assert layout.shard_number("labels/d/n=020/other.parquet") is None
+    assert layout.shard_number("labels/d/data/n=020/part-00012.parquet") == 12
+    assert layout.shard_number("labels/d/data/n=020/other.parquet") is None
     assert layout.staged_rows(layout.staged_chunk("d", 20, 5, 17)) == (5, 17)
 
 

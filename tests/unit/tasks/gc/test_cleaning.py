@@ -201,7 +201,7 @@ def test_labels_lose_scraps_only(store: Store) -> None:
     merged, waiting = stage(range(2, 5)), stage(range(8, 12))
     out = layout.corrupt("d", merged)
     store.put(out, b"corrupt")
-    scrap = Path(store.uri, "labels/d/n=020/.part-00000.parquet.1234.tmp")
+    scrap = Path(store.uri, "labels/d/data/n=020/.part-00000.parquet.1234.tmp")
     scrap.write_bytes(b"half")
     age(store, "labels", 100)
     candidates = {candidate.path: candidate.kind for candidate in cleaned(store).candidates}
@@ -211,7 +211,7 @@ def test_labels_lose_scraps_only(store: Store) -> None:
         str(scrap.relative_to(store.uri)): "half-written file",
     }
     assert store.exists(waiting)
-    assert [shard for shard in store.list("labels/d/n=020") if shard.endswith(".parquet")]
+    assert [shard for shard in store.list("labels/d/data/n=020") if shard.endswith(".parquet")]
 
 
 NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}
@@ -240,7 +240,7 @@ def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(stor
     assert {path.split("/")[1] for path in store.list("labels")} == left
     assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
     assert set(store.folders("nights/m")) == set(NIGHTS.values())
-    assert store.list("labels/night-shift") == ["labels/night-shift/n=020/part-00000.parquet"]
+    assert store.list("labels/night-shift") == ["labels/night-shift/data/n=020/part-00000.parquet"]
     assert {candidate.kind for candidate in clean(store, POLICY, delete=True, now=NOW).candidates} == set()
 
 

@@ -17,7 +17,7 @@ from tests.support.labels import CITY, N, some_label
 
 ROWS = 12
 LABELS = {(i, mark): some_label(i, runtime=mark) for i in range(ROWS) for mark in range(4)}
-PATH = "labels/d/n=020/part-00000.parquet"
+PATH = "labels/d/data/n=020/part-00000.parquet"
 
 
 def piece(rows: dict[int, bool], mark: int) -> LabelPiece:

@@ -1,0 +1,72 @@
+"""A model as a folder of its own, with its city: it loads, routes and travels without a store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity, find_stored_city, save_city, stored_city
+from mcvrp.storage.models.models import ModelCard, folder_card, model_weights, publish
+from mcvrp.storage.models.readme import model_config, model_readme
+from mcvrp.storage.models.weights import MODEL_WEIGHTS
+from mcvrp.storage.store.store import Store
+
+
+def export_folder(store: Store, card: ModelCard, to: Store) -> None:
+    """Write the version that ``card`` is of into the empty folder ``to``: weights, config, cards, city.
+
+    Raises
+    ------
+    McvrpError
+        If the folder is not empty, the weights are not the ones that were written, or the city is gone.
+    """
+    if to.files("", hidden=True):
+        raise McvrpError(f"{to.url()} is not empty: name a folder that is, or that is not there yet")
+    stored = find_stored_city(store, card.city_id)
+    model_weights(store, card)  # whoever takes the folder has nothing to mend it by
+    save_city(to, stored.name, stored.city, stored.addresses)
+    to.put(MODEL_WEIGHTS, store.get(f"{card.folder}/{MODEL_WEIGHTS}"))
+    to.put("config.json", model_config(card))
+    losses = layout.model_losses(card.name, card.version)
+    if pictured := store.exists(losses):
+        to.put("losses.png", store.get(losses))
+    to.put("README.md", model_readme(card, pictured=pictured, city=stored.name).encode())
+    to.put_json(layout.folder_card, asdict(card))  # written last, as in the store
+
+
+def folder_city(folder: Store) -> StoredCity:
+    """Return the city of the model in ``folder``; McvrpError unless it has one."""
+    names = folder.folders("cities")
+    if len(names) != 1:
+        raise McvrpError(f"{folder.url('cities')} has {len(names)} cities, not one: export the model again")
+    return stored_city(folder, names[0])
+
+
+def import_folder(folder: Store, store: Store, name: str | None = None) -> ModelCard:
+    """Publish the model in ``folder`` as the next version of ``name``, with its city where that is not there.
+
+    Parameters
+    ----------
+    name
+        Of the model in the store; the one that it had where it was exported if None.
+
+    Raises
+    ------
+    McvrpError
+        If the folder holds no whole model, or the store calls another city by the name of its city.
+    """
+    card, stored = folder_card(folder), folder_city(folder)
+    model_weights(folder, card, "")
+    card.require_city(stored.city)
+    there = [folder.get("losses.png")] if folder.exists("losses.png") else []
+    try:
+        find_stored_city(store, card.city_id)
+    except McvrpError:
+        if store.exists(layout.city_card(stored.name)):
+            raise McvrpError(
+                f"{store.url(layout.city_dir(stored.name))} is another city than the model's: give "
+                f"{folder.url(layout.city_dir(stored.name))} another name"
+            ) from None
+        save_city(store, stored.name, stored.city, stored.addresses)
+    return publish(store, replace(card, name=name or card.name), folder.get(MODEL_WEIGHTS), *there)

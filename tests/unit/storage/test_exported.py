@@ -1,0 +1,187 @@
+"""Models in folders of their own: they load, route and travel without the store that they come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcvrp.flows.cli.main import run
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import find_city, load_city, save_city
+from mcvrp.storage.exported import export_folder, import_folder
+from mcvrp.storage.models.models import load_model, model_card, named_version, open_folder, versions
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from tests.support.solving import CITY, put_day, put_model
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    put_day(store)
+    return store
+
+
+@pytest.fixture
+def folder(store: Store, tmp_path: Path) -> Path:
+    """The model "small" exported, and its store gone."""
+    export_folder(store, model_card(store, "small"), Store.open(tmp_path / "folder"))
+    for path in store.list(""):
+        store.delete(path)
+    return tmp_path / "folder"
+
+
+def weights(network: FmMcvrp) -> list[list[float]]:
+    return [parameter.flatten().tolist() for parameter in network.parameters()]
+
+
+def test_a_folder_needs_nothing_else(store: Store, tmp_path: Path) -> None:
+    """Its weights, config, cards and city are those of the store, which may be gone."""
+    before, card = load_model(store, "small")
+    export_folder(store, card, Store.open(tmp_path / "folder"))
+    put_model(store, "small", CITY, version=1)
+    store.delete("models")
+    network, found = load_model(tmp_path / "folder")
+    assert found == card
+    assert weights(network) == weights(before)
+    assert load_city(Store.open(tmp_path / "folder"), "small").city_id == CITY.city_id
+    config = json.loads((tmp_path / "folder/config.json").read_text())
+    assert config["network"] == dict(card.network)
+    readme = (tmp_path / "folder/README.md").read_text()
+    assert readme.startswith("---\nlibrary_name: mcvrp\n")
+    assert 'mcvrp.load_model("FOLDER")' in readme
+
+
+def test_a_city_that_has_been_extended_goes_with_its_model(store: Store, tmp_path: Path) -> None:
+    """Where the city itself is gone, the one that extends it has its addresses, too."""
+    more = np.concatenate([CITY.xy, [[0.1, 0.2]]])
+    save_city(store, "larger", City(more, extends=(CITY.customers,)))
+    store.delete("cities/small")
+    card = model_card(store, "small")
+    export_folder(store, card, Store.open(tmp_path / "folder"))
+    assert find_city(Store.open(tmp_path / "folder"), card.city_id).city_id == CITY.city_id
+
+
+def test_a_folder_comes_into_a_store_as_its_next_version(folder: Path, tmp_path: Path) -> None:
+    """With its city, under its own name or another, and once only."""
+    there = Store.open(tmp_path / "other")
+    card = import_folder(open_folder(folder), there)
+    assert (card.name, card.version, pointer(there, "small", "champion").version) == ("small", 1, 1)
+    assert import_folder(open_folder(folder), there) == card
+    assert versions(there, "small") == [1]
+    network, _ = load_model(there, "small", "champion")
+    assert weights(network) == weights(load_model(folder)[0])
+    assert load_city(there, "small").city_id == CITY.city_id
+    put_model(there, "small", CITY, version=2)
+    assert import_folder(open_folder(folder), there).version == 3
+    assert import_folder(open_folder(folder), there, "mine").folder == "models/mine/0001"
+    assert there.folders("cities") == ["small"]
+
+
+def _cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_cut, "model.safetensors is corrupt"),
+        (_without("model.safetensors"), "model.safetensors"),
+        (_without("model.json"), "has no model.json: name a folder that mcvrp models export has written"),
+        (_without("cities/small/city.json"), "no city 'small' in"),
+        (lambda folder: (folder / "cities").rename(folder / "towns"), "has 0 cities, not one"),
+        (lambda folder: folder.rename(folder.with_name("away")), "there is no folder"),
+    ],
+)
+def test_a_folder_that_is_not_whole_is_refused(
+    folder: Path, tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    """In a sentence that names the file, and nothing of it gets into the store."""
+    there = Store.open(tmp_path / "other")
+    spoil(folder)
+    with pytest.raises(McvrpError, match=said) as told:
+        import_folder(open_folder(folder), there)
+    assert len(str(told.value)) <= 300
+    assert there.list("") == []
+
+
+def test_another_city_of_that_name_stays(folder: Path, tmp_path: Path) -> None:
+    """The model is refused: its city would take the place of the one that is there."""
+    there = Store.open(tmp_path / "other")
+    save_city(there, "small", City.uniform(40, seed=6))
+    with pytest.raises(McvrpError, match="cities/small is another city than the model's"):
+        import_folder(open_folder(folder), there)
+    (folder / "cities/small").rename(folder / "cities/ours")
+    assert import_folder(open_folder(folder), there).version == 1
+    assert there.folders("cities") == ["ours", "small"]
+
+
+def test_a_folder_is_never_written_over(store: Store, tmp_path: Path) -> None:
+    """Whatever lies there, it stays."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/thesis.txt").write_text("mine")
+    with pytest.raises(McvrpError, match="there is not empty"):
+        export_folder(store, model_card(store, "small"), Store.open(tmp_path / "there"))
+    assert [path.name for path in (tmp_path / "there").iterdir() if path.name[0] != "."] == ["thesis.txt"]
+
+
+def test_the_command_exports_solves_and_imports(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A day is routed from the folder alone, where there is no store."""
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path / "away")
+    monkeypatch.delenv("MCVRP_STORE", raising=False)
+    Path("monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))
+    assert run(["models", "export", "small@champion", "taken", "--store", store.uri]) == 0
+    solve = ["solve", "monday.csv", "--capacity", "9", "--samples", "2", "--no-hgs", "--json"]
+    capsys.readouterr()
+    assert run([*solve, "--model", "taken"]) == 0
+    solved = json.loads(capsys.readouterr().out)
+    assert (solved["model"], solved["city"], solved["customers"]) == ("small", "small", 8)
+    assert run(["models", "import", "taken", "--store", "new", "--name", "ours"]) == 0
+    assert named_version(Store.open("new"), "ours", "latest").city_id == CITY.city_id
+    assert versions(store, "small") == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("models export", "give a model's name, export MODEL[@VERSION] FOLDER, or import FOLDER"),
+        ("models export small", "give a model's name"),
+        ("models import", "give a model's name"),
+        ("models export small@9 taken", "has no version 9"),
+        ("models export small@first taken", "'first' is no version"),
+        ("models export large taken", "no model 'large'"),
+        ("models import nowhere", "there is no folder nowhere"),
+        ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
+        ("solve monday.csv --model ./away", "has no model.json"),
+        ("solve monday.csv --model ./away --version 3", "--version: the folder ./away holds one version"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    said: str,
+) -> None:
+    """With exit code 2, and no folder is left behind."""
+    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run([*arguments.split(), "--store", store.uri]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "taken").exists()
