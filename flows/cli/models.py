@@ -9,7 +9,7 @@ from mcvrp.flows.cli.output import Outcome, plain, size_text, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.exported import export_folder, import_folder
 from mcvrp.storage.models.models import named_version, open_folder, versions
-from mcvrp.storage.models.registry import ALIASES, point, pointer, promote, roll_back
+from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import CleaningSummary
 
@@ -88,18 +88,17 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     Raises
     ------
     McvrpError
-        If there is no such version, it is champion already, or somebody else moves an alias just now.
+        If there is no such version, it is champion already, or somebody else moves the champion just now.
     """
-    champion, challenger = pointer(store, name, "champion"), pointer(store, name, "challenger")
+    champion = pointer(store, name, "champion")
     if wanted != _CHALLENGER and not (wanted.isascii() and wanted.isdigit()):
         raise McvrpError(f"{wanted!r} is no version: give a number, or the word {_CHALLENGER}")
-    version = challenger.version if wanted == _CHALLENGER else int(wanted)
-    if version is not None and version == champion.version:
+    version = pointer(store, name, _CHALLENGER).version if wanted == _CHALLENGER else int(wanted)
+    if version is None:
+        raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
+    if version == champion.version:
         raise McvrpError(f"version {version} is the champion of model {name!r} already")
-    if version == challenger.version:
-        promote(store, name, champion, challenger, why)
-    else:
-        point(store, name, "champion", version, champion, why)
+    move_champion(store, name, version, champion, why)
     return _moved(name, champion.version, version)
 
 

@@ -2,7 +2,9 @@
 
 An alias is a small JSON document beside the versions, changed only by compare-and-swap: who
 changes it says what it was when they looked. It remembers who moved it when and why, so that
-the champion can go back to the one before. Knows nothing of what a version holds.
+the champion can go back to the one before. A version that has been champion challenges nobody, whatever the
+challenger's document says: so a promotion is one write, the champion's, and there is nothing between before
+and after. Knows nothing of what a version holds.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import os
 import pwd
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 from mcvrp.model.errors import McvrpError
@@ -59,6 +61,10 @@ class Pointer:
     tag: str | None = None  # None: there was no document
     history: tuple[Move, ...] = ()
 
+    def has_named(self, version: int) -> bool:
+        """Return whether it stands for ``version``, or has stood for it before."""
+        return any(move.version == version for move in self.history)
+
     @property
     def before(self) -> tuple[int, ...]:
         """The versions that it stood for before and that no rollback has left, the last one first."""
@@ -74,6 +80,14 @@ class Pointer:
 
 def pointer(store: Store, name: str, alias: str) -> Pointer:
     """Return where ``alias`` of the model ``name`` points; McvrpError if its document is none."""
+    there = _read(store, name, alias)
+    if alias != "challenger" or there.version is None:
+        return there
+    champion = _read(store, name, "champion")
+    return replace(there, version=None) if champion.has_named(there.version) else there
+
+
+def _read(store: Store, name: str, alias: str) -> Pointer:
     path = layout.model_alias(name, alias)
     if not store.exists(path):
         return Pointer(None)
@@ -87,62 +101,40 @@ def pointer(store: Store, name: str, alias: str) -> Pointer:
     return Pointer(said.version, tag, said.history)
 
 
-def point(
-    store: Store,
-    name: str,
-    alias: Alias,
-    version: int | None,
-    seen: Pointer,
-    why: str = "",
-    *,
-    back: bool = False,
+def move_champion(
+    store: Store, name: str, version: int, seen: Pointer, why: str = "", *, back: bool = False
 ) -> None:
-    """Let ``alias`` point to ``version``, to none if None, where it still is as it was ``seen``.
+    """Make ``version`` the champion where the champion still is as it was ``seen``; it challenges no more.
+
+    Parameters
+    ----------
+    back
+        Whether it is given back to a champion of before.
 
     Raises
     ------
     McvrpError
-        If there is no such version, it is being removed, or somebody else has changed the alias since.
+        If there is no such version, it is being removed, or somebody else has moved the champion since.
     """
-    if version is not None and not store.exists(layout.model_card(name, version)):
-        raise McvrpError(f"model {name!r} has no version {version} that could be its {alias}")
-    if not _swap(store, name, alias, version, seen, why, back=back):
-        now, before = _version_text(pointer(store, name, alias).version), _version_text(seen.version)
+    if not store.exists(layout.model_card(name, version)):
+        raise McvrpError(f"model {name!r} has no version {version} that could be its champion")
+    if not _swap(store, name, "champion", version, seen, why, back=back):
+        now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)
         raise McvrpError(
-            f"the {alias} of model {name!r} is {now} now, it was {before} when you looked: somebody else has "
-            "changed it, look again"
+            f"the champion of model {name!r} is {now} now, it was {before} when you looked: somebody else "
+            "has changed it, look again"
         )
     # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
-    if version is not None and store.exists(layout.model_removal(name, version)):
-        here = pointer(store, name, alias)
+    if store.exists(layout.model_removal(name, version)):
+        here = pointer(store, name, "champion")
         if here.version == version:
-            _swap(store, name, alias, seen.version, here, f"version {version} is being removed", back=True)
+            _swap(
+                store, name, "champion", seen.version, here, f"version {version} is being removed", back=True
+            )
         raise McvrpError(
             f"version {version} of model {name!r} is being removed by mcvrp gc: choose another, or run "
             "mcvrp gc --delete, which ends what was begun, and train it again"
         )
-
-
-def promote(store: Store, name: str, champion: Pointer, challenger: Pointer, why: str = "") -> None:
-    """Make the version of ``challenger`` the champion, where both still are as they were seen.
-
-    There is no challenger afterwards, unless a newer one came meanwhile.
-
-    Raises
-    ------
-    McvrpError
-        If there was no challenger, or somebody else has changed an alias since.
-    """
-    if challenger.version is None:
-        raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
-    now = pointer(store, name, "challenger").version
-    if now != challenger.version:
-        raise McvrpError(
-            f"the challenger of model {name!r} is {_version_text(now)} now, it was "
-            f"{_version_text(challenger.version)} when you looked: compare again"
-        )
-    point(store, name, "champion", challenger.version, champion, why)
-    _swap(store, name, "challenger", None, challenger, "it became champion")
 
 
 def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
@@ -164,7 +156,7 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
         raise McvrpError(
             f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}"
         )
-    point(store, name, "champion", there[0], seen, why, back=True)
+    move_champion(store, name, there[0], seen, why, back=True)
     return seen.version, there[0]
 
 
@@ -182,7 +174,7 @@ def enrol(store: Store, name: str, version: int) -> Alias | None:
             if _swap(store, name, "champion", version, champion, "the first that was published"):
                 return "champion"
             continue  # another publisher was faster: look again
-        if any(move.version == version for move in champion.history):
+        if champion.has_named(version):
             return None  # it has had its time: published again, it does not challenge who came after it
         challenger = pointer(store, name, "challenger")
         if challenger.version is not None and challenger.version >= version:

@@ -66,7 +66,7 @@ def run_round(
     ------
     McvrpError
         If there is no champion or it is another city's, there are no labels, the model is being
-        retrained by somebody else, or an alias was moved meanwhile.
+        retrained by somebody else, or the champion was moved meanwhile.
     IncompleteError
         If training was cut off; running again goes on.
     """

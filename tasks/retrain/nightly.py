@@ -81,7 +81,7 @@ def run_night(
     ------
     McvrpError
         If there is no champion or it is another city's, days are, the model is being retrained by
-        somebody else, or an alias was moved meanwhile.
+        somebody else, or the champion was moved meanwhile.
     IncompleteError
         If training was cut off; running again goes on.
     """

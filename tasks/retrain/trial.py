@@ -18,8 +18,8 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
-from mcvrp.storage.models.models import ModelCard, model_card
-from mcvrp.storage.models.registry import pointer, promote
+from mcvrp.storage.models.models import ModelCard, model_card, versions
+from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
@@ -154,12 +154,14 @@ def run_trial(
     Raises
     ------
     McvrpError
-        If somebody else has moved an alias meanwhile.
+        If somebody else has moved the champion meanwhile.
     IncompleteError
         If training was cut off; running again goes on.
     """
     champion = context.champion
-    challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
+    challenger = _published(store, spec.model, trial.name)
+    if challenger is None:
+        challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:  # else an earlier try of this trial has compared them
         pairs = compared(store, city, spec, context.old, (champion, challenger), trial.fresh)
@@ -188,17 +190,29 @@ def run_trial(
     return _finish(store, spec.model, write_record(store, spec.model, record)), measured
 
 
+def _published(store: Store, model: str, run: str) -> ModelCard | None:
+    """Return the version that ``run`` has published, by an earlier try; others may have come after it."""
+    for version in reversed(versions(store, model)):
+        card = model_card(store, model, version)
+        if card.run == run:
+            enrol(store, model, version)  # its publisher may have been stopped just before
+            return card
+    return None
+
+
 def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Move the alias as ``record`` says, once, and write the README; return the record as it is now."""
+    """Move the champion as ``record`` says, once, and write the README; return the record as it is now."""
     if record.promote and not record.applied:
-        champion, challenger = pointer(store, model, "champion"), pointer(store, model, "challenger")
+        champion = pointer(store, model, "champion")
         if champion.version == record.challenger:  # it was moved, and only the mark is missing
             record = replace(record, applied=True)
-        elif (champion.version, challenger.version) != (record.champion, record.challenger):
-            moved = "somebody else has moved an alias since: it is left where it is"  # a person wins
+        # Who has published meanwhile challenges whoever is champion then: the decision stands.
+        elif champion.version != record.champion or champion.has_named(record.challenger):
+            moved = "somebody else has moved the champion since: it is left where it is"  # a person wins
             record = replace(record, promote=False, reasons=(*record.reasons, moved))
         else:
-            promote(store, model, champion, challenger, f"{record.name}: {'; '.join(record.reasons)}")
+            why = f"{record.name}: {'; '.join(record.reasons)}"
+            move_champion(store, model, record.challenger, champion, why)
             record = replace(record, applied=True)
         write_record(store, model, record)
     write_card(store, model, record)

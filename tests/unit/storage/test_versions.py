@@ -30,7 +30,7 @@ from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.labels.overlap import dataset_keys
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
-from mcvrp.storage.models.registry import Pointer, point, pointer, roll_back
+from mcvrp.storage.models.registry import Pointer, move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     STATE,
@@ -63,7 +63,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Store:
     write_metrics(store, "run", "I", [StepMetrics(1, 8, 0.1, 0.5, 0.2, 0.6, 0.01, 1.0, 100.0, 0.1)])
     card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "sha")
     store.put_json(layout.model_card("m", 1), asdict(card))
-    point(store, "m", "champion", 1, Pointer(None))
+    move_champion(store, "m", 1, Pointer(None))
     attention = AttentionCard("a", 20, "c", {}, {}, 10, 5.0, (), 1.0, "2 cores")
     store.put_json(layout.attention_card("a", 20), asdict(attention))
     write_part(store, PART, [ROW])
@@ -232,7 +232,7 @@ def test_an_alias_of_before_is_read_and_rewritten(tmp_path: Path) -> None:
     for version in (1, 2):
         store.put_json(layout.model_card("m", version), {})
     store.put(layout.model_alias("m", "champion"), b'{"version": 1}\n')
-    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+    move_champion(store, "m", 2, pointer(store, "m", "champion"))
     assert store.get_json(layout.model_alias("m", "champion"))["schema_version"] == 2
     assert roll_back(store, "m") == (2, 1)
 

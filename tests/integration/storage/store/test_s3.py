@@ -22,7 +22,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.models.models import export_model, load_model, versions
-from mcvrp.storage.models.registry import enrol, point, pointer, promote
+from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (
@@ -264,11 +264,11 @@ def test_aliases_move_by_compare_and_swap_in_either_kind_of_store(store: Store) 
         enrol(store, "m", version)
     champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
     assert (champion.version, challenger.version) == (1, 2)
-    promote(store, "m", champion, challenger)
+    move_champion(store, "m", challenger.version, champion)
     assert pointer(store, "m", "champion").version == 2
     assert pointer(store, "m", "challenger").version is None
     with pytest.raises(McvrpError, match="is version 2 now, it was version 1"):
-        point(store, "m", "champion", 1, champion)
+        move_champion(store, "m", 1, champion)
 
 
 def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:

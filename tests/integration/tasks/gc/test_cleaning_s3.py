@@ -11,7 +11,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard, versions
-from mcvrp.storage.models.registry import point, pointer, roll_back
+from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import RetentionSpec, clean
 
@@ -27,7 +27,7 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
         store.put(f"{card.folder}/model.safetensors", b"weights")
         store.put_json(layout.model_card("m", number), asdict(card))
     for number in (2, 3):
-        point(store, "m", "champion", number, pointer(store, "m", "champion"))
+        move_champion(store, "m", number, pointer(store, "m", "champion"))
     store.put("solutions/monday/routes.csv", b"routes")
     now = store.now()
     assert abs(now - time.time()) < 60

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from mcvrp.storage.models.models import ModelCard, export_model, load_model, mod
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, save_checkpoint
+from tests.support.killed import killed_at_each_write
 
 CITY = City.uniform(60, seed=3)
 NETWORK = {
@@ -133,28 +133,20 @@ def test_publishers_at_once_get_numbers_of_their_own(store: Store) -> None:
         assert card.run == f"run-{next(network.parameters()).flatten()[0].item():g}"
 
 
-def test_a_publisher_that_died_is_finished_by_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped before any of its writes: no version is seen, and the next attempt has the same number."""
-    state = checkpoint(store, 1.0)
-    for writes in range(4):
-        dying = Store.open(store.uri)
-        left = iter(range(writes))
-
-        def put(self: Store, path: str, data: bytes, _left: Any = left, _put: Any = Store.put) -> None:
-            if next(_left, None) is None:
-                raise KeyboardInterrupt
-            _put(self, path, data)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Store, "put", put)
-            if writes < 3:
-                with pytest.raises(KeyboardInterrupt):
-                    publish(dying, state)
-            else:
-                publish(dying, state)
-        assert versions(store, "m") == ([] if writes < 3 else [1])
-    assert publish(store, state).version == 1
-    assert pointer(store, "m", "champion").version == 1
+def test_a_publisher_that_was_killed_is_finished_by_the_next(
+    store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Amid any of its writes: the next attempt has the same number, writes the same and enrols it."""
+    publish(store, checkpoint(store, 1.0))
+    state = checkpoint(store, 2.0)
+    folder, ends = tmp_path_factory.mktemp("killed"), list[list[str]]()
+    for there, _ in killed_at_each_write(store, folder, lambda there: publish(there, state), at_least=5):
+        assert versions(there, "m") in ([1], [1, 2])
+        assert publish(there, state).version == 2
+        assert pointer(there, "m", "challenger").version == 2
+        load_model(there, "m", 2)
+        ends.append(there.list(""))
+    assert all(end == ends[-1] for end in ends)
 
 
 def test_a_model_loads_without_what_trained_it(store: Store) -> None:

@@ -19,11 +19,12 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import write_part, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard, versions
-from mcvrp.storage.models.registry import enrol, point, pointer, roll_back
+from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
+from tests.support.killed import killed_at_each_write
 from tests.support.results import ROW
 
 DAY = 86_400.0
@@ -91,7 +92,7 @@ def test_nothing_goes_unless_it_is_asked(store: Store) -> None:
     """A dry run tells what, how much and why, and changes no byte."""
     for number in (1, 2, 3):
         version(store, number)
-    point(store, "m", "champion", 3, pointer(store, "m", "champion"))
+    move_champion(store, "m", 3, pointer(store, "m", "champion"))
     before = everything(store)
     told = clean(store, POLICY, delete=False, now=NOW)
     assert everything(store) == before
@@ -139,7 +140,7 @@ def test_a_run_goes_with_its_models(store: Store) -> None:
         version(store, number, run)
     checkpoint(store, "unpublished", 30)
     age(store, "training", 100)
-    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+    move_champion(store, "m", 2, pointer(store, "m", "champion"))
     cleaned(store)
     assert (steps(store, "old"), steps(store, "new"), steps(store, "unpublished")) == ([], [30], [30])
     assert store.exists(layout.phase_metrics("old", "I"))
@@ -229,7 +230,7 @@ def nights(store: Store) -> None:
     write(store, layout.label_shard("night-shift", 20, 0), b"somebody's own", 100)
     for number, run in ((1, NIGHTS["removed"]), (2, NIGHTS["champion"])):
         version(store, number, run)
-    point(store, "m", "champion", 2, pointer(store, "m", "champion"))
+    move_champion(store, "m", 2, pointer(store, "m", "champion"))
 
 
 def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(store: Store) -> None:
@@ -341,7 +342,7 @@ def crowded(store: Store) -> Store:
     for number in range(1, 6):
         version(store, number)
     for number in (2, 3, 4):
-        point(store, "m", "champion", number, pointer(store, "m", "champion"))
+        move_champion(store, "m", number, pointer(store, "m", "champion"))
     age(store, "models", 100)
     return store
 
@@ -369,7 +370,7 @@ def test_a_version_that_is_promoted_meanwhile(
             put(self, path, value)
         if mark:
             try:
-                point(self, "m", "champion", 1, pointer(self, "m", "champion"))
+                move_champion(self, "m", 1, pointer(self, "m", "champion"))
             except McvrpError as error:
                 refused.append(str(error))
         if not mark or when != "after the mark":
@@ -406,12 +407,12 @@ class _Interrupted:
             monkeypatch.setattr(Store, name, counted)
 
 
-ALIASES = st.lists(st.tuples(st.sampled_from(["champion", "challenger"]), st.integers(1, 6)), max_size=6)
+MOVES = st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=6)  # of the champion, or published
 
 
 @settings(max_examples=15, deadline=None)
 @given(
-    moves=ALIASES,
+    moves=MOVES,
     rollbacks=st.integers(0, 2),
     ages=st.lists(st.sampled_from([0.1, 2.0, 100.0]), min_size=6, max_size=6),
     runs=st.lists(st.sampled_from(["a", "b"]), min_size=6, max_size=6),
@@ -420,7 +421,7 @@ ALIASES = st.lists(st.tuples(st.sampled_from(["champion", "challenger"]), st.int
 )
 def test_nothing_reachable_from_an_alias_ever_goes(
     tmp_path_factory: pytest.TempPathFactory,
-    moves: list[tuple[str, int]],
+    moves: list[tuple[bool, int]],
     rollbacks: int,
     ages: list[float],
     runs: list[str],
@@ -434,16 +435,19 @@ def test_nothing_reachable_from_an_alias_ever_goes(
             checkpoint(store, run, step, days=100)
     for number in range(1, 7):
         version(store, number, runs[number - 1], ages[number - 1])
-    for alias, number in moves:
-        point(store, "m", alias, number, pointer(store, "m", alias))  # type: ignore[arg-type]
+    for champion, number in moves:
+        if champion:
+            move_champion(store, "m", number, pointer(store, "m", "champion"))
+        else:
+            enrol(store, "m", number)
     for _ in range(rollbacks):
         try:
             roll_back(store, "m")
         except McvrpError:
             break
     before = everything(store)
-    champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
-    needed = {champion.version, challenger.version, *champion.before[:1], *range(7 - keep, 7)} - {None}
+    there, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
+    needed = {there.version, challenger.version, *there.before[:1], *range(7 - keep, 7)} - {None}
     young = {number for number in range(1, 7) if ages[number - 1] < 1}
     for attempt in (stop, 10**6):
         with pytest.MonkeyPatch.context() as monkeypatch:
@@ -458,6 +462,30 @@ def test_nothing_reachable_from_an_alias_ever_goes(
             }
             assert steps(store, runs[int(number or 0) - 1])[-1:] == [30]
     assert set(versions(store, "m")) == needed | young
+
+
+@pytest.mark.slow
+def test_cleaning_that_is_killed_is_ended_by_the_next(crowded: Store, tmp_path: Path) -> None:
+    """Amid any write: what is to stay is there all the time, and run again nothing else is."""
+
+    def files(store: Store) -> dict[str, bytes]:
+        aside = ("models_removed.json", "/lease.json", ".killed.tmp")  # a lease of the dead is nobody's
+        return {path: data for path, data in everything(store).items() if not path.endswith(aside)}
+
+    for step in (5, 10, 15, 20):
+        checkpoint(crowded, "run", step)
+    nights(crowded)
+    write(crowded, "solutions/monday/routes.csv", b"", 100)
+    write(crowded, "labels/d/.x.1234.tmp", b"", 100)
+    before, after = files(crowded), list[dict[str, bytes]]()
+    for there, _ in killed_at_each_write(crowded, tmp_path / "killed", cleaned, at_least=30):
+        after += [files(there)]
+        cleaned(there)
+        after += [files(there)]
+    stays = after[-1]
+    assert all(stays.items() <= left.items() for left in after)
+    assert all(left == stays for left in after[1::2])
+    assert stays.items() < before.items()
 
 
 # The command -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.models.models import versions
-from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import trial_records
 from mcvrp.tasks.retrain import trial
@@ -29,6 +29,7 @@ from mcvrp.tasks.solvers import local_search
 from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
+from tests.support.killed import killed_at_each_write
 from tests.support.sweep import sweep
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
@@ -177,32 +178,27 @@ def test_a_round_that_promotes_nobody_leaves_the_champion(store: Store, decided:
     assert [line.split(" | ")[-2] for line in table.splitlines()[2:]] == ["no", "version 3"]
 
 
-@pytest.mark.parametrize("writes", [1, 4, 7, 10, 12, 13, 14, 15])
-def test_a_round_that_is_stopped_goes_on(
-    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
-    """Stopped after so many writes and run again, one version is promoted, by one round that is described."""
-    left, really = [writes], Store.put
-
-    def put(self: Store, path: str, data: bytes) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        really(self, path, data)
-
+@pytest.mark.slow
+def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_path: Path) -> None:
+    """Amid any write: one version is promoted, by one round that is described."""
     spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "put", put)
-        with pytest.raises(KeyboardInterrupt):
-            loop(store, spec)
-    loop(store, spec)
-    (record,) = trial_records(store, "small", ROUND)
-    assert (record.number, record.challenger, record.applied) == (1, 2, True)
-    assert versions(store, "small") == [1, 2]
-    folder = f"rounds/small/{record.name}"
-    names = {path.removeprefix(f"{folder}/").split("/")[0] for path in store.list(folder)}
-    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "round.json"}
-    assert names == files | {"improved"}
-    readme = store.get(f"{folder}/README.md").decode()
-    assert "**Version 2 was promoted: so it was said.**" in readme
-    assert "## The loop so far" in readme
+    for there, _ in killed_at_each_write(store, tmp_path, lambda there: loop(there, spec), at_least=30):
+        loop(there, spec)
+        (record,) = trial_records(there, "small", ROUND)
+        assert (record.number, record.challenger, record.applied) == (1, 2, True)
+        assert versions(there, "small") == [1, 2]
+        assert [pointer(there, "small", alias).version for alias in ALIASES] == [2, None]
+        folder = f"rounds/small/{record.name}"
+        names = {path.removeprefix(f"{folder}/").split("/")[0] for path in there.list(folder)}
+        files = {
+            "README.md",
+            "spec.json",
+            "metrics.json",
+            "comparison.parquet",
+            "comparison.png",
+            "round.json",
+        }
+        assert names == files | {"improved"}
+        readme = there.get(f"{folder}/README.md").decode()
+        assert "**Version 2 was promoted: so it was said.**" in readme
+        assert "## The loop so far" in readme

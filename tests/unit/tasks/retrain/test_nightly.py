@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.labels import files as labels
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import read_footer
 from mcvrp.storage.labels.schema import Footer, table_labels
 from mcvrp.storage.layout import NIGHT
-from mcvrp.storage.models.models import versions
-from mcvrp.storage.models.registry import enrol, point, pointer
+from mcvrp.storage.models.models import model_card, versions
+from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
@@ -23,8 +26,10 @@ from mcvrp.tasks.retrain.measured import read_measured
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
+from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
+from tests.support.killed import killed_at_each_write
 from tests.support.training import nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -101,7 +106,7 @@ def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool
     again = night(store)
     assert (again.new, again.record) == (False, summary.record)
     assert everything(store) == before
-    point(store, "small", "champion", 1, pointer(store, "small", "champion"))
+    move_champion(store, "small", 1, pointer(store, "small", "champion"))
     night(store)
     assert pointer(store, "small", "champion").version == 1
 
@@ -163,53 +168,108 @@ def test_nights_follow_each_other(store: Store, decided: list[bool]) -> None:
     assert versions(store, "small") == [1, 2, 3]
 
 
-@pytest.mark.parametrize("writes", range(1, 16, 2))
-def test_a_night_that_is_stopped_goes_on(
-    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
-    """Stopped after so many writes and run again, one version is promoted, by one night."""
-    drive(store, 1, 8)
-    left = [writes]
-    really = Store.put
+def publish_another(store: Store) -> None:
+    """Publish a version that has nothing to do with the night."""
+    taken = [int(folder) for folder in store.folders(layout.models_dir("small"))]
+    card = replace(model_card(store, "small", 1), version=max(taken) + 1, run="another")
+    store.put_json(layout.model_card("small", card.version), asdict(card))
+    enrol(store, "small", card.version)
 
-    def put(self: Store, path: str, data: bytes) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        really(self, path, data)
+
+@pytest.fixture
+def waiting(store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store in which a night has decided to promote its version, and was cut off before it did."""
+    drive(store, 1, 8)
+    stopped(store, monkeypatch, trial, "move_champion")
+    return store
+
+
+def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str) -> None:
+    """Begin a night, and cut it off before it takes the ``step`` of ``module``."""
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "put", put)
+        patch.setattr(module, step, cut_off)
         with pytest.raises(KeyboardInterrupt):
             night(store)
-    night(store)
-    (record,) = trial_records(store, "small", NIGHT)
-    assert (record.number, record.challenger, record.applied) == (1, 2, True)
-    assert pointer(store, "small", "champion").version == 2
-    assert versions(store, "small") == [1, 2]
 
 
-def test_an_alias_that_somebody_moved_is_left_alone(
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_promotion_that_is_killed_is_carried_out(waiting: Store, tmp_path: Path, meanwhile: bool) -> None:
+    """Amid any write: there is no state between, and who publishes meanwhile challenges the new champion."""
+    for there, _ in killed_at_each_write(waiting, tmp_path, night, at_least=5):
+        champion = pointer(there, "small", "champion").version
+        assert (champion, pointer(there, "small", "challenger").version) in ((1, 2), (2, None))
+        assert promoted_once(there, meanwhile) == [1, 2, 3] if meanwhile else [1, 2]
+
+
+@pytest.mark.slow
+def test_a_night_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_path: Path) -> None:
+    """Amid any write: one version is promoted, by one night."""
+    drive(store, 1, 8)
+    for there, _ in killed_at_each_write(store, tmp_path, night, at_least=40):
+        assert promoted_once(there, meanwhile=False) == [1, 2]
+
+
+@pytest.mark.slow
+def test_who_publishes_while_a_night_is_dead_takes_nothing_from_it(
+    store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed amid any write from the end of its training on, it publishes one version and promotes it."""
+    drive(store, 1, 8)
+    stopped(store, monkeypatch, phases, "publish")
+    for there, _ in killed_at_each_write(store, tmp_path, night, at_least=15):
+        assert len(promoted_once(there, meanwhile=True)) == 3
+
+
+def test_a_night_that_has_published_does_not_publish_again(
     store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off between decision and promotion, and overtaken by a person: the person wins."""
+    """Cut off before it compared, and overtaken by another version: it goes on with its own."""
     drive(store, 1, 8)
-    with monkeypatch.context() as patch:
-        patch.setattr(trial, "promote", _cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            night(store)
-    train(store, CITY, small_spec(run="third", seed=3), Path("/nowhere"), nudge)
-    enrol(store, "small", 3)
-    point(store, "small", "champion", 3, pointer(store, "small", "champion"))
-    record = night(store).record
+    stopped(store, monkeypatch, trial, "compared")
+    assert promoted_once(store, meanwhile=True) == [1, 2, 3]
+
+
+def promoted_once(store: Store, meanwhile: bool) -> list[int]:
+    """Check that a night that was killed is ended by the next, also if a version came ``meanwhile``.
+
+    Returns the versions that there are.
+    """
+    if meanwhile:
+        publish_another(store)
+    night(store)
+    (record,) = trial_records(store, "small", NIGHT)
+    assert (record.number, record.champion, record.applied) == (1, 1, True)
+    champion = model_card(store, "small", "champion")
+    assert (champion.version, champion.run) == (record.challenger, record.name)
+    known = versions(store, "small")
+    newer = [version for version in known if version > champion.version]
+    assert pointer(store, "small", "challenger").version == (newer[0] if newer else None)
+    before = everything(store)
+    assert night(store).record == record
+    assert everything(store) == before
+    return known
+
+
+@pytest.mark.parametrize(("moved", "champion"), [((3,), 3), ((3, 2), 2), ((2, 1), 1)])
+def test_a_champion_that_somebody_moved_is_left_alone(
+    waiting: Store, moved: tuple[int, ...], champion: int
+) -> None:
+    """Cut off between decision and promotion, and overtaken by a person: the person wins."""
+    publish_another(waiting)
+    for version in moved:
+        move_champion(waiting, "small", version, pointer(waiting, "small", "champion"))
+    record = night(waiting).record
     assert record
-    assert not record.promote
-    assert "somebody else has moved an alias" in record.reasons[-1]
-    assert pointer(store, "small", "champion").version == 3
-
-
-def _cut_off(*_: object) -> None:
-    raise KeyboardInterrupt
+    assert pointer(waiting, "small", "champion").version == champion
+    if champion == record.challenger:
+        assert record.applied
+    else:
+        assert not record.promote
+        assert "somebody else has moved the champion" in record.reasons[-1]
 
 
 def test_another_citys_model_is_refused(store: Store) -> None:
