@@ -21,11 +21,8 @@ from functools import partial
 from itertools import count
 from typing import IO, NoReturn
 
-from prefect.settings import PREFECT_API_URL, temporary_settings
-
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
-from mcvrp.flows.server.deployments import POOL
 from mcvrp.flows.server.notify import notify_of_failures
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
@@ -34,6 +31,7 @@ from mcvrp.flows.server.server import (
     answers,
     configured_server,
     database_environment,
+    running_server,
     server_at,
     start_server,
 )
@@ -96,14 +94,14 @@ def serve(options: Options) -> NoReturn:
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
             start, stop = partial(start_server, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
             keepers.append(stack.enter_context(_Keeper("Prefect server", log, start, stop)))
-        stack.enter_context(temporary_settings({PREFECT_API_URL: server.url}))
-        environment = settings.run_environment(server.url, options.store) | _WORKER
+        stack.enter_context(server.in_use())
+        environment = settings.run_environment(server.url, server.password, options.store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
         start = partial(_start_worker, environment, log, count(1))
         keepers.append(stack.enter_context(_Keeper("worker", log, start, _stop_worker)))
-        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.page, path)
+        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.link, path)
         while True:
             time.sleep(_LOOK_SECONDS)
             for keeper in keepers:
@@ -113,8 +111,8 @@ def serve(options: Options) -> NoReturn:
 def _found(options: Options) -> Server | None:
     """Return the server that runs already, None where one of our own is to be started."""
     there = configured_server()
-    if there is None and answers(server_at(options.port).url, ANSWER_SECONDS):
-        there = Server(server_at(options.port).url, ours=False)
+    if there is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
+        there = running_server(url)
     if there is None:
         _require_free(options.port)
         return None
@@ -193,8 +191,8 @@ def _start_worker(
         logger.warning(
             "%d runs that were cut off are on record as crashed: start them again in the UI", ended
         )
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
-    return start_group([*command, "--type", "process"], env=environment, stdout=log, stderr=log)
+    command = [sys.executable, "-m", "mcvrp.flows.server.worker", "--name", name]
+    return start_group(command, env=environment, stdout=log, stderr=log)
 
 
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
