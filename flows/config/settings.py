@@ -19,6 +19,8 @@ _ALWAYS = {
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Seconds, the shortest that Prefect takes: `server.dead_runs` counts on it.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # What we log outside a run has no page there.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }

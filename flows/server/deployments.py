@@ -102,8 +102,11 @@ def register(preset: PipelineSpec) -> list[str]:
     """
     from prefect.client.orchestration import get_client
 
+    from mcvrp.flows.server.dead_runs import end_dead_runs
+
     with get_client(sync_client=True) as client:
         _make_pool(client)
+        end_dead_runs(client)
         listed = [_register(client, deployment, preset) for deployment in deployments()]
         _remove_others(client, set(listed))
     return listed

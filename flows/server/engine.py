@@ -11,9 +11,6 @@ import runpy
 import sys
 from uuid import UUID
 
-from prefect.client.orchestration import get_client
-from prefect.states import Failed
-
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.deployments import deployments
@@ -38,6 +35,9 @@ def main() -> None:
 
 def _entrypoint() -> str:
     """Return the flow of the run; end the run, and this process, where that is none of ours."""
+    from prefect.client.orchestration import get_client  # not above: it reads the settings that are made here
+    from prefect.states import Failed
+
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(settings.worked_run()))
         deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None

@@ -9,6 +9,7 @@ code that the deployment pulls in: whoever can open the UI could run any program
 from __future__ import annotations
 
 import runpy
+import shlex
 import sys
 import warnings
 from typing import Any, Self
@@ -33,6 +34,8 @@ class _OurCommand(process.ProcessJobConfiguration):
                 f"job variable {refused[0]} is refused: this worker runs `{COMMAND}` in its own environment; "
                 "`python -m mcvrp.flows.server.deployments` puts pool and deployments right"
             )
+        # this Python, also where its folder is not on the PATH
+        self.command = f"{shlex.quote(sys.executable)} {COMMAND.partition(' ')[2]}"
         return self
 
 
