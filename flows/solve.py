@@ -8,9 +8,9 @@ from typing import Annotated
 from prefect import task
 from pydantic import Field
 
-from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, shown
+from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import HOUR, deployed, open_store, stage, task_options
+from mcvrp.flows.server.stage import HOUR, open_store, stage, task_options
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary, plan_day, solve_day
@@ -75,8 +75,6 @@ def solve(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     began, there = time.monotonic(), open_store(store)
-    if deployed() and isinstance(orders, str):
-        orders = in_store("orders", orders)
     with showing_steps(f"solve {city}", 3) as begin:
         begin("orders")
         planned = plan_day(there, city, model, orders, capacity, solve)

@@ -73,7 +73,7 @@ def _on_record(work: Callable[[], Any]) -> Any:
     RECORDS.clear()  # of an earlier command in this process: tests run several
     with prefect_server() as server:
         if server.ours:
-            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.page)
+            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.link)
         result = work()
         RECORDS.verify()
     return result

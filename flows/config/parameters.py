@@ -9,9 +9,11 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors, first_of
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.support.tabular import IN_STORE
 
 
@@ -28,7 +30,7 @@ ModelName = Annotated[
 ]
 StoreUri = Annotated[
     str | None,
-    shown("Store", "A folder or s3://bucket/prefix; empty: the store that `mcvrp ui` was started with"),
+    shown("Store", "Empty: the store of the worker; another only where its MCVRP_STORES names that"),
 ]
 
 
@@ -45,10 +47,45 @@ def in_store(name: str, place: str) -> str:
     path = place.removeprefix(IN_STORE)
     if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
         raise McvrpError(
-            f"{name} = {place!r} is no path in the store: put the file there, as {name}/monday.csv, say, "
+            f"{name} = {place!r} is no path in the store: put the file there, as uploads/monday.csv, say, "
             "and give that path"
         )
     return IN_STORE + path
+
+
+def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values``, the parameters of a flow, as a worker takes them from a form.
+
+    Files are objects of the store, and the store is the worker's own, or one that the operator names.
+
+    Raises
+    ------
+    McvrpError
+        If a file lies elsewhere, or the store is another.
+    """
+    taken = {name: _with_files_in_store(name, value) for name, value in values.items()}
+    if isinstance(orders := taken.get("orders"), str):
+        taken["orders"] = in_store("orders", orders)
+    store = taken.get("store")
+    if store not in (None, settings.store_uri(None), *settings.other_stores()):
+        raise McvrpError(
+            f"store = {store!r} is not that of the worker: leave it empty, "
+            "or have the worker started with MCVRP_STORES naming it"
+        )
+    return taken
+
+
+def _with_files_in_store(name: str, value: Any) -> Any:
+    """Return ``value`` with `in_store` done to the files of each `AddressFile` in it."""
+    if isinstance(value, AddressFile):
+        given = {file: place for file in ("file", "matrix", "history") if (place := getattr(value, file))}
+        return value.model_copy(update={file: in_store(f"{name}.{file}", given[file]) for file in given})
+    if not isinstance(value, BaseModel):
+        return value
+    fields = {field: getattr(value, field) for field in type(value).model_fields}
+    kept = {field: _with_files_in_store(f"{name}.{field}", old) for field, old in fields.items()}
+    changed = {field: new for field, new in kept.items() if new is not fields[field]}
+    return value.model_copy(update=changed) if changed else value
 
 
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:

@@ -19,6 +19,8 @@ _ALWAYS = {
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Seconds, the shortest that Prefect takes: `server.dead_runs` counts on it.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # What we log outside a run has no page there.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
@@ -61,6 +63,21 @@ _SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECT
 _SHORTEST_SECRET = 6  # characters; what is shorter is in every text
 
 
+def other_stores() -> list[str]:
+    """Return the stores that a form may name beside the worker's own: $MCVRP_STORES, with commas between."""
+    return [store.strip() for store in os.environ.get("MCVRP_STORES", "").split(",") if store.strip()]
+
+
+def worked_run() -> str | None:
+    """Return the id of the flow run for which a Prefect worker has started this process; None elsewhere."""
+    return os.environ.get("PREFECT__FLOW_RUN_ID")
+
+
+def run_entrypoint(entrypoint: str) -> None:
+    """Have Prefect's engine run the flow at ``entrypoint``, whatever the deployment of the run says."""
+    os.environ["PREFECT__FLOW_ENTRYPOINT"] = entrypoint
+
+
 def secrets() -> list[str]:
     """Return the values in the environment that nobody may read, the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
@@ -75,10 +92,12 @@ def folder() -> Path:
     return Path(os.environ.get("MCVRP_FOLDER") or ".").absolute()
 
 
-def run_environment(api_url: str, store: str) -> dict[str, str]:
-    """Return the environment of what `mcvrp ui` starts: runs find this Python and ``store``."""
+def run_environment(api_url: str, password: str | None, store: str) -> dict[str, str]:
+    """Return the environment of what `mcvrp ui` starts: runs find this Python, the server and ``store``."""
     python = Path(sys.executable).parent
+    known = {"PREFECT_API_AUTH_STRING": password} if password else {}
     return child_environment(
+        **known,
         PREFECT_API_URL=api_url,
         MCVRP_STORE=store,
         MCVRP_FOLDER=str(folder()),

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 POOL = "mcvrp"
 TAG = "mcvrp"  # what is ours, and goes when prefect.yaml does not list it any more
 COMMAND = "python -m mcvrp.flows.server.engine"
+# What a worker of the pool does for a run: nothing of it is for a deployment or a run to choose.
+_TEMPLATE: dict[str, Any] = {
+    "job_configuration": {"command": COMMAND, "stream_output": True},
+    "variables": {"type": "object", "properties": {}, "additionalProperties": False},
+}
 
 
 @dataclass(frozen=True)
@@ -97,26 +102,26 @@ def register(preset: PipelineSpec) -> list[str]:
     """
     from prefect.client.orchestration import get_client
 
+    from mcvrp.flows.server.dead_runs import end_dead_runs
+
     with get_client(sync_client=True) as client:
         _make_pool(client)
+        end_dead_runs(client)
         listed = [_register(client, deployment, preset) for deployment in deployments()]
         _remove_others(client, set(listed))
     return listed
 
 
 def _make_pool(client: SyncPrefectClient) -> None:
-    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
-    from prefect.workers.process import ProcessWorker
 
-    template = ProcessWorker.get_default_base_job_template()
-    pool = WorkPoolCreate(
-        name=POOL, type="process", base_job_template=template, description="Where runs of mcvrp are executed"
-    )
+    described = "Where runs of mcvrp are executed"
+    pool = WorkPoolCreate(name=POOL, type="process", base_job_template=_TEMPLATE, description=described)
     try:
         client.create_work_pool(pool)
-    except ObjectAlreadyExists:
-        return  # an administrator may have changed it
+    except ObjectAlreadyExists:  # its limits, and whether it is paused, are an administrator's
+        client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=_TEMPLATE))
 
 
 def _register(client: SyncPrefectClient, deployment: Deployment, preset: PipelineSpec) -> str:
@@ -137,7 +142,6 @@ def _register(client: SyncPrefectClient, deployment: Deployment, preset: Pipelin
         description=deployment.description,
         tags=sorted({TAG, *deployment.tags}),
         work_pool_name=POOL,
-        job_variables={"command": COMMAND},
         parameters={name: value for name, value in values.items() if name in flow.parameters.properties},
         parameter_openapi_schema=parameter_schema(flow.fn).model_dump_for_openapi(),
         enforce_parameter_schema=True,

@@ -1,18 +1,26 @@
 """One run of a deployment, in a process of its own that ends with the worker that started it.
 
 Prefect's own engine, `python -m prefect.engine`, would go on when its worker is killed, beside
-the run that is started in its place.
+the run that is started in its place. And it would run whatever code a deployment names.
 """
 
 from __future__ import annotations
 
 import os
 import runpy
+import sys
+from uuid import UUID
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
+from mcvrp.flows.server.deployments import deployments
 from mcvrp.flows.server.interrupt import stopping_in_time
 from mcvrp.tasks.support.processes import die_with_parent
+
+_OTHER_CODE = (
+    "its deployment names other code than the flows of mcvrp, or pulls in some: "
+    "register it with `python -m mcvrp.flows.server.deployments`"
+)
 
 
 def main() -> None:
@@ -21,7 +29,23 @@ def main() -> None:
     os.chdir(settings.folder())  # the worker gives each run an empty folder that goes with it
     settings.prepare(verbose=False)
     with terminal(), stopping_in_time():
+        settings.run_entrypoint(_entrypoint())
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+
+
+def _entrypoint() -> str:
+    """Return the flow of the run; end the run, and this process, where that is none of ours."""
+    from prefect.client.orchestration import get_client  # not above: it reads the settings that are made here
+    from prefect.states import Failed
+
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(UUID(settings.worked_run()))
+        deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
+        ours = {entry.module_path for entry in deployments()}
+        if deployment and deployment.entrypoint in ours and not deployment.pull_steps:
+            return deployment.entrypoint
+        client.set_flow_run_state(run.id, Failed(message=_OTHER_CODE), force=True)
+    sys.exit(0)
 
 
 if __name__ == "__main__":

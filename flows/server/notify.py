@@ -8,11 +8,10 @@ from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import get_client
 from prefect.events.actions import CallWebhook
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.events.schemas.events import ResourceSpecification
 from prefect.types import SecretDict
 from pydantic import SecretStr
 
-from mcvrp.flows.server.deployments import TAG
+from mcvrp.flows.server.automations import of_our_runs, save
 from mcvrp.model.errors import McvrpError
 
 NAME = "mcvrp: a run has failed"
@@ -53,23 +52,8 @@ def notify_of_failures(url: str) -> None:
     automation = AutomationCore(
         name=NAME,
         description="Calls the webhook that `mcvrp ui --notify` was given.",
-        trigger=EventTrigger(
-            match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=ResourceSpecification(
-                {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
-            ),
-            expect=_FAILED,
-            for_each={"prefect.resource.id"},
-            posture=Posture.Reactive,
-            threshold=1,
-        ),
+        trigger=EventTrigger(**of_our_runs(), expect=_FAILED, posture=Posture.Reactive, threshold=1),
         actions=[CallWebhook(block_document_id=block, payload=f"{{{fields}}}")],
     )
     with get_client(sync_client=True) as client:
-        there = client.read_automations_by_name(NAME)
-        for old in there[1:]:  # Prefect lets names repeat
-            client.delete_automation(old.id)
-        if there:
-            client.update_automation(there[0].id, automation)
-        else:
-            client.create_automation(automation)
+        save(client, automation)

@@ -2,13 +2,14 @@
 
 Prefect's own way without a server (the "ephemeral" one) loses most of the task runs of a busy
 process. A real server keeps them; ours writes to the same database as `prefect server start`
-would, so the history stays.
+would, so the history stays. Ours asks for a password: other users of the machine reach its port, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -17,14 +18,22 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import IO
 from urllib.parse import urlsplit
 
 import asyncpg
+from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_SERVER_API_AUTH_STRING,
+    temporary_settings,
+)
 
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, reason
@@ -38,6 +47,8 @@ STOP_SECONDS = 1.0
 DRAIN_SECONDS = 2.0
 _DATABASE_SECONDS = 5.0  # for its answer
 _DRIVER = "postgresql+asyncpg"
+ENTRY = "/enter"  # page of `app`: what stands behind the # of its address stays in the browser
+_USER = "mcvrp"  # any would do: Prefect compares user and password as one
 
 # What one run never needs: schedules, automations, workers. The recorder of task runs stays on.
 _SERVICES_OFF = (
@@ -52,15 +63,43 @@ _SERVICES_OFF = (
 
 @dataclass(frozen=True)
 class Server:
-    """Prefect server that has the records of a run: ``url`` of its API, and whether it is our own."""
+    """Prefect server that has the records of a run.
+
+    Parameters
+    ----------
+    url
+        Of its API.
+    password
+        Of our own server, "user:password" as Prefect has it; None where the server is another's.
+    made_up
+        True where nobody but us knows the password yet.
+    """
 
     url: str
-    ours: bool
+    password: str | None = field(default=None, repr=False)
+    made_up: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """True where the server is our own to start."""
+        return self.password is not None
 
     @property
     def page(self) -> str:
-        """The address to open in a browser."""
+        """The address of its pages."""
         return self.url.removesuffix("/api")
+
+    @property
+    def link(self) -> str:
+        """The address to open in a browser: with a password that we have made up, which opens the page."""
+        return f"{self.page}{ENTRY}#{self.password}" if self.made_up else self.page
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Have Prefect's clients in this context talk to the server."""
+        known = {PREFECT_API_AUTH_STRING: self.password} if self.ours else {}
+        with temporary_settings({PREFECT_API_URL: self.url} | known):
+            yield
 
 
 @contextmanager
@@ -81,7 +120,7 @@ def prefect_server() -> Iterator[Server]:
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         process = start_server(server, log, off)
         try:
-            with temporary_settings({PREFECT_API_URL: server.url}):
+            with server.in_use():
                 try:
                     yield server
                 finally:
@@ -96,7 +135,7 @@ def configured_server() -> Server | None:
     Raises
     ------
     McvrpError
-        If it does not answer.
+        If it does not answer, or not to us.
     """
     configured = PREFECT_API_URL.value()
     if not configured:
@@ -107,12 +146,38 @@ def configured_server() -> Server | None:
             f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
             "(also in the Prefect profile) to have one started for the run"
         )
-    return Server(url, ours=False)
+    return running_server(url)
+
+
+def running_server(url: str) -> Server:
+    """Return the server of somebody else whose API is at ``url``.
+
+    Raises
+    ------
+    McvrpError
+        If it asks for a password that we do not have.
+    """
+    server = Server(url)
+    with server.in_use(), get_client(sync_client=True) as client:
+        try:
+            client.api_version()
+        except PrefectHTTPStatusError as error:
+            if error.response.status_code == HTTPStatus.UNAUTHORIZED:
+                raise McvrpError(
+                    f"the Prefect server at {url} asks for a password: set PREFECT_API_AUTH_STRING to "
+                    "user:password (of `mcvrp ui`: what stands behind the # of the link that it printed)"
+                ) from None
+            raise McvrpError(f"the Prefect server at {url} is not well: {reason(error)}") from None
+    return server
 
 
 def server_at(port: int) -> Server:
-    """Return our own server on ``port`` of this machine; it need not run."""
-    return Server(f"http://127.0.0.1:{port}/api", ours=True)
+    """Return our own server on ``port`` of this machine; it need not run.
+
+    Its password is the one that Prefect's settings give to a server, else a new one.
+    """
+    url, known = f"http://127.0.0.1:{port}/api", PREFECT_SERVER_API_AUTH_STRING.value()
+    return Server(url, known or f"{_USER}:{secrets.token_urlsafe(24)}", made_up=not known)
 
 
 def answers(url: str, seconds: float) -> bool:
@@ -140,12 +205,16 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
     """
     # The program that `prefect server start` runs, without the launcher in between: a child of
     # ours dies with us even when we are killed, a grandchild does not.
-    command = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
-    port = server.page.rpartition(":")[2]
+    command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
+    port, password = server.page.rpartition(":")[2], server.password or ""
     command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
     environment = settings.child_environment(
         PREFECT_SERVER_API_HOST="127.0.0.1",
         PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
+        PREFECT_SERVER_API_AUTH_STRING=password,
+        PREFECT_API_AUTH_STRING=password,  # its own services ask it, too
+        # No page of anybody else's gets an answer, whatever it asks.
+        PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
         **changes,
     )
     process = start_group(command, env=environment, stdout=log, stderr=log)

@@ -19,7 +19,7 @@ from prefect.states import Failed
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
-from mcvrp.flows.config.parameters import parameters_of, parsed
+from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.store import Store, StoreUnavailable
@@ -65,7 +65,8 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
             log_to_prefect()
             try:
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
-                return cast(Callable[..., R], body)(**parsed(model, given))
+                values = parsed(model, given)
+                return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
             except McvrpError as error:  # returned, not raised: Prefect would log a traceback
                 return cast(R, Failed(message=one_line(error), data=error))
             except Exception as error:
@@ -116,11 +117,12 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     return False
 
 
-def deployed() -> bool:
-    """Return whether the running flow was started from a deployment: nobody has checked its input yet."""
+def _deployed() -> bool:
+    """Return whether a worker was asked for the running flow; not for a stage of that flow."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    return run is not None and run.deployment_id is not None and run.parent_task_run_id is None
+    # of what the server says of a run nothing counts here: whoever asks for a run says it
+    return run is not None and str(run.id) == settings.worked_run()
 
 
 def open_store(uri: str | None) -> Store:

@@ -14,18 +14,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import IO, NoReturn
 
-from prefect.settings import PREFECT_API_URL, temporary_settings
+import psutil
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server.dead_runs import end_dead_runs, worker_name
-from mcvrp.flows.server.deployments import POOL
 from mcvrp.flows.server.notify import notify_of_failures
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
@@ -34,6 +31,7 @@ from mcvrp.flows.server.server import (
     answers,
     configured_server,
     database_environment,
+    running_server,
     server_at,
     start_server,
 )
@@ -43,6 +41,7 @@ from mcvrp.tasks.support.processes import descendants, start_group, stop_group
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
+_RUN_STOP_SECONDS = 4.5  # a run stops within `interrupt.ORDERLY_SECONDS`, and is killed if it does not
 _LONG_SECONDS = 60.0  # what lived as long as this is started again at once
 _TRIES = 5  # in a row, of what lives shorter
 # Runs start within seconds; slots of runs that were killed come back after a restart, too.
@@ -96,14 +95,14 @@ def serve(options: Options) -> NoReturn:
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
             start, stop = partial(start_server, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
             keepers.append(stack.enter_context(_Keeper("Prefect server", log, start, stop)))
-        stack.enter_context(temporary_settings({PREFECT_API_URL: server.url}))
-        environment = settings.run_environment(server.url, options.store) | _WORKER
+        stack.enter_context(server.in_use())
+        environment = settings.run_environment(server.url, server.password, options.store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
-        start = partial(_start_worker, environment, log, count(1))
+        start = partial(_start_worker, environment, log)
         keepers.append(stack.enter_context(_Keeper("worker", log, start, _stop_worker)))
-        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.page, path)
+        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.link, path)
         while True:
             time.sleep(_LOOK_SECONDS)
             for keeper in keepers:
@@ -113,8 +112,8 @@ def serve(options: Options) -> NoReturn:
 def _found(options: Options) -> Server | None:
     """Return the server that runs already, None where one of our own is to be started."""
     there = configured_server()
-    if there is None and answers(server_at(options.port).url, ANSWER_SECONDS):
-        there = Server(server_at(options.port).url, ours=False)
+    if there is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
+        there = running_server(url)
     if there is None:
         _require_free(options.port)
         return None
@@ -185,23 +184,20 @@ class _Keeper:
         self._began, self._process = time.monotonic(), self.start()
 
 
-def _start_worker(
-    environment: Mapping[str, str], log: IO[str], numbers: Iterator[int]
-) -> subprocess.Popen[str]:
-    name = worker_name(next(numbers))
-    if ended := end_dead_runs(working=name):
-        logger.warning(
-            "%d runs that were cut off are on record as crashed: start them again in the UI", ended
-        )
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name]
-    return start_group([*command, "--type", "process"], env=environment, stdout=log, stderr=log)
+def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
+    return start_group(command, env=environment, stdout=log, stderr=log)
 
 
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
-    """Kill the worker and its runs, and have the server know: asked to end it would wait for them."""
+    """End the runs, which tell the server, and the worker: asked itself it would wait for them."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        runs = psutil.Process(worker.pid).children()
+        for run in runs:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                run.terminate()
+        psutil.wait_procs(runs, timeout=_RUN_STOP_SECONDS)
     for pid in [worker.pid, *descendants(worker.pid)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     worker.wait()
-    with contextlib.suppress(Exception):  # else the next `mcvrp ui` does it
-        end_dead_runs(working=None)

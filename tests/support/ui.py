@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -42,10 +44,22 @@ class Ui:
     page: str
     errors: Path
 
+    @property
+    def link(self) -> str:
+        """The address that it has printed, once it serves; "" before."""
+        found = re.search(rf"^Prefect: ({self.page}/enter#\S+)", self.errors.read_text(), re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def password(self) -> str:
+        """User and password, as Prefect's settings have them."""
+        return self.link.partition("#")[2]
+
     def api(self, path: str, body: object | None = None, method: str | None = None) -> Any:
         """Return what the API answers: with a ``body`` it is POST, else GET, unless told."""
         data = None if body is None else json.dumps(body).encode()
-        header = {"Content-Type": "application/json"}
+        login = base64.b64encode(self.password.encode()).decode()
+        header = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}
         request = urllib.request.Request(f"{self.page}/api{path}", data, header, method=method)
         for _ in range(_TRIES):
             try:
@@ -109,7 +123,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
         process = subprocess.Popen(
             [sys.executable, "-m", "mcvrp.flows.cli.main", "ui", *options],
             cwd=place.folder,
-            env=place.environment(PYTHONPATH=str(Path(__file__).parents[2]), **changes),
+            env=place.environment(**changes),
             stdout=subprocess.DEVNULL,
             stderr=log,
             text=True,
@@ -119,7 +133,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
 
         def serves() -> bool:
             assert process.poll() is None, errors.read_text()
-            return f"Prefect: {ui.page}" in errors.read_text()
+            return bool(ui.link)
 
         until("the page", _START_SECONDS, serves)
         yield ui

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,8 +95,57 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     assert run["name"] == "label, refused"
     run = ui.ended(ui.start("train"))
     assert run["state"]["message"].startswith("dataset 'smoke' has no labels of 20-22 customers")
-    run = ui.ended(ui.start("solve", orders="/etc/passwd"))
-    assert run["state"]["message"].startswith("orders = '/etc/passwd' is no path in the store: put the file")
+
+
+def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
+    """Whoever can open the UI reads and writes the worker's store, and nothing else that its user can."""
+    imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}
+    climbing = {**imported, "addresses": {"file": "orders.csv", "history": "../../secret.csv"}}
+    spec = ui.deployment("pipeline")["parameters"]["spec"]
+    asked = {
+        "store = '/elsewhere' is not that of the worker: leave it": ui.start("label", store="/elsewhere"),
+        "store = 's3://theirs' is not that of the worker": ui.start("benchmark", store="s3://theirs"),
+        "city.addresses.file = '/etc/passwd' is no path in the store": ui.start("city", city=imported),
+        "spec.city.addresses.history = '../../secret.csv' is no path": ui.start(
+            "pipeline", spec=spec | {"city": climbing}
+        ),
+        "orders = '/etc/passwd' is no path in the store: put the file": ui.start(
+            "solve", orders="/etc/passwd"
+        ),
+    }
+    for said, run in asked.items():
+        ended = ui.ended(run)
+        assert ended["state_type"] == "FAILED"
+        assert ended["state"]["message"].startswith(said)
+
+
+def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Path) -> None:
+    """No command, environment, code or pull step that a run, a deployment or the pool names."""
+    there, touched = ui.deployment("city"), tmp_path / "touched"
+    command = f"touch {touched}"
+    start = f"/deployments/{there['id']}/create_flow_run"
+    body = {"parameters": there["parameters"], "state": {"type": "SCHEDULED"}}
+    for variables in ({"command": command}, {"env": {"MCVRP_STORE": "/"}}, {"working_dir": "/"}):
+        with pytest.raises(AssertionError, match=r"422.*Additional properties are not allowed"):
+            ui.api(start, body | {"job_variables": variables})
+    kept = ("flow_id", "tags", "work_pool_name", "parameters", "parameter_openapi_schema", "entrypoint")
+    same = {key: there[key] for key in kept} | {"name": "theirs"}
+    (tmp_path / "theirs.py").write_text(f"import pathlib\npathlib.Path({str(touched)!r}).touch()\n")
+    shell = [{"prefect.deployments.steps.run_shell_script": {"script": command}}]
+    for other in ({"pull_steps": shell}, {"entrypoint": f"{tmp_path}/theirs.py:city"}):
+        made = ui.api("/deployments/", same | other)["id"]
+        ended = ui.ended(ui.api(f"/deployments/{made}/create_flow_run", body)["id"])
+        assert ended["state_type"] == "FAILED"
+        assert ended["state"]["message"].startswith("its deployment names other code than the flows of mcvrp")
+        ui.api(f"/deployments/{made}", method="DELETE")
+    pool = ui.api("/work_pools/mcvrp")["base_job_template"]
+    changed = {"job_configuration": {"command": command}, "variables": {"type": "object", "properties": {}}}
+    ui.api("/work_pools/mcvrp", {"base_job_template": changed}, "PATCH")
+    ended = ui.ended(ui.start("city"))
+    ui.api("/work_pools/mcvrp", {"base_job_template": pool}, "PATCH")
+    assert ended["state_type"] == "CRASHED"
+    assert "job variable command is refused: this worker runs" in ended["state"]["message"]
+    assert not touched.exists()
 
 
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:
@@ -130,8 +180,10 @@ def test_a_cron_schedule_fires(ui: Ui) -> None:
     ui.api(f"/deployments/{there['id']}/schedules/{made['id']}", {"active": False}, "PATCH")
 
 
-def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing of it runs any more; the next `mcvrp ui` ends the run, serves what waited, keeps changes."""
+def test_what_is_killed_is_on_record_and_the_next_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, receiver: Receiver
+) -> None:
+    """Nothing of it runs any more; the next server ends the run, tells, serves what waited, keeps changes."""
     place = Workplace.new(tmp_path_factory.mktemp("killed"))
     with mcvrp_ui(place) as ui:
         ui.ended(ui.start("city"))
@@ -150,12 +202,12 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         ui.process.send_signal(signal.SIGKILL)
         ui.process.wait()
     until("the end of all processes", 180, lambda: not place.processes())
-    with mcvrp_ui(place) as ui:
-        assert "1 runs that were cut off" in ui.errors.read_text()
-        run = ui.run(slow)
+    with mcvrp_ui(place, "--notify", receiver.url) as ui:
+        run = ui.ended(slow, 300)
         assert run["state_type"] == "CRASHED"
         assert "start it again" in run["state"]["message"]
         assert ui.ended(waiting)["state_type"] == "COMPLETED"
+        until("the call", 60, lambda: [call for call in receiver.received if call["id"] == slow])
         page = ui.api("/logs/filter", {"logs": {"flow_run_id": {"any_": [waiting]}}})
         finished = [
             line["level"] for line in page if line["message"].startswith("labels quick: 120/120 labels")

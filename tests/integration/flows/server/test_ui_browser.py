@@ -99,11 +99,33 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 @pytest.fixture(scope="module")
-def ui(workplace: Workplace) -> Iterator[Ui]:
-    """A UI that serves the smoke preset; its city is made."""
+def ui(workplace: Workplace, browser: Browser) -> Iterator[Ui]:
+    """A UI that serves the smoke preset, opened by the link that it prints; its city is made."""
     with mcvrp_ui(workplace) as ui:
+        browser.open(ui.link)
+        shows(browser, "Dashboard")
         assert ui.ended(ui.start("city"), _TIMEOUT)["state_type"] == "COMPLETED"
         yield ui
+
+
+def test_a_page_of_somebody_else_gets_nothing(browser: Browser, ui: Ui) -> None:
+    """In the browser that is let in: neither an answer, nor a run, whichever way the page asks."""
+    city = ui.deployment("city")
+    start = f"{ui.page}/api/deployments/{city['id']}/create_flow_run"
+    body = json.dumps({"parameters": city["parameters"], "state": {"type": "SCHEDULED"}})
+    before = len(runs(ui, "city"))
+    browser.open("data:text/html,<title>theirs</title>")
+    for options in (
+        {"mode": "no-cors"},  # as a form does: the request is sent, with what the browser knows of the server
+        {"headers": {"Content-Type": "application/json"}},
+        {"credentials": "include", "headers": {"Content-Type": "text/plain"}},
+    ):
+        asked = json.dumps({"method": "POST", "body": body} | options)
+        told = browser.evaluate(f"fetch({json.dumps(start)}, {asked}).then(r => r.text(), e => 'refused')")
+        assert told in ("", "refused")
+    assert len(runs(ui, "city")) == before
+    browser.open(f"{ui.page}/runs")
+    shows(browser, "city smoke, 50 customers")
 
 
 def test_a_label_run_from_the_form_to_its_artifact(

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from mcvrp.flows.config import preflight as checks
-from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, parameters_of, parsed
+from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, of_worker, parameters_of, parsed
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
 from mcvrp.model.errors import IncompleteError, McvrpError, sentence
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.spec import CitySpec
 from mcvrp.tasks.label.spec import LabelSpec
 
 PARAMETERS = parameters_of(label.fn)
@@ -77,6 +78,43 @@ def test_a_form_names_nothing_else(place: str) -> None:
     """Neither a file of the worker's machine nor another bucket, and the sentence says where to put it."""
     with pytest.raises(McvrpError, match=r"orders = '.*' is no path in the store: put the file there"):
         in_store("orders", place)
+
+
+def test_a_worker_takes_files_of_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever spec holds them; what names no file goes through as it is."""
+    monkeypatch.setenv("MCVRP_STORE", "s3://ours")
+    addresses = {"file": "uploads/a.csv", "matrix": "store:uploads/m.npy"}
+    city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
+    spec = load_preset("smoke").model_copy(update={"city": city})
+    taken = of_worker({"spec": spec, "orders": "monday.csv", "store": "s3://ours", "times": 2})
+    assert taken["spec"].city.addresses.file == "store:uploads/a.csv"
+    assert taken["spec"].city.addresses.matrix == "store:uploads/m.npy"
+    assert taken["spec"].city.addresses.history is None
+    assert taken["spec"].label is spec.label
+    assert (taken["orders"], taken["times"]) == ("store:monday.csv", 2)
+
+
+@pytest.mark.parametrize("file", ["file", "matrix", "history"])
+def test_a_worker_takes_no_other_files(file: str) -> None:
+    """Each field of a spec that names a file; the sentence names the field."""
+    addresses = {"file": "a.csv"} | {file: "/etc/passwd"}
+    city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
+    with pytest.raises(
+        McvrpError, match=rf"^city\.addresses\.{file} = '/etc/passwd' is no path in the store"
+    ):
+        of_worker({"city": city, "store": None})
+
+
+def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other is refused; without a name, it is the worker's."""
+    monkeypatch.setenv("MCVRP_STORE", "s3://ours")
+    with pytest.raises(McvrpError, match="store = '/data' is not that of the worker: leave it empty"):
+        of_worker({"store": "/data"})
+    monkeypatch.setenv("MCVRP_STORES", "s3://theirs, /data")
+    for store in (None, "s3://ours", "s3://theirs", "/data"):
+        assert of_worker({"store": store}) == {"store": store}
+    with pytest.raises(McvrpError, match="is not that of the worker"):
+        of_worker({"store": "/data/below"})
 
 
 def test_every_flow_ends_some_day() -> None:

@@ -1,0 +1,103 @@
+"""The server that a command starts answers to who has its password: no page of others, no other user."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Workplace
+
+# What a page in this machine's browser, and another user of the machine, can do; then what its own may.
+KNOCKS = """
+import asyncio, json, os, urllib.error, urllib.request
+from websockets.asyncio.client import connect
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from prefect.client.orchestration import get_client
+from mcvrp.flows.server.server import prefect_server, running_server
+from mcvrp.model.errors import McvrpError
+
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+def ask(path, method="GET", body=None, **headers):
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(server.page + path, body, headers, method=method)
+    try:
+        with direct.open(request, timeout=60) as answer:
+            return answer.status, answer.headers.get("Access-Control-Allow-Origin"), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers.get("Access-Control-Allow-Origin"), error.read().decode()
+
+async def listen():
+    async with connect(server.url.replace("http", "ws") + "/events/out", proxy=None) as socket:
+        await socket.send(json.dumps({"type": "auth", "token": "guess"}))
+        return await socket.recv()
+
+with prefect_server() as server:
+    evil, flow = "https://evil.example", b'{"name": "theirs"}'
+    said = {
+        "drive-by": ask("/api/flows/", "POST", flow, Origin=evil, Content_Type="text/plain"),
+        "preflight": ask("/api/flows/", "OPTIONS", Origin=evil, Access_Control_Request_Method="POST",
+                         Access_Control_Request_Headers="authorization"),
+        "own page": ask("/api/flows/", "OPTIONS", Origin=server.page, Access_Control_Request_Method="POST"),
+        "read": ask("/api/flow_runs/count", "POST", b"{}", Content_Type="application/json"),
+        "guess": ask("/api/flow_runs/count", "POST", b"{}", Authorization="Basic bWN2cnA6bWN2cnA="),
+        "token": ask("/api/csrf-token?client=me"),
+        "health": ask("/api/health"),
+        "entry": ask("/enter"),
+    }
+    try:
+        asyncio.run(listen())
+    except Exception as error:
+        said["socket"] = type(error).__name__
+    with get_client(sync_client=True) as client:
+        said["flows"] = [flow.name for flow in client.read_flows()]
+    from prefect.settings import PREFECT_API_AUTH_STRING, temporary_settings
+    with temporary_settings({PREFECT_API_AUTH_STRING: "mcvrp:guess"}):
+        try:
+            running_server(server.url)
+        except McvrpError as error:
+            said["sentence"] = str(error)
+    said["link"], said["page"] = server.link, server.page
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace.new(tmp_path)
+
+
+def test_who_has_no_password_gets_nothing(place: Workplace) -> None:
+    """Neither by a request that a browser sends unasked, nor by a question, nor by a socket."""
+    done = place.python("-c", KNOCKS)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    for knock in ("drive-by", "read", "guess", "token"):
+        status, _, text = said[knock]
+        assert (knock, status, text) == (knock, 401, '{"exception_message":"Unauthorized"}')
+    assert said["drive-by"][1] is None
+    assert said["preflight"][:2] == [400, None]
+    assert said["own page"][:2] == [200, said["page"]]
+    assert said["health"][0] == said["entry"][0] == 200
+    assert said["socket"].startswith("ConnectionClosed") or said["socket"] == "InvalidStatus"
+    assert said["flows"] == []
+    assert said["sentence"].startswith("the Prefect server at http://127.0.0.1:")
+    assert "asks for a password: set PREFECT_API_AUTH_STRING" in said["sentence"]
+    password = said["link"].removeprefix(f"{said['page']}/enter#mcvrp:")
+    assert len(password) >= 32
+    assert password not in done.stderr + "".join(map(str, said["entry"]))
+
+
+@pytest.mark.slow
+def test_a_password_of_the_operator_is_kept_and_not_said(place: Workplace) -> None:
+    """The one that Prefect's settings give to a server; the link is the page alone."""
+    done = place.python("-c", KNOCKS, PREFECT_SERVER_API_AUTH_STRING="admin:0p3r4t0r")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["link"] == said["page"]
+    assert said["read"][0] == 401
+    assert said["flows"] == []
+    assert "0p3r4t0r" not in done.stdout + done.stderr
