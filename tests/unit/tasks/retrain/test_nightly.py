@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
@@ -22,6 +23,7 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.decide import COLUMNS
 from mcvrp.tasks.retrain.measured import read_measured
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
@@ -38,6 +40,7 @@ TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
     model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, quiet_seconds=0
 )
+PAIRS = pd.DataFrame([("frozen", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
 
 
 @pytest.fixture
@@ -206,8 +209,11 @@ def test_a_promotion_that_is_killed_is_carried_out(waiting: Store, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_night_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_path: Path) -> None:
+def test_a_night_that_is_killed_goes_on(
+    store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Amid any write: one version is promoted, by one night."""
+    monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
     for there, _ in killed_at_each_write(store, tmp_path, night, at_least=40):
         assert promoted_once(there, meanwhile=False) == [1, 2]
@@ -218,6 +224,7 @@ def test_who_publishes_while_a_night_is_dead_takes_nothing_from_it(
     store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed amid any write from the end of its training on, it publishes one version and promotes it."""
+    monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
     stopped(store, monkeypatch, phases, "publish")
     for there, _ in killed_at_each_write(store, tmp_path, night, at_least=15):
