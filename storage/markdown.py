@@ -18,8 +18,8 @@ _METADATA = re.compile(r"---\n.*?\n---\n+", re.DOTALL)
 def render(package: str, template: str, **values: object) -> str:
     """Return the text of ``template``, a file in the folder `templates` of ``package``, with ``values``.
 
-    A value that the template names and nobody gives is an error; the filter ``intcomma`` writes 12,000. What
-    is read from `.html.j2` is escaped.
+    A value that the template names and nobody gives is an error; the filter ``intcomma`` writes 12,000,
+    ``cell`` what may have a bar into a table. What is read from `.html.j2` is escaped.
     """
     return _environment(package).get_template(template).render(**values)
 
@@ -35,7 +35,13 @@ def _environment(package: str) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["intcomma"] = intcomma
+    environment.filters["cell"] = cell
     return environment
+
+
+def cell(text: str) -> str:
+    """Return ``text`` as a cell of a Markdown table: a bar in it makes no column."""
+    return text.replace("|", r"\|")
 
 
 def card_metadata(fields: Mapping[str, object]) -> str:
@@ -54,7 +60,7 @@ def without_metadata(text: str) -> str:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], align: str = "", *, right: bool = False
 ) -> str:
-    """Return a Markdown table; a bar within a cell makes no column.
+    """Return a Markdown table of `cell`.
 
     Parameters
     ----------
@@ -65,5 +71,4 @@ def table(
     """
     align = align or "l" + ("r" if right else "l") * (len(header) - 1)
     rule = ["--:" if side == "r" else "---" for side in align]
-    escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in (header, rule, *rows))
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in escaped)
+    return "\n".join("| " + " | ".join(map(cell, cells)) + " |" for cells in (header, rule, *rows))

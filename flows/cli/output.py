@@ -12,6 +12,8 @@ from typing import Any
 import humanize
 import numpy as np
 
+_BAR = re.compile(r"(?<!\\)\|")  # between cells, not the one of a cell
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -51,9 +53,11 @@ def markdown_text(markdown: str) -> str:
 
 def _aligned_table(found: re.Match[str]) -> str:
     lines = found[0].splitlines()
-    header, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    header, rule, *rows = [
+        [cell.strip().replace(r"\|", "|") for cell in _BAR.split(line)[1:-1]] for line in lines
+    ]
     if any(len(row) != len(header) for row in (rule, *rows)):
-        return found[0]  # a bar within a cell: leave it
+        return found[0]  # no table of ours: leave it
     right = [column for column, side in enumerate(rule) if side.endswith(":")]
     return table(header, rows, right) + "\n" * found[0].endswith("\n")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.flows.cli.output import markdown_text
 from mcvrp.storage import layout
 from mcvrp.storage.driven import IntakeReceipt, driven_readme, write_receipt
 from mcvrp.storage.store.store import Store
@@ -87,3 +88,16 @@ def test_driven_days_add_up(tmp_path: Path) -> None:
     for row in ("taken | 2 |", "days | 2, 2026-02-26 to 2026-02-27 |", "quarantine | 7 |", "refused | 1 |"):
         assert row in text
     assert "b.csv has no column stop" in text
+
+
+def test_a_bar_in_a_file_s_name_makes_no_column(tmp_path: Path) -> None:
+    """Every row of the card has as many cells as its heading, and the terminal shows the name as it is."""
+    store = Store.open(tmp_path)
+    write_receipt(
+        store, "lyon", IntakeReceipt("north|south.csv", "a" * 64, refused="north|south.csv is empty")
+    )
+    text = driven_readme(store, "lyon")
+    (row,) = (line for line in text.splitlines() if "south" in line)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 8
+    (shown,) = (line for line in markdown_text(text).splitlines() if "south" in line)
+    assert re.fullmatch(r"north\|south\.csv +0 +0 +0 +a{16}  north\|south\.csv is empty", shown)

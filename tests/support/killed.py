@@ -30,16 +30,18 @@ def killed_at_each_write(
     its beginning lies aside; amid the deletion of a folder, some of its files are gone. After a write is
     before the next: of the last copy alone, in which ``work`` was not disturbed, the second value is True.
     """
-    for k in count(1):
-        copy = Store(str(folder / str(k)))
-        shutil.copytree(store.uri, copy.uri)
-        with _killed(k):
-            done = _survives(lambda there=copy: work(there))  # type: ignore[misc]
-        yield copy, done
-        if done:
-            assert k > at_least
-            return
-        shutil.rmtree(copy.uri)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)  # no power is cut here, and waiting takes half of the time
+        for k in count(1):
+            copy = Store(str(folder / str(k)))
+            shutil.copytree(store.uri, copy.uri)
+            with _killed(k):
+                done = _survives(lambda there=copy: work(there))  # type: ignore[misc]
+            yield copy, done
+            if done:
+                assert k > at_least
+                return
+            shutil.rmtree(copy.uri)
 
 
 def _survives(work: Callable[[], object]) -> bool:
@@ -74,7 +76,6 @@ def _killed(k: int) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Store, "_to", alive)
-        patch.setattr("os.fsync", lambda _: None)  # no power is cut here, and waiting takes half of the time
         # a process that was killed is known by when it has started: its leases are nobody's
         patch.setattr(Holder, "here", lambda: replace(here(), started="killed"))
         for name in ("write", "write_new", "swap", "move", "delete"):
