@@ -1,13 +1,14 @@
 """Deployments of prefect.yaml, registered with a server: their forms, first values, limits and schedules.
 
-Run it as `python -m mcvrp.flows.server.deployments`. Unlike `prefect deploy` it fills the forms from a
-preset, takes away what prefect.yaml does not list any more, keeps the schedules that somebody has
-changed in the UI, and needs no folder to run in.
+Run it as `python -m mcvrp.flows.server.deployments`. `prefect deploy --all` ends with the same deployments;
+beyond that this takes any preset, takes away what prefect.yaml does not list any more, keeps the schedules
+that somebody has changed in the UI, and needs no folder to run in.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import sys
 import sysconfig
@@ -53,19 +54,12 @@ class Deployment:
     tags: tuple[str, ...] = ()
     concurrency_limit: Mapping[str, Any] | None = None
     schedules: tuple[Mapping[str, Any], ...] = ()
-    parameters: Mapping[str, Any] | None = None
-
-    @property
-    def module_path(self) -> str:
-        """The flow as Python imports it, from any folder: "mcvrp.flows.label.label"."""
-        path, _, name = self.entrypoint.rpartition(":")
-        return f"mcvrp.{path.removesuffix('.py').replace('/', '.')}.{name}" if path else self.entrypoint
 
     def flow(self) -> Flow[Any, Any]:
         """Return its flow."""
         from prefect.flows import load_flow_from_entrypoint
 
-        return load_flow_from_entrypoint(self.module_path, use_placeholder_flow=False)
+        return load_flow_from_entrypoint(self.entrypoint, use_placeholder_flow=False)
 
 
 def prefect_yaml() -> Path:
@@ -89,7 +83,22 @@ def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
     return {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for name, value in asked.items()
+        if name in flow.parameters.properties
     }
+
+
+@functools.cache  # `prefect deploy --all` builds each deployment anew
+def prepare(preset: str) -> dict[str, Any]:
+    """Build step of prefect.yaml: put the server of the environment right for the deployments.
+
+    Returns the first values of each form, by the name of the deployment.
+    """
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        _prepare(client)
+    spec = load_preset(preset)
+    return {deployment.name: first_values(deployment.flow(), spec) for deployment in deployments()}
 
 
 def register(preset: PipelineSpec) -> list[str]:
@@ -102,14 +111,18 @@ def register(preset: PipelineSpec) -> list[str]:
     """
     from prefect.client.orchestration import get_client
 
-    from mcvrp.flows.server.dead_runs import end_dead_runs
-
     with get_client(sync_client=True) as client:
-        _make_pool(client)
-        end_dead_runs(client)
+        _prepare(client)
         listed = [_register(client, deployment, preset) for deployment in deployments()]
         _remove_others(client, set(listed))
     return listed
+
+
+def _prepare(client: SyncPrefectClient) -> None:
+    from mcvrp.flows.server.dead_runs import end_dead_runs
+
+    _make_pool(client)
+    end_dead_runs(client)
 
 
 def _make_pool(client: SyncPrefectClient) -> None:
@@ -134,15 +147,15 @@ def _register(client: SyncPrefectClient, deployment: Deployment, preset: Pipelin
     if deployment.concurrency_limit:
         limit = ConcurrencyLimitConfig.model_validate(deployment.concurrency_limit)
         options = ConcurrencyOptions.model_validate(limit.model_dump(exclude={"limit"}))
-    values = first_values(flow, preset) | dict(deployment.parameters or {})
     client.create_deployment(
         flow_id=client.create_flow(flow),
         name=deployment.name,
-        entrypoint=deployment.module_path,
+        version=flow.version,
+        entrypoint=deployment.entrypoint,
         description=deployment.description,
         tags=sorted({TAG, *deployment.tags}),
         work_pool_name=POOL,
-        parameters={name: value for name, value in values.items() if name in flow.parameters.properties},
+        parameters=first_values(flow, preset),
         parameter_openapi_schema=parameter_schema(flow.fn).model_dump_for_openapi(),
         enforce_parameter_schema=True,
         concurrency_limit=limit.limit if limit else None,

@@ -41,7 +41,7 @@ def _entrypoint() -> str:
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(settings.worked_run()))
         deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
-        ours = {entry.module_path for entry in deployments()}
+        ours = {entry.entrypoint for entry in deployments()}
         if deployment and deployment.entrypoint in ours and not deployment.pull_steps:
             return deployment.entrypoint
         client.set_flow_run_state(run.id, Failed(message=_OTHER_CODE), force=True)

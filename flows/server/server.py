@@ -8,7 +8,9 @@ would, so the history stays. Ours asks for a password: other users of the machin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import secrets
 import subprocess
 import sys
@@ -20,10 +22,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 import asyncpg
+import prefect
 from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import PrefectHTTPStatusError
@@ -31,7 +35,9 @@ from prefect.logging.handlers import APILogWorker
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
+    PREFECT_HOME,
     PREFECT_SERVER_API_AUTH_STRING,
+    PREFECT_UI_STATIC_DIRECTORY,
     temporary_settings,
 )
 
@@ -215,6 +221,7 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         PREFECT_API_AUTH_STRING=password,  # its own services ask it, too
         # No page of anybody else's gets an answer, whatever it asks.
         PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
+        **_pages_folder(Path(prefect.__ui_static_subpath__).parent),
         **changes,
     )
     process = start_group(command, env=environment, stdout=log, stderr=log)
@@ -224,6 +231,21 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         stop_group(process, grace=STOP_SECONDS)
         raise
     return process
+
+
+def _pages_folder(of_prefect: Path) -> dict[str, str]:
+    """Return what has a server unpack its pages where it may write, if not in ``of_prefect``, as it would.
+
+    Without them it says 404. Nothing where it may, where Prefect is told already, or where it may nowhere.
+    """
+    if PREFECT_UI_STATIC_DIRECTORY.value() or os.access(of_prefect, os.W_OK):
+        return {}
+    for folder in (PREFECT_HOME.value() / "mcvrp-ui", settings.cache_dir() / "prefect-ui"):
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return {"PREFECT_UI_STATIC_DIRECTORY": str(folder)}
+    return {}
 
 
 def _wait_for(server: Server, process: subprocess.Popen[str], log: IO[str]) -> None:

@@ -14,7 +14,7 @@ from prefect.states import State
 
 from mcvrp.flows import benchmark, city, label, nightly, solve, train
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.server import artifacts
+from mcvrp.flows.server import artifacts, stage
 from mcvrp.storage.store.store import Store
 from tests.support.solving import put_day
 
@@ -92,6 +92,12 @@ def bug(patch: pytest.MonkeyPatch) -> None:
             nothing,
             "no path in the store: put the file",
         ),
+        (
+            city.city,
+            {"city": {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}},
+            nothing,
+            "^city.addresses.file = '/etc/passwd' is no path in the store: put the file",
+        ),
         (solve.solve, {"model": "small", "orders": "orders/x.csv"}, nothing, "orders/x.csv"),
         (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): make room there"),
         (
@@ -114,8 +120,9 @@ def test_a_failed_run_says_what_to_do(
     """One sentence, in the first second, whatever it was: the spec, something missing, disk, network."""
     put_day(store := Store.open(tmp_path / "store"))
     before = store.list("")
+    monkeypatch.setattr(stage, "_deployed", lambda: True)
+    monkeypatch.setenv("MCVRP_STORE", given.get("store", store.uri))
     for module in (benchmark, city, label, nightly, solve, train):
-        monkeypatch.setattr(module, "deployed", lambda: True, raising=False)
         for name, task in [*vars(module).items()]:
             if isinstance(task, Task):
                 monkeypatch.setattr(module, name, task.fn)  # the bare function needs no server

@@ -218,5 +218,8 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(
         assert not kept["active"]
         names = {found["name"] for found in ui.api("/deployments/filter", {})}
         assert names == NAMES
+        stopped = ui.start("label", label=spec | {"iterations": 100_000})
+        ui.reaches(stopped, "Running")
         assert ui.stop(signal.SIGTERM) in STOPPED
     until("the end of all processes", 180, lambda: not place.processes())
+    assert {state for _, state in place.recorded("flow_run")} == {"COMPLETED", "CRASHED"}  # at once

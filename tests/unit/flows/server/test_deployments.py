@@ -18,8 +18,8 @@ DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: str(deployment["entrypoint"]))
 def test_an_entrypoint_is_a_flow_whose_parameters_make_a_form(deployment: dict[str, Any]) -> None:
     """The flow is there, and each of its parameters, nested specs included, has a schema."""
-    path, name = deployment["entrypoint"].split(":")
-    flow = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
+    module, _, name = deployment["entrypoint"].rpartition(".")
+    flow = getattr(importlib.import_module(module), name)
     assert isinstance(flow, Flow)
     schema = parameter_schema(flow.fn)
     assert "store" in schema.properties
@@ -28,6 +28,6 @@ def test_an_entrypoint_is_a_flow_whose_parameters_make_a_form(deployment: dict[s
 
 def test_every_stage_has_a_deployment() -> None:
     """A person can start each stage alone, or all of them, from the Prefect UI."""
-    names = {deployment["entrypoint"].split(":")[1] for deployment in DEPLOYMENTS}
+    names = {deployment["entrypoint"].split(".")[-1] for deployment in DEPLOYMENTS}
     stages = {"city", "label", "train", "attention", "benchmark", "solve", "nightly", "improve"}
     assert names == {*stages, "pipeline"}
