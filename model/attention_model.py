@@ -35,7 +35,7 @@ class Orders:
     """Instances of one size on the device.
 
     ``ids`` int64 ``(B, T)``, ``xy`` float32 ``(B, T, 2)`` in the city's unit square, ``demands``
-    float32 ``(B, T)`` in units, 0 at the depot, ``capacity`` float32 ``(B,)``.
+    int64 ``(B, T)`` in units, 0 at the depot, ``capacity`` int64 ``(B,)``.
     """
 
     ids: Tensor

@@ -1,4 +1,4 @@
-"""Samples that each step of a phase trains on, as a pure function of the step (Sec. 4.5, Table 2).
+"""Samples that each step of a phase trains on, as a pure function of the step (Sec. 4.3 and 5.2, Table 2).
 
 A phase runs through the sets Cr_first, ..., Cr_last, each once; Cr_i is the union of the data
 of sizes smallest..i. Every set is shuffled whole, the last partial batch of a set is filled

@@ -60,9 +60,10 @@ class Batch:
     ids
         Node numbers in the city, int64 ``(B, T)``; position 0 is the depot, padding is 0.
     demands
-        Demands in units, float32 ``(B, T)``; 0 at the depot and at padding.
+        Demands in units, int64 ``(B, T)``; 0 at the depot and at padding. Sums of them are exact, those of
+        float32 are not beyond 2**24.
     capacity
-        float32 ``(B,)``.
+        int64 ``(B,)``.
     lengths
         Nodes of each instance, n + 1, int64 ``(B,)``.
     path

@@ -27,13 +27,13 @@ Words = NDArray[np.uint64]
 class InstanceRows:
     """Instances of one size; position 0 of a row is the depot.
 
-    ``ids`` int64 ``(B, n + 1)`` are the city's node numbers, ascending, ``demands`` float32
-    ``(B, n + 1)`` are 0 at the depot, ``capacity`` float32 ``(B,)``.
+    ``ids`` int64 ``(B, n + 1)`` are the city's node numbers, ascending, ``demands`` int64
+    ``(B, n + 1)`` are 0 at the depot, ``capacity`` int64 ``(B,)``.
     """
 
     ids: NDArray[np.int64]
-    demands: NDArray[np.float32]
-    capacity: NDArray[np.float32]
+    demands: NDArray[np.int64]
+    capacity: NDArray[np.int64]
 
 
 def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> InstanceRows:
@@ -49,12 +49,12 @@ def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> Inst
     order = customers.argsort(axis=1)
     drawn = smallest + np.floor(u[:, n : 2 * n] * (largest - smallest + 1))
     ids = np.full((len(u), n + 1), DEPOT, dtype=np.int64)
-    demands = np.zeros((len(u), n + 1), dtype=np.float32)
+    demands = np.zeros((len(u), n + 1), dtype=np.int64)
     ids[:, 1:] = np.take_along_axis(customers, order, axis=1)
     demands[:, 1:] = np.take_along_axis(drawn, order, axis=1)
     assert (ids[0, 1:] == first.ids).all()
     capacity = low + np.floor(u[:, 2 * n] * (high - low + 1))
-    return InstanceRows(ids, demands, capacity.astype(np.float32))
+    return InstanceRows(ids, demands, capacity.astype(np.int64))
 
 
 def philox_rows(key: int, streams: Words, count: int) -> NDArray[np.float64]:

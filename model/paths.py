@@ -38,7 +38,7 @@ def instances_of(groups: Sequence[Group], device: torch.device) -> Batch:
     """Return the instances of ``groups`` in their rotations on ``device``, a batch without solutions."""
     tokens = max(group.instance.n for group in groups) + 1
     ids = np.full((len(groups), tokens), DEPOT)
-    demands = np.zeros((len(groups), tokens), dtype=np.float32)
+    demands = np.zeros((len(groups), tokens), dtype=np.int64)
     for row, group in enumerate(groups):
         n = group.instance.n
         ids[row, : n + 1] = group.instance.nodes
@@ -47,7 +47,7 @@ def instances_of(groups: Sequence[Group], device: torch.device) -> Batch:
     return Batch(
         ids=torch.from_numpy(ids).to(device),
         demands=torch.from_numpy(demands).to(device),
-        capacity=torch.tensor([float(group.instance.capacity) for group in groups], device=device),
+        capacity=torch.tensor([group.instance.capacity for group in groups], device=device),
         lengths=lengths,
         path=torch.zeros(len(groups), 1, dtype=torch.int64, device=device),
         path_lengths=torch.ones_like(lengths),
@@ -64,7 +64,7 @@ class Paths:
     sample: Tensor  # (G, S) which path of the group
     features: Tensor  # (G, T, 9) of the problem tokens
     columns: Tensor  # (G, D, T) that score the instance's own nodes
-    demands: Tensor  # (G, 1, T)
+    demands: Tensor  # (G, 1, T), whole numbers, as all of these: sums of floats would be rounded
     capacity: Tensor  # (G, 1)
     total: Tensor  # (G, 1) demand of the instance
     inside: Tensor  # (G, 1, T) not padding
@@ -88,7 +88,7 @@ class Paths:
         routes = int((batch.demands.sum(1) / batch.capacity).max() * _SPARE_ROUTES) + 2
         padded = batch.lengths if batch.padded else None
         embeddings = model.encode(features, padded)
-        none = torch.zeros(len(groups), samples, device=device)
+        none = torch.zeros(len(groups), samples, dtype=torch.int64, device=device)
         return cls(
             group=torch.arange(len(groups), device=device),
             sample=torch.arange(samples, device=device).repeat(len(groups), 1),
@@ -101,10 +101,10 @@ class Paths:
             uniforms=torch.from_numpy(uniforms).to(device),
             memory=model.memory(embeddings, padded).contiguous(),
             cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
-            position=torch.zeros_like(none, dtype=torch.int64),
+            position=none,
             served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
             load=none,
-            delivered=none.clone(),
+            delivered=none,
         )
 
     @property
@@ -129,7 +129,7 @@ class Paths:
         """Go to ``node`` ``(G, S)``."""
         demand = self.demands.expand(-1, node.shape[1], -1).gather(2, node[..., None])[..., 0]
         self.position = node
-        self.load = torch.where(node == DEPOT, 0.0, self.load + demand)
+        self.load = torch.where(node == DEPOT, 0, self.load + demand)
         self.delivered = self.delivered + demand
         self.served.scatter_(2, node[..., None], True)
 

@@ -20,7 +20,7 @@ PAPERS_HGS = (
 )
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 
-_DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.1, text)
+_DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.2 and 6.3, text)
 
 TestFigures = dict[str, float]  # by column of published/tests.csv
 
@@ -84,7 +84,7 @@ def published_distances(base: tuple[str, int], other: tuple[str, int]) -> Publis
     """Return what the paper says of the distances of (method, samples) ``other`` and HGS, None if nothing.
 
     The paper draws its model's best of 1,000 samples, beside one run of HGS and the best of
-    1,000, on 400 customers (Sec. 6.1; means from Tables 7 and 8).
+    1,000, on 400 customers (Sec. 6.2 and 6.3; means from Tables 7 and 8).
     """
     for one, name in (((other, base), "xy"), ((base, other), "yx")):
         figures = published_tests().get(one)

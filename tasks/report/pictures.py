@@ -136,8 +136,9 @@ def _examples(
         ]
         caption = (
             f"{size} customers, the instance with the {which} gap of {len(pairs):,} (number {row['index']}): "
-            f"{panels[0].title} beside {panels[1].title}. Routes are coloured in the order in which they are "
-            "decoded, counter-clockwise around the depot from blue to red."
+            f"{panels[0].title} beside {panels[1].title}. Routes are coloured by the angle of their "
+            "centroid, counter-clockwise around the depot from blue to red: the canonical order, not that of "
+            "decoding."
         )
         instance = InstanceStream(city, int(row["seed"]), "test", results.spec.rules)(size, int(row["index"]))
         yield _picture(name, solutions(city, instance, panels, reference=1), caption)

@@ -105,7 +105,7 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
                 best.setdefault(_sorted(decoded.solution(sample)), float(decoded.costs[sample]))
     samples = sorted(best, key=lambda solution: best[solution])
     decoding = clock.seconds()
-    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding)
+    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
     found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
     if not found:  # feasible by construction, and checked again
         raise McvrpError(f"the model's routes are wrong: {infeasibility(instance, samples[0])}")
@@ -161,9 +161,12 @@ def _portions(
 
 
 def _polished(
-    city: City, instance: Instance, samples: list[Solution], spec: SolveSpec, seconds: float
+    city: City, instance: Instance, samples: list[Solution], spec: SolveSpec, seconds: float, share: float
 ) -> list[Solution]:
-    """Return what polishing makes of ``samples``, the cheapest first, in ``seconds``."""
+    """Return what polishing makes of ``samples``, the cheapest first, in ``seconds`` of wall-clock time.
+
+    Searches count processor time: of a second they are given the ``share`` that this process gets.
+    """
     if spec.polish == "none" or instance.n == 1:  # one customer has one route
         return []
     if spec.polish == "local-search":
@@ -178,7 +181,7 @@ def _polished(
         return []
     finisher = SOLVERS[spec.polish]
     with contextlib.suppress(SolverFailed):  # then the samples stand
-        search = finisher.search(time_limit=seconds)
+        search = finisher.search(time_limit=max(seconds * share, _LEAST_SECONDS))
         return [search.search(city, instance, spec.seed, samples[: finisher.starts])]
     return []
 
@@ -203,6 +206,10 @@ class _SearchClock:
 
     def seconds(self) -> float:
         return time.perf_counter() - self._wall
+
+    def share(self) -> float:
+        """Return how much processor time a second has had so far, at most 1: less on a busy machine."""
+        return min(1.0, self.fair() / self.seconds())
 
     def fair(self) -> float:
         return time.process_time() - self._processor if self.on_cpu else self.seconds()

@@ -38,8 +38,8 @@ class SolveSpec(StrictSpec):
         gt=0,
         le=86_400,
         allow_inf_nan=False,
-        description="Seconds for decoding and polishing (of searches: processor time); HGS, if asked, "
-        "gets as many as were used",
+        description="Seconds of wall-clock time for decoding and polishing; HGS, if asked, "
+        "gets the processor time that they took",
     )
     polish: Annotated[str, OneOf(polishes)] = Field("local-search", description="What improves the samples")
     hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")

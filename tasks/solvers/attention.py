@@ -136,8 +136,8 @@ class AttentionSolver:
         """Return paths in positions, ``(instances, samples, L)``."""
         rows = InstanceRows(
             np.stack([instance.nodes for instance in instances]),
-            np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.float32),
-            np.array([instance.capacity for instance in instances], dtype=np.float32),
+            np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.int64),
+            np.array([instance.capacity for instance in instances], dtype=np.int64),
         )
         uniforms = None
         if not self.greedy:

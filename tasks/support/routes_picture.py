@@ -1,4 +1,4 @@
-"""Solutions of one instance drawn side by side, routes coloured in the order in which they are decoded."""
+"""Solutions of one instance drawn side by side, routes coloured in the order in which they stand."""
 
 from __future__ import annotations
 

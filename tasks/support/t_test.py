@@ -1,4 +1,4 @@
-"""Paired, one-sided t-test with the two-sided interval of the mean difference (the paper, Sec. 5.3)."""
+"""Paired, one-sided t-test with the two-sided interval of the mean difference (Sec. 6.2, Appendix D)."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ class SampleStream:
         """
         sizes, path_lengths = batch.samples.sizes[rows], batch.path_lengths[rows]
         ids = np.zeros((len(rows), sizes.max() + 1), dtype=np.int64)
-        demands = np.zeros(ids.shape, dtype=np.float32)
-        capacity = np.empty(len(rows), dtype=np.float32)
+        demands = np.zeros(ids.shape, dtype=np.int64)
+        capacity = np.empty(len(rows), dtype=np.int64)
         path = np.empty((len(rows), path_lengths.max()), dtype=np.int64)
         columns = np.arange(path.shape[1])
         for size, here in _by_size(sizes):

@@ -101,7 +101,7 @@ def loss_grid(phases: Sequence[Phase]) -> bytes:
 
 
 def loss_figure(phases: Sequence[Phase]) -> Figure:
-    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6).
+    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6.1).
 
     Of a phase by policy, what its samples cost stands in the place of the loss on problem tokens.
     """

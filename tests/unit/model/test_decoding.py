@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from mcvrp.model.features import CityTable, feasible_along, problem_features, so
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.model.strategies import Independent
 
 CITY = City.uniform(40, seed=3)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
@@ -351,3 +353,24 @@ def test_a_beam_has_no_later_samples() -> None:
     """Its paths come together or not at all."""
     with pytest.raises(McvrpError, match="cannot begin with sample 2"):
         run(MIXED, Beam(4), first=2)
+
+
+class InTheirOrder(Independent):
+    """The first customer that is allowed, else the depot."""
+
+    kind: ClassVar[str] = "first"
+    description: ClassVar[str] = "the first that is allowed"
+
+    def choose(self, scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+        customers = scores[..., 1:].isfinite()
+        return torch.where(customers.any(-1), customers.int().argmax(-1) + 1, 0)
+
+
+def test_nobody_is_left_out_however_much_is_asked_for() -> None:
+    """Beyond 2**24 no float is odd: 65535 upon 65535 would count too high to miss the last customer."""
+    city = City.uniform(300, seed=1)
+    model = FmMcvrp(NetworkConfig(301, dim=8, heads=1, encoder_layers=1, decoder_layers=1, ff=8)).eval()
+    demands = np.array([65535] * 299 + [1])
+    instance = Instance(city.city_id, np.arange(1, 301), demands, 65535)
+    (decoded,) = decode(model, city, [instance], strategy=InTheirOrder())
+    assert infeasibility(instance, decoded.best) is None

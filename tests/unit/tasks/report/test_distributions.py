@@ -62,7 +62,7 @@ def test_the_papers_picture_names_means_and_their_difference() -> None:
 
 
 def test_the_papers_figures_stand_in_its_pictures() -> None:
-    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.1); of other numbers of samples nothing."""
+    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); of other numbers nothing."""
     ours = ("FM-MCVRP (NS)", 1000)
     single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
     assert single == PublishedDistances(35.08, 34.71, -1.05)
