@@ -122,7 +122,7 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
     add = partial(_command, actions, parents=[_common()])
     add("create", STAGES["city"].text)
-    read = add("import", "make a city of your addresses: CSV, Parquet, or an instance of CVRPLIB")
+    read = add("import", "make a city of your addresses: CSV, Excel, Parquet, or a .vrp of CVRPLIB")
     read.add_argument("--name", help="name of the city (default: the file's)")
     read.add_argument("--depot", metavar="ID", help="id of the depot, unless a column depot marks it with 1")
     read.add_argument("--unit", help="what a cost of 1 means (default: m); of lat, lon m, km or mi")
@@ -146,7 +146,7 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "orders",
         metavar="ORDERS",
-        help="CSV or Parquet with the columns customer (or id) and demand, or an instance of CVRPLIB (.vrp): "
+        help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a .vrp of CVRPLIB: "
         "a file, an s3:// address, or one in the store as store:PATH",
     )
     command.add_argument(

@@ -20,8 +20,8 @@ class AddressFile(StrictSpec):
 
     file: str = Field(
         min_length=1,
-        description="CSV or Parquet with id and lat, lon or x, y, or a .vrp of CVRPLIB; store:PATH where it "
-        "lies in the store",
+        description="CSV, Excel or Parquet with id and lat, lon or x, y, or a .vrp of CVRPLIB; store:PATH "
+        "where it lies in the store",
     )
     matrix: str | None = Field(
         None, description="Travel costs: .npy in the file's order of rows, or a table of from, to, cost"

@@ -33,10 +33,11 @@ from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.support.cvrplib import SOLUTION
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.spreadsheet import ENDINGS
 from mcvrp.tasks.support.tabular import listed, read_tabular
 
 INCOMING = "incoming"
-_ENDINGS = (".csv", ".parquet", SOLUTION)
+_ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
 _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 

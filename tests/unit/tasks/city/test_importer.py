@@ -24,6 +24,7 @@ from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.support.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
+from tests.support.workbook import xlsx
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
@@ -50,12 +51,24 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
         sound((3, " a , 45.77 , 4.85 , false ")),
         sound() + "\n,,,\n",  # empty rows
         sound().replace("\n", ",\n"),  # a separator behind each row
+        xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
+        xlsx(
+            {
+                "Places": [
+                    ["ID", "lat", "lon", "depot"],
+                    ["d", 45.76, 4.84, True],
+                    ["a", 45.77, 4.85, False],
+                    ["b", 45.75, 4.86],
+                    ["c", 45.74, 4.83, 0],
+                ]
+            }
+        ),
         parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
         parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # numbers where text may be
     ],
     ids=[
         *("plain", "bom", "semicolons", "commas", "tabs", "crlf", "utf16"),
-        *("names", "spaces", "empty", "trailing", "parquet", "numbers"),
+        *("names", "spaces", "empty", "trailing", "sheet", "cells", "parquet", "numbers"),
     ],
 )
 def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
