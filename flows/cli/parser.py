@@ -190,6 +190,9 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         help="solve by HGS in equal time too, to compare (default: yes)",
     )
     command.add_argument("--seed", type=int, metavar="N", help="names everything random (default: 0)")
+    command.add_argument(
+        "--start", metavar="ROUTES", help="earlier routes to begin with: columns route, stop, customer"
+    )
     command.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
     command.add_argument(
         "--out", metavar="FOLDER", help="where the routes go (default: ./routes/NAME OF THE ORDERS-HASH)"

@@ -22,6 +22,7 @@ from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.cvrplib import is_vrp
+from mcvrp.tasks.support.tabular import IN_STORE
 from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 ROUTES = "routes"  # the folder for folders of routes
@@ -46,7 +47,8 @@ def solve(options: argparse.Namespace) -> Outcome:
         store, city = folder, folder_city(folder).name
     else:
         # a file that is its own city, searched without a model, needs nothing of a store
-        alone = is_vrp(options.orders) and not (options.city or spec.samples or ":" in options.orders)
+        places = f"{options.orders} {options.start}"
+        alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in places)
         store = Store.open("." if alone else settings.store_uri(options.store), writable=False)
     planned = plan_day(
         store,
@@ -56,6 +58,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         options.capacity,
         spec,
         unrounded=options.unrounded,
+        start=options.start,
     )
     place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)

@@ -20,6 +20,7 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
 from mcvrp.tasks.support.cvrplib import VrpFile, is_vrp, read_vrp
@@ -37,7 +38,7 @@ class Planned:
     """A day that can be solved: its orders on their city, and the model that is going to route them.
 
     ``card`` is None where a search does it without a model; ``vrp`` is the file of CVRPLIB that the orders
-    come from, if they do.
+    come from, if they do; ``start`` are earlier routes to begin with, if any.
     """
 
     city_name: str
@@ -48,6 +49,7 @@ class Planned:
     spec: SolveSpec
     folder: Store | None = None  # where the model lies if not in the store
     vrp: VrpFile | None = None
+    start: Start | None = None
 
     @property
     def digest(self) -> str:
@@ -129,6 +131,7 @@ def plan_day(
     spec: SolveSpec,
     *,
     unrounded: bool = False,
+    start: str | None = None,
 ) -> Planned:
     """Return the day that is asked for, nothing solved yet.
 
@@ -143,6 +146,8 @@ def plan_day(
         What a vehicle holds, None where the orders or the city say it.
     unrounded
         Of an instance of CVRPLIB: as `read_vrp` takes it.
+    start
+        Earlier routes to begin with, as `tasks.solve.start.read_start` takes them.
 
     Raises
     ------
@@ -168,7 +173,8 @@ def plan_day(
     if spec.samples:
         card = folder_card(folder) if folder else chosen_model(store, str(model), spec.version)
         card.require_city(there)
-    return Planned(city, there, addresses, day, card, spec, folder, vrp)
+    begin = read_start(store, start, there, addresses, day.instance) if start else None
+    return Planned(city, there, addresses, day, card, spec, folder, vrp, begin)
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
@@ -197,13 +203,12 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, city, instance = planned.spec, planned.city, planned.day.instance
     if planned.card is None:
         start_up = time.monotonic() - began
-        routed = searched(city, instance, spec)
+        routed = searched(city, instance, spec, planned.start.solution if planned.start else None)
     else:
         start_up, routed = _routed_by_model(store, planned, planned.card, began)
     other, failure = None, ""
-    if spec.hgs and (
-        planned.card or routed.polish != usual_search(city)
-    ):  # a search is not compared with itself
+    # a search from nothing is not compared with itself
+    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city)):
         try:
             other = baseline(city, instance, routed.fair, spec.seed)
         except SolverFailed as error:  # the routes are good without a comparison
@@ -224,7 +229,9 @@ def _routed_by_model(store: Store, planned: Planned, card: ModelCard, began: flo
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     start_up = time.monotonic() - began
     rotations = planned.spec.rotations if card.rotation_trained else 1
-    return start_up, route(network, planned.city, planned.day.instance, planned.spec, rotations=rotations)
+    begin = planned.start.solution if planned.start else None
+    city, instance, spec = planned.city, planned.day.instance, planned.spec
+    return start_up, route(network, city, instance, spec, rotations=rotations, start=begin)
 
 
 def _summary(
@@ -271,6 +278,8 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator
     """Yield what a person should know before trusting the routes, a sentence each."""
     day, card, spec = planned.day, planned.card, planned.spec
     yield from day.notes
+    if planned.start:
+        yield f"begun with {planned.start.note}"
     for merged in day.merged[:_MENTIONED]:
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _MENTIONED:

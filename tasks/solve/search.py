@@ -80,7 +80,15 @@ class Baseline:
         return 100 * (routed.cost - self.cost) / self.cost if self.cost else 0.0
 
 
-def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, rotations: int) -> Routed:
+def route(
+    model: FmMcvrp,
+    city: City,
+    instance: Instance,
+    spec: SolveSpec,
+    *,
+    rotations: int,
+    start: Solution | None = None,
+) -> Routed:
     """Return the routes of ``instance``, within the time limit of ``spec``.
 
     Parameters
@@ -89,6 +97,8 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
         In evaluation mode, on the device to use.
     rotations
         Ways that samples see the city turned; 1 where the model was trained without rotation.
+    start
+        Routes of the instance that stand beside the samples.
 
     Raises
     ------
@@ -100,6 +110,8 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     with torch_threads(spec.threads):
         costs: list[float] = []
         best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
+        if start:
+            best[_sorted(start)] = cost(city, start)
         for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
@@ -124,8 +136,8 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     )
 
 
-def searched(city: City, instance: Instance, spec: SolveSpec) -> Routed:
-    """Return the routes of ``instance`` by the search that ``spec`` names, from nothing, without a model.
+def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | None = None) -> Routed:
+    """Return the routes of ``instance`` by the search that ``spec`` names, from ``start`` or from nothing.
 
     Raises
     ------
@@ -135,9 +147,11 @@ def searched(city: City, instance: Instance, spec: SolveSpec) -> Routed:
     name = spec.polish if spec.polish in finishers() else usual_search(city)
     clock = _SearchClock(on_cpu=True)
     search = SOLVERS[name].search(time_limit=spec.time_limit)
-    solution = canonical(city, search.search(city, instance, spec.seed))
-    if wrong := infeasibility(instance, solution):
+    found = search.search(city, instance, spec.seed, [start] if start else ())
+    if wrong := infeasibility(instance, found):
         raise SolverFailed(f"the routes of {search.label} are wrong: {wrong}")
+    best = min([found, *([start] if start else [])], key=lambda solution: cost(city, solution))
+    solution = canonical(city, best)
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
