@@ -1,4 +1,4 @@
-"""Tests of earlier routes as a start: they serve today's orders, and the answer costs no more than they do."""
+"""Tests of earlier routes as a start: they serve today's orders, and the answer costs no more than they."""
 
 from __future__ import annotations
 
