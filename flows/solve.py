@@ -63,7 +63,7 @@ def solve(
     model
         Name of the model in the store.
     orders
-        Where the orders are (CSV or Parquet with the columns customer and demand), or the orders
+        Where the orders are (CSV, Excel or Parquet with the columns customer and demand), or the orders
         themselves. A run of the deployment takes paths in the store only; a call in Python also a
         file of this machine, an s3:// address, and store:PATH in the store.
     capacity

@@ -141,6 +141,18 @@ class City:
         uniforms = philox_uniforms(philox_key("city", str(seed)), (0, customers), 2 * customers)
         return cls(np.vstack([[0.5, 0.5], uniforms.reshape(-1, 2)]))
 
+    @classmethod
+    def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
+        """Return the city whose frame is the smallest square around all of ``xy``, ``(m + 1, 2)``.
+
+        ``more`` are the other fields of a city, the frame left out.
+        """
+        low, high = xy.min(axis=0), xy.max(axis=0)
+        rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
+        scale = float((high - low).max()) + rounding or 1.0  # or all addresses have the same place
+        x, y = ((low + high) / 2 - scale / 2).tolist()
+        return cls(xy, matrix, (x, y), scale, **more)
+
     @property
     def customers(self) -> int:
         """The number m of customers."""

@@ -115,6 +115,7 @@ attention_lease = Path[str]("attention/{model}/lease.json")
 benchmark_dir = Path[str]("benchmarks/{benchmark}")
 benchmark_card = Path[str]("benchmarks/{benchmark}/README.md")
 benchmark_results = Path[str]("benchmarks/{benchmark}/results.parquet")
+benchmark_cvrplib = Path[str]("benchmarks/{benchmark}/cvrplib.csv")  # of instances of CVRPLIB
 benchmark_part = Path[str, str, int, int, int](  # block: method and settings; stop excluded
     "benchmarks/{benchmark}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 )

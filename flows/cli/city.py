@@ -14,7 +14,7 @@ from mcvrp.storage.cities import has_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import CitySpec
 
-_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare")
+_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
 _NUMBER = re.compile(r"(.*)-(\d+)")
 
 

@@ -37,6 +37,8 @@ def execute(options: argparse.Namespace) -> Outcome:
 
 def _stage(options: argparse.Namespace) -> Outcome:
     """Run a stage as the table of stages has it."""
+    if getattr(options, "instances", None):
+        return _cvrplib(options)
     phase = getattr(options, "phase", None)
     if phase is not None:  # before the store is opened: a phase that is not there is a matter of the preset
         load_preset(options.preset, options.overrides).train.phase(phase)
@@ -77,6 +79,17 @@ def _on_record(work: Callable[[], Any]) -> Any:
         result = work()
         RECORDS.verify()
     return result
+
+
+def _cvrplib(options: argparse.Namespace) -> Outcome:
+    from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
+
+    spec = load_preset(options.preset, options.overrides).benchmark
+    store = _writing(options)
+    done = run_cvrplib(store, options.instances, spec)
+    rows = done.table.astype(object).where(done.table.notna(), None).to_dict("records")
+    document = {"run": done.run, "answers": rows, "notes": done.notes}
+    return Outcome(document, f"{done.markdown()}\n{store.url(layout.benchmark_dir(done.run))}")
 
 
 def _plan(options: argparse.Namespace) -> Outcome:

@@ -15,6 +15,7 @@ _REFUSED = {
     "fleet_limit": ("--vehicles", "--max-vehicles", "--fleet", "--max-routes"),
     "time_window": ("--time-window", "--time-windows", "--service-time", "--shift"),
 }
+_UNROUNDED = "costs of a .vrp with EUC_2D as they are (default: rounded, or as a .sol beside it has them)"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,6 +34,12 @@ def parser() -> argparse.ArgumentParser:
         if stage.command and stage.name != "city":
             add(stage.command, stage.text)
     commands.choices["train"].add_argument("--phase", help="train this phase alone, such as II-A")
+    commands.choices["benchmark"].add_argument(
+        "instances",
+        nargs="?",
+        metavar="FOLDER",
+        help="of instances of CVRPLIB (.vrp) and best known solutions (.sol), in place of held-out ones",
+    )
     add("plan", "what a run would cost, before it starts")
     _add_city(commands)
     inspect = add("inspect", "describe what is in the store")
@@ -115,7 +122,7 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
     add = partial(_command, actions, parents=[_common()])
     add("create", STAGES["city"].text)
-    read = add("import", "make a city of your addresses: CSV or Parquet with id and lat, lon or x, y")
+    read = add("import", "make a city of your addresses: CSV, Excel, Parquet, or a .vrp of CVRPLIB")
     read.add_argument("--name", help="name of the city (default: the file's)")
     read.add_argument("--depot", metavar="ID", help="id of the depot, unless a column depot marks it with 1")
     read.add_argument("--unit", help="what a cost of 1 means (default: m); of lat, lon m, km or mi")
@@ -124,6 +131,7 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         read.add_argument(f"--{quantity}", nargs=2, type=int, metavar=("LO", "HI"), help=text)
     text = "past orders with columns demand, capacity or both, to take the ranges from"
     read.add_argument("--history", metavar="FILE", help=text)
+    read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
     more = add("extend", "add addresses to a city: what was made for it stays valid")
     more.add_argument("city", help="name of the city")
     more.add_argument("--name", help="name of the new city (default: the next number behind the old name)")
@@ -138,8 +146,8 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "orders",
         metavar="ORDERS",
-        help="CSV or Parquet with the columns customer (or id) and demand: a file, an s3:// address, "
-        "or one in the store as store:PATH",
+        help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a .vrp of CVRPLIB: "
+        "a file, an s3:// address, or one in the store as store:PATH",
     )
     command.add_argument(
         "--capacity",
@@ -159,7 +167,12 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         metavar="N|champion|latest",
         help="of the model (default: the champion, without one the latest)",
     )
-    command.add_argument("--samples", type=int, metavar="S", help="answers of the model (default: 100)")
+    command.add_argument(
+        "--samples",
+        type=int,
+        metavar="S",
+        help="answers of the model (default: 100); 0: a search without a model, as for a .vrp unless --model",
+    )
     command.add_argument(
         "--time-limit",
         type=float,
@@ -177,6 +190,10 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         help="solve by HGS in equal time too, to compare (default: yes)",
     )
     command.add_argument("--seed", type=int, metavar="N", help="names everything random (default: 0)")
+    command.add_argument(
+        "--start", metavar="ROUTES", help="earlier routes to begin with: columns route, stop, customer"
+    )
+    command.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
     command.add_argument(
         "--out", metavar="FOLDER", help="where the routes go (default: ./routes/NAME OF THE ORDERS-HASH)"
     )

@@ -18,10 +18,12 @@ from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import plan_day, solve_day
-from mcvrp.tasks.solve.orders import FLEET, TIME, refusal
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.support.cvrplib import is_vrp
+from mcvrp.tasks.support.tabular import IN_STORE
+from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 ROUTES = "routes"  # the folder for folders of routes
 _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed")
@@ -39,13 +41,25 @@ def solve(options: argparse.Namespace) -> Outcome:
         if given:
             raise McvrpError(refusal(f"option {given}", what, "leave it out"))
     preset, spec = _specs(options)
-    city, model = options.city or preset.city.name, options.model or preset.train.model
     folder = _exported(options)
+    city = options.city or (None if is_vrp(options.orders) else preset.city.name)
     if folder and not options.city:  # it has all that it takes: no store need be there
         store, city = folder, folder_city(folder).name
     else:
-        store = Store.open(settings.store_uri(options.store), writable=False)
-    planned = plan_day(store, city, folder or model, options.orders, options.capacity, spec)
+        # a file that is its own city, searched without a model, needs nothing of a store
+        places = f"{options.orders} {options.start}"
+        alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in places)
+        store = Store.open("." if alone else settings.store_uri(options.store), writable=False)
+    planned = plan_day(
+        store,
+        city,
+        folder or options.model or preset.train.model,
+        options.orders,
+        options.capacity,
+        spec,
+        unrounded=options.unrounded,
+        start=options.start,
+    )
     place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     solved = solve_day(store, planned, options.began)
@@ -72,6 +86,8 @@ def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
     given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := given.get("version", "")).isdecimal():
         given["version"] = int(version)
+    if is_vrp(options.orders) and options.model is None:
+        given.setdefault("samples", 0)  # a city of its own, which the preset's model does not know
     data = preset.solve.model_dump() | given
     try:
         return preset, SolveSpec.model_validate(data)

@@ -57,12 +57,21 @@ class Part:
         return self.stop - self.start
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An instance that is given and not drawn, in a city of its own."""
+
+    city: City
+    instance: Instance
+
+
 @dataclass(frozen=True)
 class Task:
-    """A part, and who solves it."""
+    """A part, and who solves it; of a given instance, what is solved."""
 
     part: Part
     solver: Solver
+    given: Given | None = None
 
 
 @dataclass(frozen=True)
@@ -84,9 +93,13 @@ def solve_part(task: Task, context: WorkerContext) -> int:
     McvrpError
         If the solver cannot take such instances at all.
     """
-    part, solver, city = task.part, task.solver, context.city
-    stream = InstanceStream(city, part.seed, "test", part.rules)
-    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    part, solver = task.part, task.solver
+    if task.given:
+        city, instances = task.given.city, [task.given.instance]
+    else:
+        city = context.city
+        stream = InstanceStream(city, part.seed, "test", part.rules)
+        instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     timed = _together if part.together else _one_by_one
     began = _BusyClock.read()
     answers = list(timed(city, instances, part, solver))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 import numpy as np
@@ -17,6 +17,7 @@ from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
 from mcvrp.tasks.city.ranges import Ranges, fitted
 from mcvrp.tasks.city.spec import AddressFile, misfit
+from mcvrp.tasks.support.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.support.tabular import Faults, file_bytes, read_tabular, shown
 
 _METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
@@ -35,6 +36,7 @@ class Imported:
 def import_city(store: Store, spec: AddressFile) -> Imported:
     """Return the city of ``spec.file``: its addresses in the file's order, the depot moved to the front.
 
+    An instance of CVRPLIB is a city, too, whose addresses are called as solutions call them: "0", "1", ...
     Degrees become metres by a projection of the city's own (`tasks.city.projection`); the frame of the
     model is the smallest square around all addresses. Several addresses may have the same place.
 
@@ -43,6 +45,10 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     McvrpError
         Naming all that is wrong with the file, or with the costs.
     """
+    if is_vrp(spec.file):
+        return _import_vrp(store, spec)
+    if spec.unrounded:
+        raise McvrpError(f"{spec.file} is no .vrp, and unrounded is said of one: leave it out")
     table = read_tabular(*file_bytes(store, spec.file))
     read = address_table(table, spec.depot)
     if len(read.ids) < 2:
@@ -60,26 +66,14 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     projection = centred(places) if read.degrees else None
     unit = spec.unit or "m"
     xy = _coordinates(table.name, places, projection, unit, matrix is not None)
-    low, high = xy.min(axis=0), xy.max(axis=0)
-    rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
-    scale = float((high - low).max()) + rounding or 1.0  # or all addresses have the same place
-    if projection and scale * _metres(unit, matrix is not None) > 1000 * WIDEST:
-        wide = scale * _metres(unit, matrix is not None) / 1000
+    spare = spec.spare_of(len(ids) - 1)
+    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
+    wide = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
+    if wide > WIDEST:
         raise McvrpError(
             f"{table.name}: the addresses stretch over {wide:,.0f} km, a city is at most {WIDEST:g} km wide: "
             "import each region apart, or give x and y of a projection of yours"
         )
-    origin = ((low + high) / 2 - scale / 2).tolist()
-    city = City(
-        xy,
-        matrix,
-        (origin[0], origin[1]),
-        scale,
-        unit,
-        spare=spec.spare_of(len(ids) - 1),
-        demand=demand,
-        capacity=capacity,
-    )
     addresses = Addresses(ids, places if read.degrees else None, projection)
     notes = (*table.notes, *_notes(city), *([past.note] if past.note else []))
     return Imported(city, addresses, notes)
@@ -100,6 +94,8 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
         Naming all that is wrong with the file or the costs; if there is no new address, one lies too
         far outside the frame, or too few classes are spare.
     """
+    if is_vrp(spec.file):
+        raise McvrpError(f"{spec.file} is an instance of CVRPLIB and a city of its own: import it as one")
     table = read_tabular(*file_bytes(store, spec.file))
     read = address_table(table, needs_depot=False)
     before, city = parent.addresses, parent.city
@@ -139,6 +135,19 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     if child.classes != city.classes:
         notes.append("other output classes than before: models have to be trained anew, labels hold")
     return Imported(child, addresses, tuple(notes))
+
+
+def _import_vrp(store: Store, spec: AddressFile) -> Imported:
+    """Return the city of an instance of CVRPLIB, which says itself what options say of other files."""
+    for option in ("depot", "unit", "matrix", "demand", "capacity", "history"):
+        if getattr(spec, option) is not None:
+            raise McvrpError(
+                f"{spec.file} says itself what its {option} is, as every .vrp: leave {option} out"
+            )
+    read = read_vrp(store, spec.file, unrounded=spec.unrounded)
+    customers = read.city.customers
+    city = replace(read.city, spare=spec.spare_of(customers))
+    return Imported(city, Addresses.numbered(customers), (*read.notes, *_notes(city)))
 
 
 def _coordinates(

@@ -20,7 +20,8 @@ class AddressFile(StrictSpec):
 
     file: str = Field(
         min_length=1,
-        description="CSV or Parquet with id and lat, lon or x, y; store:PATH where it lies in the store",
+        description="CSV, Excel or Parquet with id and lat, lon or x, y, or a .vrp of CVRPLIB; store:PATH "
+        "where it lies in the store",
     )
     matrix: str | None = Field(
         None, description="Travel costs: .npy in the file's order of rows, or a table of from, to, cost"
@@ -45,6 +46,9 @@ class AddressFile(StrictSpec):
         ge=0,
         le=1_000_000,
         description="Output classes of networks reserved for addresses to come, else a tenth, at least 50",
+    )
+    unrounded: bool = Field(
+        False, description="Costs of a .vrp with EUC_2D as they are, not rounded to whole numbers"
     )
     extends: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the city that these addresses are added to"

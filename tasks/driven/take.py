@@ -29,12 +29,15 @@ from mcvrp.storage.driven import (
 )
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
+from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
+from mcvrp.tasks.support.cvrplib import SOLUTION
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.spreadsheet import ENDINGS
 from mcvrp.tasks.support.tabular import listed, read_tabular
 
 INCOMING = "incoming"
-_ENDINGS = (".csv", ".parquet")
+_ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
 _MIDNIGHT = " 00:00:00"  # what stands behind a date that was stored as a moment
 
 
@@ -83,6 +86,8 @@ def take_routes(
         If days are there that were driven in another city.
     """
     paths, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
+    lonely = without_instance(store, paths)
+    paths, waiting = [path for path in paths if path not in lonely], [*waiting, *lonely.values()]
     names = {receipt.sha256: receipt.name for receipt in receipts(store, name)}  # of files taken before
     made, known = list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, name)}
@@ -99,7 +104,7 @@ def take_routes(
                     for date, day in days.items()
                     if day.source != sha256
                 }
-                receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), data, taken, today)
+                receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), path, taken, today)
                 write_receipt(store, name, receipt)  # last: until then the file is not taken
                 made.append(receipt)
                 names[sha256] = file
@@ -129,13 +134,14 @@ def _take(
     city: City,
     nodes: Mapping[str, int],
     receipt: IntakeReceipt,
-    data: bytes,
+    path: str,
     taken: Mapping[datetime.date, str],
     today: datetime.date,
 ) -> IntakeReceipt:
     """Write days and quarantine of one file, and return its receipt filled in."""
     try:
-        table = _read(receipt.name, data)
+        is_solution = path.lower().endswith(SOLUTION)
+        table = solution_table(store, path, city) if is_solution else _read(receipt.name, store.get(path))
     except McvrpError as error:
         return replace(receipt, refused=str(error))
     checked = check_routes(table, city, nodes, today=today, taken=taken)

@@ -15,10 +15,10 @@ from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.tabular import Faults, Tabular, file_bytes, listed, read_tabular, shown
+from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
 MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here
-FLEET, TIME = "a limit of the fleet", "a time window"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 # What a column may say that no route here would respect: better no answer than one that ignores it.
@@ -79,7 +79,8 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
     Parameters
     ----------
     orders
-        A file here, one at an ``s3://`` address, one in the store ("store:PATH"), or the orders.
+        A file here, one at an ``s3://`` address, one in the store ("store:PATH"), or the orders. Those of an
+        instance of CVRPLIB are `VrpFile.orders`.
 
     Raises
     ------
@@ -143,14 +144,6 @@ def checked_day(
     merged = tuple(Merged(names[k], len(wanted[k]), total[k]) for k in nodes if len(wanted[k]) > 1)
     ignored = tuple(c for c in table.frame.columns if c not in (customer, _DEMAND, _CAPACITY))
     return Day(table.name, instance, len(table), merged, ignored, table.notes)
-
-
-def refusal(where: str, what: str, hint: str) -> str:
-    """Return the sentence that refuses ``what``, found at ``where``."""
-    return (
-        f"{where} asks for {what}, and routes here know capacity alone: {hint} to route without, "
-        "knowing that nothing will respect it"
-    )
 
 
 def _renamed(table: Tabular) -> Tabular:

@@ -18,7 +18,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, Solved
-from mcvrp.tasks.solve.readme import solve_readme
+from mcvrp.tasks.solve.readme import sol_name, solve_readme
+from mcvrp.tasks.support.cvrplib import sol_text
 
 SUMMARY = "summary.json"
 _DECIMALS = 6  # of a cost; of degrees, 10 cm
@@ -105,17 +106,19 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day; return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import route_map
 
-    stops = stops_of(solved)
+    stops, card = stops_of(solved), solved.planned.card
+    sol = sol_name(solved.planned)
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved).encode(),
         "routes.csv": _csv(stops),
         "routes.geojson": _geojson(solved, stops),
         "map.png": route_map(solved),
+        **({sol: sol_text(solved.planned.city, solved.solution).encode()} if sol else {}),
         "spec.json": _json(
             {
                 "city": solved.planned.city_name,
-                "model": solved.planned.card.name,
-                "model_version": solved.planned.card.version,
+                "model": card.name if card else None,
+                "model_version": card.version if card else None,
                 "capacity": solved.planned.day.instance.capacity,
                 "solve": solved.planned.spec.model_dump(mode="json"),
             }

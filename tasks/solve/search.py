@@ -1,8 +1,8 @@
-"""A day's orders to routes: samples of the model in growing portions, polished, within a time limit.
+"""A day's orders to routes within a time limit: samples of a model, polished, or a search without one.
 
-Knows instances and models, neither files of orders nor what is written about the routes. The clock is
-wall-clock; what HGS gets to be compared at equal time is processor time, where the model ran on the
-CPU too, so that other work on the machine takes from neither.
+Samples are drawn in growing portions. Knows instances and models, neither files of orders nor what is
+written about the routes. The clock is wall-clock; what HGS gets to be compared at equal time is processor
+time, where the model ran on the CPU too, so that other work on the machine takes from neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.devices import cores_text, torch_threads
 from mcvrp.tasks.solvers.local_search import polish
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.solver import SolverFailed
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 
@@ -42,13 +42,14 @@ class Routed:
     cost
         In the city's unit.
     samples, sampled
-        How many samples were drawn within the time, and the cost of the best of them.
+        How many samples were drawn within the time, and the cost of the best of them; 0 and None without
+        a model.
     decoding, polishing
         Seconds of wall-clock time.
     fair
         Seconds of both that count for equal time: of processor time, on a GPU of wall-clock.
     polish
-        What improved the samples.
+        What improved the samples, or searched without any.
     device
         What the model ran on.
     """
@@ -56,7 +57,7 @@ class Routed:
     solution: Solution
     cost: float
     samples: int
-    sampled: float
+    sampled: float | None
     decoding: float
     polishing: float
     fair: float
@@ -79,7 +80,15 @@ class Baseline:
         return 100 * (routed.cost - self.cost) / self.cost if self.cost else 0.0
 
 
-def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, rotations: int) -> Routed:
+def route(
+    model: FmMcvrp,
+    city: City,
+    instance: Instance,
+    spec: SolveSpec,
+    *,
+    rotations: int,
+    start: Solution | None = None,
+) -> Routed:
     """Return the routes of ``instance``, within the time limit of ``spec``.
 
     Parameters
@@ -88,6 +97,8 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
         In evaluation mode, on the device to use.
     rotations
         Ways that samples see the city turned; 1 where the model was trained without rotation.
+    start
+        Routes of the instance that stand beside the samples.
 
     Raises
     ------
@@ -99,6 +110,8 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     with torch_threads(spec.threads):
         costs: list[float] = []
         best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
+        if start:
+            best[_sorted(start)] = cost(city, start)
         for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
@@ -123,9 +136,34 @@ def route(model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, *, ro
     )
 
 
+def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | None = None) -> Routed:
+    """Return the routes of ``instance`` by the search that ``spec`` names, from ``start`` or from nothing.
+
+    Raises
+    ------
+    SolverFailed
+        If it ends without an answer.
+    """
+    name = spec.polish if spec.polish in finishers() else usual_search(city)
+    clock = _SearchClock(on_cpu=True)
+    search = SOLVERS[name].search(time_limit=spec.time_limit)
+    found = search.search(city, instance, spec.seed, [start] if start else ())
+    if wrong := infeasibility(instance, found):
+        raise SolverFailed(f"the routes of {search.label} are wrong: {wrong}")
+    best = min([found, *([start] if start else [])], key=lambda solution: cost(city, solution))
+    solution = canonical(city, best)
+    price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
+    return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
+
+
+def usual_search(city: City) -> str:
+    """Return the solver that searches from nothing in ``city``: HGS where costs are symmetric."""
+    return "hgs" if city.symmetric else "pyvrp"
+
+
 def baseline(city: City, instance: Instance, seconds: float, seed: int) -> Baseline:
     """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
-    search = SOLVERS["hgs" if city.symmetric else "pyvrp"].search(time_limit=max(seconds, _LEAST_SECONDS))
+    search = SOLVERS[usual_search(city)].search(time_limit=max(seconds, _LEAST_SECONDS))
     began = time.perf_counter()
     solution = canonical(city, search.search(city, instance, seed))
     seconds = time.perf_counter() - began

@@ -32,7 +32,12 @@ class SolveSpec(StrictSpec):
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Version of the model, else its champion, else the latest"
     )
-    samples: int = Field(100, ge=1, le=100_000, description="Samples of the model, the best counts")
+    samples: int = Field(
+        100,
+        ge=0,
+        le=100_000,
+        description="Samples of the model, the best counts; 0: a search without a model",
+    )
     time_limit: float = Field(
         10.0,
         gt=0,

@@ -163,10 +163,14 @@ def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
 def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
     """Return the travel costs between the instance's nodes at the size that solvers like, ``(n+1, n+1)``.
 
-    Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4.
+    Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4; one of
+    whole numbers by a whole number from 1 up, so that a solver which rounds counts exactly.
     """
     costs = city.costs(instance.nodes)
     if city.matrix is None:
         return costs * (COORDINATE_SCALE / city.scale)
     largest = float(costs.max())
-    return costs * (COORDINATE_SCALE / largest) if largest > 0 else costs
+    factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
+    if np.array_equal(costs, np.rint(costs)):
+        factor = max(1.0, np.floor(factor))
+    return costs * factor

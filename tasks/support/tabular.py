@@ -1,6 +1,6 @@
-"""Tables that people bring, CSV in whatever dialect or Parquet, and what is wrong with them, by row.
+"""Tables that people bring, CSV in whatever dialect, Excel or Parquet, and what is wrong with them, by row.
 
-A CSV file's rows are counted as a spreadsheet shows them: the header is row 1. Of Parquet the
+A CSV file's rows are counted as a spreadsheet shows them, and its own: the header is row 1. Of Parquet the
 first row is row 1. Nothing here knows what a table is about.
 """
 
@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.spreadsheet import first_sheet, is_spreadsheet
 
 IN_STORE = "store:"  # what the address of a file begins with that lies in the store
 MOST_FAULTS = 20  # told; more are counted
 _SEPARATORS = ";\t,"
-_PARQUET, _ZIP = b"PAR1", b"PK\x03\x04"
+_PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
@@ -192,7 +193,8 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the bytes of the file ``name``.
 
     CSV may be UTF-8 or UTF-16, with a byte order mark or not, or Windows-1252 (said so in
-    ``notes``); separated by commas, semicolons or tabs.
+    ``notes``); separated by commas, semicolons or tabs. Of a spreadsheet the first sheet with content
+    is read, and named.
 
     Raises
     ------
@@ -201,10 +203,13 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     """
     if data.startswith(_PARQUET):
         return _parquet(name, data)
-    if data.startswith(_ZIP):
-        raise McvrpError(f"{name} is a spreadsheet or an archive: save the table as CSV")
-    text, notes = _decoded(name, data)
-    return _csv(name, text, notes)
+    if is_spreadsheet(data):
+        sheet = first_sheet(name, data)
+        others = f": the others with content are {listed(map(shown, sheet.others))}" if sheet.others else ""
+        notes = (f"of {name}, sheet {shown(sheet.title)} was read{others}",) if others else ()
+        return _cells_table(f"{name}, sheet {shown(sheet.title)}", pd.DataFrame(sheet.rows, dtype=str), notes)
+    text, told = _decoded(name, data)
+    return _csv(name, text, told)
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
@@ -261,7 +266,11 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error) as error:
         raise McvrpError(f"{name} is no CSV ({reason(error)}): save it as CSV in UTF-8") from error
-    cells = raw.fillna("").apply(lambda column: column.str.strip())
+    return _cells_table(name, raw.fillna("").apply(lambda column: column.str.strip()), notes)
+
+
+def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
+    """Return the table in ``cells``, all text: the first row with content is the header."""
     filled = (cells != "").to_numpy()
     lines = np.flatnonzero(filled.any(axis=1))
     if not len(lines):

@@ -1,7 +1,8 @@
-"""Quantities as people write them: times and lengths."""
+"""Quantities as people write them, times and lengths; and the sentence of what is not respected."""
 
 from __future__ import annotations
 
+FLEET, TIME = "a limit of the fleet", "a time window"
 _MANY = 2000.0  # metres, from which on they are kilometres
 
 
@@ -30,3 +31,11 @@ def length_text(value: float, unit: str) -> str:
         return f"{value:.3f}"
     factor, name = readable_unit(unit, value)
     return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"
+
+
+def refusal(where: str, what: str, hint: str) -> str:
+    """Return the sentence that refuses ``what``, found at ``where``."""
+    return (
+        f"{where} asks for {what}, and routes here know capacity alone: {hint} to route without, "
+        "knowing that nothing will respect it"
+    )

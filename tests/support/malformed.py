@@ -112,7 +112,7 @@ ADDRESSES = (
     case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is no CSV", "UTF-8"),
     case("a zero byte", sound().replace("a", "a\0"), "binary"),
     case("no encoding at all", sound().encode() + b"\x81\xff", "no text", "UTF-8"),
-    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet", "CSV"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet", "CSV"),
     case("a cut Parquet file", parquet(PLANE)[:-20], "no whole Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x holds true and false"),
     case("lists for ids", parquet(PLANE.assign(x=[[1], [2], [3]])), "row 1: x is '[1]', no number"),
@@ -199,7 +199,7 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
         "a deadline", "customer,demand,due\nC1,1,17\n", "due of day.csv asks for a time window", "remove it"
     ),
     case("binary", b"customer,demand\nC1,\x00\x01\x02\n", "day.csv", "binary"),
-    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet"),
     case("a cut Parquet file", parquet(PLANE)[:200], "no whole Parquet file"),
     case(
         "nothing in a row",

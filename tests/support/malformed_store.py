@@ -95,7 +95,7 @@ FILES = (  # that cannot be read at all
     case("a column twice", f"{HEADER},date\n{DAY},a,1,C1,1,10,{DAY}\n", "two columns named date"),
     case("a row too long", f"{_GOOD}{_EAST},1,C5,1,10,more\n", "row 5 has 'more' in a column without a name"),
     case("a quote without end", f'{_GOOD}"{_EAST},1,C5,1,10\n', "routes.csv is no CSV"),
-    case("a spreadsheet", b"PK\x03\x04rest", "spreadsheet"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet"),
     case("half a Parquet file", b"PAR1half of it", "no whole Parquet file", "copy it again"),
 )
 

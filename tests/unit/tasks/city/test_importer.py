@@ -24,7 +24,9 @@ from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.support.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
+from tests.support.workbook import xlsx
 
+VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
 
 
@@ -49,12 +51,24 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
         sound((3, " a , 45.77 , 4.85 , false ")),
         sound() + "\n,,,\n",  # empty rows
         sound().replace("\n", ",\n"),  # a separator behind each row
+        xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
+        xlsx(
+            {
+                "Places": [
+                    ["ID", "lat", "lon", "depot"],
+                    ["d", 45.76, 4.84, True],
+                    ["a", 45.77, 4.85, False],
+                    ["b", 45.75, 4.86],
+                    ["c", 45.74, 4.83, 0],
+                ]
+            }
+        ),
         parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
         parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # numbers where text may be
     ],
     ids=[
         *("plain", "bom", "semicolons", "commas", "tabs", "crlf", "utf16"),
-        *("names", "spaces", "empty", "trailing", "parquet", "numbers"),
+        *("names", "spaces", "empty", "trailing", "sheet", "cells", "parquet", "numbers"),
     ],
 )
 def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
@@ -63,6 +77,34 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
     assert made.city.city_id == GOLDEN
     assert made.addresses.ids == ("d", "a", "b", "c")
     assert made.notes == ()
+
+
+def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
+    """Its addresses are called as solutions call them; ranges and spare classes are there as of any city."""
+    made = imported(tmp_path, VRP.read_text(), "E-n22-k4.vrp", spare=7)
+    assert (made.city.customers, made.city.spare, made.city.unit) == (21, 7, "units")
+    assert (made.city.demand, made.city.capacity) == ((100, 2500), (6000, 6000))
+    assert made.addresses.ids == tuple(map(str, range(22)))
+    assert made.city.matrix is not None
+    assert made.city.matrix[0, 1] == 49  # of (145, 215) to (151, 264): 49.37
+    exact = imported(tmp_path, VRP.read_text(), "E-n22-k4.vrp", unrounded=True)
+    assert exact.city.matrix is None
+
+
+def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> None:
+    """Options of other files are refused by name, so are adding it to a city, and rounding of addresses."""
+    for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
+        with pytest.raises(McvrpError, match=f"says itself what its {next(iter(option))} is"):
+            imported(tmp_path, VRP.read_text(), "E.vrp", **option)
+    with pytest.raises(McvrpError, match=r"is no \.vrp, and unrounded is said of one"):
+        imported(tmp_path, sound(), unrounded=True)
+    store = Store.open(tmp_path / "store")
+    (tmp_path / "own.csv").write_text(sound())
+    own = AddressFile(file=str(tmp_path / "own.csv"))
+    make_city(store, CitySpec(name="own", source="imported", addresses=own))
+    more = AddressFile(file=str(VRP), extends="own")
+    with pytest.raises(McvrpError, match="a city of its own"):
+        planned_city(store, CitySpec(name="own-2", source="imported", addresses=more))
 
 
 def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from mcvrp.storage.driven import driven_days, read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
 from tests.support.datasets import everything
+from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(12, seed=1)
 NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
@@ -26,6 +27,7 @@ TODAY = datetime.date(2026, 3, 1)
 FRIDAY, SATURDAY = datetime.date(2026, 2, 27), datetime.date(2026, 2, 28)
 HEADER = "date,route,stop,customer,demand,capacity"
 GOOD = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,a,2,C2,6,10\n2026-02-27,b,1,C3,2,10\n"
+STOPS = (("a", 1, "C1", 4), ("a", 2, "C2", 6), ("b", 1, "C3", 2))
 MIXED = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
 
 
@@ -52,6 +54,15 @@ def test_a_file_becomes_a_day(store: Store) -> None:
     assert label.solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     assert label.cost == cost(CITY, label.solution)
     assert label.source == "driven"
+
+
+def test_a_spreadsheet_becomes_a_day(store: Store) -> None:
+    """Dates and numbers as cells have them give the day of the CSV file."""
+    rows = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in STOPS)]
+    store.put("incoming/friday.xlsx", xlsx({"Routes": rows}))
+    (receipt,) = take(store).receipts
+    assert (receipt.rows, receipt.rejected, receipt.days) == (3, 0, ("2026-02-27",))
+    assert read_day(store, "lyon", FRIDAY).solution == canonical(CITY, Solution.of([[1, 2], [3]]))
 
 
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:

@@ -14,15 +14,17 @@ from mcvrp.model.decoding import Sampling, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, cost, infeasibility
-from mcvrp.storage.cities import save_city
+from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
 from mcvrp.tasks.solve.search import Routed, baseline, route
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.support.cvrplib import read_vrp
 from tests.support.solving import CITY, one_way_city, put_day, put_model
 
+VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 POLISHES = ("none", "local-search", "hgs", "pyvrp")
 
 
@@ -124,6 +126,42 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
     assert summary.compared.gap == pytest.approx(100 * (summary.cost / summary.compared.cost - 1))
     assert any("2 orders of customer '3' merged into one of 6" in note for note in summary.notes)
     assert any("trained on days of 20 to 24 customers and this one has 3" in note for note in summary.notes)
+
+
+@pytest.mark.parametrize("polish", ["local-search", "pyvrp"])
+def test_a_day_without_a_model(store: Store, polish: str) -> None:
+    """No sample, no model: HGS searches, or who is named; a search is not compared with itself."""
+    spec = SolveSpec(samples=0, polish=polish, time_limit=0.2)
+    planned = plan_day(store, "small", "nobody", orders(3, 8, 20, 21), 10, spec)
+    solved = solve_day(store, planned, time.monotonic())
+    found = solved.summary
+    assert infeasibility(planned.day.instance, solved.solution) is None
+    assert (found.model, found.model_version, found.best_sample, found.samples) == (None, None, None, 0)
+    assert (found.polish, found.compared is None) == (
+        ("pyvrp", False) if polish == "pyvrp" else ("hgs", True)
+    )
+
+
+def test_an_instance_of_cvrplib_is_a_day(store: Store) -> None:
+    """It needs neither a city nor a model: the search finds the published optimum of E-n22-k4."""
+    planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.5))
+    found = solve_day(store, planned, time.monotonic()).summary
+    assert (found.city, found.customers, found.capacity, found.unit) == ("E-n22-k4", 21, 6000, "units")
+    assert (found.cost, found.best_known) == (375.0, 375.0)
+
+
+def test_an_instance_of_cvrplib_in_a_city_of_the_store(tmp_path: Path) -> None:
+    """A model of the imported city decodes it; another city is refused."""
+    store, vrp = Store.open(tmp_path), read_vrp(Store.open(tmp_path), str(VRP))
+    put_day(store)
+    save_city(store, "e", vrp.city, Addresses.numbered(21))
+    put_model(store, "m", vrp.city)
+    planned = plan_day(store, "e", "m", str(VRP), None, SolveSpec(samples=4, hgs=False))
+    assert solve_day(store, planned, time.monotonic()).summary.model == "m"
+    alone = plan_day(store, None, "m", str(VRP), None, SolveSpec(samples=4))
+    assert alone.digest == planned.digest
+    with pytest.raises(McvrpError, match=r"city 'small' is not that of E-n22-k4.vrp"):
+        plan_day(store, "small", "m", str(VRP), None, SolveSpec())
 
 
 def test_the_champion_is_asked_then_the_latest(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, Merged, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order
 from tests.support.malformed import parquet
+from tests.support.workbook import xlsx
 
 CITY = City.uniform(1200, seed=1)
 NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 1201))))
@@ -44,6 +45,7 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
         "Customer ID\tDEMAND\nC1\t3\nC2\t4\n",
         "\ufeffcustomer-id, demand \r\nC1,3.0\r\n\r\n C2 , 4 \r\n",
         SOUND.encode("utf-16"),
+        xlsx({"Orders": [["customer", "demand"], ["C1", 3], ["C2", 4.0]]}),
         parquet(pd.DataFrame({"customer": ["C1", "C2"], "demand": [3, 4]})),
         parquet(pd.DataFrame({"customer": ["C1", "C2"], "demand": [3.0, 4.0]})),
         "customer,demand,id,tw_start\nC1,3,order-1,\nC2,4,order-2,\n",  # an empty column asks for nothing

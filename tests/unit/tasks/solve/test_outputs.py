@@ -21,8 +21,10 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.support.cvrplib import parse_sol, parse_vrp
 from tests.support.solving import CITY, put_day, put_model
 
+VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 FILES = {"README.md", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
 
 
@@ -68,6 +70,22 @@ def place(tmp_path: Path) -> Place:
 def geojson(place: Place) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(place.store.get(place.path("routes.geojson")))
     return found
+
+
+def test_an_instance_of_cvrplib_leaves_a_solution(store: Store, tmp_path: Path) -> None:
+    """Its .sol says the cost of the routes, and is read as one of the instance; the README names it."""
+    planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.2))
+    place = Place(Store.open(tmp_path))
+    found = solve_day(store, planned, time.monotonic())
+    assert {address.rpartition("/")[2] for address in write_day(place, found)} == FILES | {"E-n22-k4.sol"}
+    solution, price = parse_sol(
+        "E.sol", place.store.get("E-n22-k4.sol"), parse_vrp("E.vrp", VRP.read_bytes())
+    )
+    assert (solution, price) == (found.solution, found.summary.cost)
+    readme = place.store.get("README.md").decode()
+    assert "`E-n22-k4.sol`" in readme
+    assert "HGS, without a model" in readme
+    assert json.loads(place.store.get("spec.json"))["model"] is None
 
 
 def test_the_stops_add_up(day: Solved, written: Place) -> None:

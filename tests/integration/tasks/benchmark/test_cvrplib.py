@@ -1,0 +1,77 @@
+"""The benchmark over instances of CVRPLIB, with real solvers on Ray."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_places
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.support.ray_session import ray_session
+
+DATA = Path(__file__).parents[3] / "support" / "data"
+SPEC = BenchmarkSpec(sizes=(20,), methods=("hgs", "fm-gs"), hgs_iterations=300, workers=1)
+STRAIGHT = (DATA / "E-n22-k4.vrp").read_text().replace("EUC_2D", "CEIL_2D")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    with ray_session(1):
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An instance with its best known solution, and one without."""
+    there = tmp_path / "set e"
+    there.mkdir()
+    for ending in ("vrp", "sol"):
+        shutil.copy(DATA / f"E-n22-k4.{ending}", there)
+    (there / "up.vrp").write_text(STRAIGHT)
+    return there
+
+
+def run(store: Store, folder: Path, **changes: object) -> CvrplibResults:
+    return run_cvrplib(store, str(folder), SPEC.model_copy(update=changes))
+
+
+def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
+    """An answer a file, gaps where a solution lies beside it; again, only what is new is solved."""
+    store = Store.open(tmp_path / "store")
+    first = run(store, folder).table
+    assert first["instance"].tolist() == ["E-n22-k4", "up"]
+    assert first["cost"].iloc[0] == 375
+    assert first["gap"].fillna(-1).tolist() == [0, -1]
+    assert first["cost"].iloc[1] > 375
+    parts = {path: store.get(path) for path in store.list("benchmarks/set-e/parts")}
+    assert len(parts) == 2
+    both = run(store, folder, methods=("hgs", "pyvrp"), pyvrp_iterations=100)
+    assert both.table["method"].tolist() == ["HGS", "PyVRP"] * 2
+    assert {path: store.get(path) for path in parts} == parts
+    assert both.table[both.table["method"] == "HGS"]["seconds"].tolist() == first["seconds"].tolist()
+    readme = store.get("benchmarks/set-e/README.md").decode()
+    assert "| E-n22-k4 | 21 | HGS | 1 | 375 | 375 | 0.00 % |" in readme
+    assert "no .sol beside them, so no gap: up" in readme
+
+
+def test_what_is_no_folder_of_instances_is_refused(tmp_path: Path, folder: Path) -> None:
+    """No folder, no instance, no program, a faulty instance, another benchmark: a sentence each."""
+    store = Store.open(tmp_path / "store")
+    with pytest.raises(McvrpError, match="there is no folder"):
+        vrp_places(store, str(tmp_path / "nowhere"))
+    with pytest.raises(McvrpError, match=r"their files end in \.vrp"):
+        vrp_places(store, str(tmp_path))
+    with pytest.raises(McvrpError, match="a model knows one city"):
+        run(store, folder, methods=("fm-gs",))
+    (folder / "up.vrp").write_text(STRAIGHT.replace("DIMENSION : 22", "DIMENSION : 23"))
+    with pytest.raises(McvrpError, match=r"up\.vrp has DIMENSION 23"):
+        run(store, folder)
+    (folder / "up.vrp").unlink()
+    store.put("benchmarks/set-e/results.parquet", b"another")
+    with pytest.raises(McvrpError, match="a benchmark of another kind"):
+        run(store, folder)

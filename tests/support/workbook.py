@@ -1,0 +1,59 @@
+"""Workbooks of Excel, written by hand: as few parts as a program has to accept."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from xml.sax.saxutils import escape
+
+Rows = Sequence[Sequence[object]]
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+DAY = "day"  # in place of a number: the cell (DAY, 46053) is a date, days since 1899-12-30
+
+
+def xlsx(sheets: Mapping[str, Rows]) -> bytes:
+    """Return a workbook with ``sheets``; a cell is text, a number, a truth value, None or (DAY, number)."""
+    titles = list(enumerate(sheets, start=1))
+    entries = "".join(f'<sheet name="{escape(t)}" sheetId="{k}" r:id="r{k}"/>' for k, t in titles)
+    links = "".join(
+        f'<Relationship Id="r{k}" Type="{_LINKS}/worksheet" Target="s{k}.xml"/>' for k, _ in titles
+    )
+    links += f'<Relationship Id="styles" Type="{_LINKS}/styles" Target="styles.xml"/>'
+    root = f'<Relationship Id="r1" Type="{_LINKS}/officeDocument" Target="xl/workbook.xml"/>'
+    book = f'<workbook xmlns="{_MAIN}" xmlns:r="{_LINKS}"><sheets>{entries}</sheets></workbook>'
+    parts = {
+        "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}">{root}</Relationships>',
+        "xl/workbook.xml": book,
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}">{links}</Relationships>',
+        "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}"><cellXfs count="2"><xf numFmtId="0"/>'
+        '<xf numFmtId="14" applyNumberFormat="1"/></cellXfs></styleSheet>',
+        **{f"xl/s{k}.xml": _sheet(sheets[title]) for k, title in titles},
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+    return buffer.getvalue()
+
+
+def _sheet(rows: Rows) -> str:
+    lines = "".join(
+        f'<row r="{k}">{"".join(_cell(f"{chr(65 + j)}{k}", cell) for j, cell in enumerate(row))}</row>'
+        for k, row in enumerate(rows, start=1)
+    )
+    return f'<worksheet xmlns="{_MAIN}"><sheetData>{lines}</sheetData></worksheet>'
+
+
+def _cell(place: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return f'<c r="{place}" s="1"><v>{value[1]}</v></c>'
+    if isinstance(value, bool):
+        return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
+    if isinstance(value, str):
+        return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+    return f'<c r="{place}"><v>{value}</v></c>'

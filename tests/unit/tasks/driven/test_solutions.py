@@ -1,0 +1,77 @@
+"""Tests of solutions of CVRPLIB as days: routes and orders of two files, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.storage.driven import read_day
+from mcvrp.storage.labels.schema import Label
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.take import Taken, take_routes
+from mcvrp.tasks.support.cvrplib import VrpFile, parse_sol, parse_vrp
+
+DATA = Path(__file__).parents[3] / "support" / "data"
+VRP, SOL = (DATA / "E-n22-k4.vrp").read_bytes(), (DATA / "E-n22-k4.sol").read_bytes()
+DAY = datetime.date(2026, 1, 31)
+
+
+def take(store: Store, vrp: VrpFile) -> Taken:
+    nodes = {str(node): node for node in range(vrp.city.customers + 1)}
+    return take_routes(store, "e", vrp.city, nodes, today=datetime.date(2026, 3, 1))
+
+
+def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
+    """The label has the orders of the instance, the routes of the solution and its published cost."""
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/E-2026-01-31.vrp", VRP)
+    store.put("incoming/E-2026-01-31.sol", SOL)
+    (receipt,) = take(store, vrp).receipts
+    assert (receipt.rows, receipt.rejected, receipt.days) == (21, 0, ("2026-01-31",))
+    label: Label = read_day(store, "e", DAY)
+    assert label.cost == 375
+    assert label.solution == canonical(vrp.city, parse_sol("E.sol", SOL, vrp)[0])
+    assert (label.instance.demands == vrp.demands).all()
+    assert take(store, vrp).known == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "vrp", "sol", "part"),
+    [
+        ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
+        ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol is no solution"),
+        (
+            "2026-01-31",
+            VRP.replace(b"151 264", b"151 265"),
+            SOL[: SOL.index(b"Cost")],
+            "is an instance of city",
+        ),
+        ("2026-01-31", VRP.replace(b"CAPACITY", b"DISTANCE : 9\nCAPACITY"), SOL, "a longest route"),
+    ],
+)
+def test_what_is_no_day_is_refused_with_its_reason(
+    tmp_path: Path, name: str, vrp: bytes, sol: bytes, part: str
+) -> None:
+    """No date, no solution, another city, constraints: the receipt says it, and no day is there."""
+    store = Store.open(tmp_path)
+    store.put(f"incoming/{name}.vrp", vrp)
+    store.put(f"incoming/{name}.sol", sol)
+    (receipt,) = take(store, parse_vrp("E-n22-k4.vrp", VRP)).receipts
+    assert receipt.days == ()
+    assert part in (receipt.refused or "")
+
+
+def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
+    """Alone it is not taken, and it says so; once the instance is there, it is."""
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/2026-01-31.sol", SOL)
+    before = take(store, vrp)
+    assert before.receipts == ()
+    assert [str(one) for one in before.waiting] == [
+        "incoming/2026-01-31.sol waits for 2026-01-31.vrp beside it"
+    ]
+    store.put("incoming/2026-01-31.vrp", VRP)
+    assert take(store, vrp).days == ["2026-01-31"]

@@ -1,0 +1,103 @@
+"""Tests of earlier routes as a start: they serve today's orders, and the answer costs no more than they."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.storage.cities import Addresses
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import plan_day, solve_day
+from mcvrp.tasks.solve.outputs import Place, write_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.start import Start, fitted_routes, read_start
+from tests.support.solving import CITY, put_day
+
+LINE = City(np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.3, 0.1], [0.1, 0.9]]))
+HEADER = "route,stop,customer\n"
+
+
+def day(*ids: int, demand: int = 1, capacity: int = 10, city: City = LINE) -> Instance:
+    return Instance(city.city_id, np.array(ids), np.full(len(ids), demand), capacity)
+
+
+def start(folder: Path, text: str, instance: Instance) -> Start:
+    (folder / "routes.csv").write_text(text)
+    names = Addresses.numbered(LINE.customers)
+    return read_start(Store.open(folder), str(folder / "routes.csv"), LINE, names, instance)
+
+
+def test_routes_are_kept_as_far_as_they_serve_today() -> None:
+    """Who orders nothing is left out; who is new goes to the cheapest place, or on a route of his own."""
+    assert fitted_routes(LINE, day(1, 3), [[1, 2, 3]]) == Solution(((1, 3),))
+    assert fitted_routes(LINE, day(1, 2, 3), [[1, 3]]) == Solution(((1, 2, 3),))
+    assert fitted_routes(LINE, day(1, 2, 3, demand=5), [[1, 2, 3]]) == Solution(((1, 2), (3,)))
+    assert fitted_routes(LINE, day(1, 2, demand=6), [[1]]) == Solution(((1,), (2,)))
+    assert fitted_routes(LINE, day(1, 2), []) == Solution(((2, 1),))  # as long as the other way round
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=6), st.integers(1, 40), st.integers(9, 60)
+)
+def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, capacity: int) -> None:
+    """Whatever was driven before, whoever orders today, whatever a vehicle holds."""
+    owner = {node: k for k, route in enumerate(earlier) for node in route}  # a customer is on one route
+    once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
+    rng = np.random.default_rng(count)
+    ids = np.sort(rng.choice(np.arange(1, 41), count, replace=False))
+    instance = Instance(CITY.city_id, ids, rng.integers(1, 10, count), capacity)
+    assert infeasibility(instance, fitted_routes(CITY, instance, once)) is None
+
+
+def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> None:
+    """Rows in any order, stops at the depot passed over; what it has of today is counted."""
+    text = HEADER + "b,1,3\na,2,2\na,1,1\na,0,0\na,3,0\n"
+    found = start(tmp_path, text, day(1, 2, 3, 4))
+    assert found.solution == Solution(((4, 3), (1, 2)))
+    assert found.note.startswith("routes.csv has 3 of 4 customers")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("route,customer\na,1\n", "has no column stop"),
+        (HEADER + "a,first,1\n", "row 2: stop is 'first', no number"),
+        (HEADER + "a,1,9\n", "row 2: '9' is no customer of the city"),
+        (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is on a route already, in row 2"),
+        ("date,route,stop,customer\n2026-01-30,a,1,1\n2026-01-31,a,1,2\n", "routes of 2 days"),
+    ],
+)
+def test_what_is_no_start_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """Naming the column or the row."""
+    with pytest.raises(McvrpError, match=said):
+        start(tmp_path, text, day(1, 2))
+
+
+@pytest.mark.parametrize("samples", [0, 4])
+def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -> None:
+    """With a model and without: yesterday's file is a start for today, and the answer costs no more."""
+    store = Store.open(tmp_path / "store")
+    put_day(store)
+
+    def orders(first: int) -> list[Order]:
+        return [Order(customer=str(k), demand=3) for k in range(first, first + 15)]
+
+    spec = SolveSpec(samples=samples, hgs=False, time_limit=0.1, polish="hgs")
+    place = Place(Store.open(tmp_path / "yesterday"))
+    write_day(
+        place, solve_day(store, plan_day(store, "small", "small", orders(1), 20, spec), time.monotonic())
+    )
+    routes = str(tmp_path / "yesterday" / "routes.csv")
+    planned = plan_day(store, "small", "small", orders(4), 20, spec, start=routes)
+    assert planned.start is not None
+    found = solve_day(store, planned, time.monotonic())
+    assert infeasibility(planned.day.instance, found.solution) is None
+    assert found.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
+    assert any("begun with routes.csv has 12 of 15 customers" in note for note in found.summary.notes)

@@ -1,0 +1,210 @@
+"""Tests of CVRPLIB's files: costs to the last digit, and one sentence for whatever a file asks for beyond."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import vrplib
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import Solution, cost
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.cvrplib import VrpFile, parse_sol, parse_vrp, read_vrp, sol_text
+
+DATA = Path(__file__).parents[3] / "support" / "data"
+SMALL = """NAME : small
+COMMENT : of ours
+TYPE : CVRP
+DIMENSION : 4
+EDGE_WEIGHT_TYPE : EUC_2D
+CAPACITY : 10
+NODE_COORD_SECTION
+1 0 0
+2 3 4
+3 6 0
+4 1 1
+DEMAND_SECTION
+1 0
+2 4
+3 5
+4 6
+DEPOT_SECTION
+1
+-1
+EOF
+"""
+COORDINATES = SMALL[SMALL.index("NODE_COORD") : SMALL.index("DEMAND_SECTION")]
+MATRIX = "EDGE_WEIGHT_SECTION\n0 1 2 3\n1 0 4 5\n2 4 0 6\n9 5 6 0\n"
+EXPLICIT = SMALL.replace("EUC_2D", "EXPLICIT\nEDGE_WEIGHT_FORMAT : FULL_MATRIX").replace(
+    "DEMAND_SECTION", MATRIX + "DEMAND_SECTION"
+)
+
+
+def small(text: str = SMALL, **options: bool) -> VrpFile:
+    return parse_vrp("small.vrp", text.encode(), **options)
+
+
+def files(folder: Path, vrp: str, sol: str | None = None) -> VrpFile:
+    """Return the instance ``vrp``, read from a folder where ``sol`` lies beside it."""
+    (folder / "a.vrp").write_text(vrp)
+    if sol is not None:
+        (folder / "a.sol").write_text(sol)
+    return read_vrp(Store.open(folder), str(folder / "a.vrp"))
+
+
+def test_a_published_cost_is_reproduced() -> None:
+    """The optimal routes of E-n22-k4 cost the published 375, and 375.28 without rounding."""
+    place = str(DATA / "E-n22-k4.vrp")
+    found = read_vrp(Store.open("."), place)
+    assert found.best is not None
+    assert (found.best.cost, found.capacity, found.city.customers) == (375.0, 6000, 21)
+    assert found.instance.demands[:3].tolist() == [1100, 700, 800]
+    exact = read_vrp(Store.open("."), place, unrounded=True)
+    assert cost(exact.city, found.best.solution) == pytest.approx(375.279787, abs=1e-6)
+    assert exact.best is None  # 375 is no cost to compare exact ones with
+    assert "counts rounded lengths" in exact.notes[0]
+
+
+def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
+    """Each cost is TSPLIB's nint, half a unit going up; CEIL_2D and FLOOR_2D are what they say."""
+    places = [(0, 0), (3, 4), (6, 0), (1, 1)]
+    lengths = [[math.dist(a, b) for b in places] for a in places]
+    rounded = [[int(length + 0.5) for length in row] for row in lengths]
+    assert small().city.matrix.tolist() == rounded  # type: ignore[union-attr]
+    for kind, function in (("CEIL_2D", math.ceil), ("FLOOR_2D", math.floor)):
+        matrix = small(SMALL.replace("EUC_2D", kind)).city.matrix
+        assert matrix is not None
+        assert matrix.tolist() == [[function(length) for length in row] for row in lengths]
+    half = small(SMALL.replace("4 1 1", "4 0 2.5")).city.matrix
+    assert half is not None
+    assert half[0, 3] == 3
+    assert small(unrounded=True).city.matrix is None
+
+
+def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -> None:
+    """Its cost holds for one of the two, and the city is the one for which it does."""
+    routes = "Route #1: 1 2\nRoute #2: 3\n"
+    exact = 2 * math.sqrt(2) + 5 + 5 + 6
+    assert files(tmp_path, SMALL, routes + "Cost 18\n").city.matrix is not None
+    found = files(tmp_path, SMALL, routes + f"Cost {exact:.2f}\n")
+    assert found.city.matrix is None
+    assert found.best is not None
+    assert found.best.cost == pytest.approx(exact)
+    with pytest.raises(McvrpError, match=r"a.sol says that its routes cost 17, in a.vrp they cost 18"):
+        files(tmp_path, SMALL, routes + "Cost 17\n")
+
+
+def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
+    """A full matrix may be asymmetric; a lower row may be wrapped anywhere; places are kept."""
+    full = small(EXPLICIT)
+    assert full.city.matrix is not None
+    assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
+    assert not full.city.symmetric
+    assert full.city.xy.tolist() == [[0, 0], [3, 4], [6, 0], [1, 1]]
+    lower = EXPLICIT.replace("FULL_MATRIX", "LOWER_ROW").replace(
+        MATRIX, "EDGE_WEIGHT_SECTION\n1 2 4\n3\n5 6\n"
+    )
+    matrix = small(lower).city.matrix
+    assert matrix is not None
+    assert matrix.tolist() == [[0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]]
+
+
+def test_costs_without_places_are_laid_out() -> None:
+    """Where costs are lengths in the plane, the places that are found have these lengths."""
+    places = np.array([[0, 0], [30, 40], [60, 0], [10, 10]])
+    lengths = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
+    text = EXPLICIT.replace(COORDINATES, "").replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n")
+    found = small(text)
+    assert found.city.matrix is not None
+    straight = np.hypot(*(found.city.xy[:, None] - found.city.xy[None]).transpose(2, 0, 1))
+    np.testing.assert_allclose(straight, lengths, atol=1e-3)
+    assert "laid out by the costs" in found.notes[0]
+
+
+def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    """By us, and by vrplib, with a whole cost as a whole number."""
+    vrp, solution = small(), Solution.of([[2, 1], [3]])
+    text = sol_text(vrp.city, solution)
+    assert text.splitlines()[-1] == "Cost 18"
+    assert parse_sol("a.sol", text.encode(), vrp) == (solution, 18.0)
+    (tmp_path / "a.sol").write_text(text)
+    assert vrplib.read_solution(tmp_path / "a.sol") == {"routes": [[2, 1], [3]], "cost": 18}
+
+
+CASES = {
+    "empty": ("", ["does not say DIMENSION"]),
+    "prose": ("a table of mine\nx, y\n", ["is no instance of CVRPLIB", "'a table of mine'"]),
+    "other type": (SMALL.replace(": CVRP", ": CVRPTW"), ["TYPE 'CVRPTW'"]),
+    "no dimension": (SMALL.replace("DIMENSION : 4\n", ""), ["does not say DIMENSION"]),
+    "no capacity": (SMALL.replace("CAPACITY : 10\n", ""), ["does not say CAPACITY"]),
+    "capacity in words": (SMALL.replace(": 10", ": ten"), ["CAPACITY 'ten'", "whole number"]),
+    "dimension disagrees": (SMALL.replace(": 4", ": 5"), ["DIMENSION 5", "4 rows in DEMAND_SECTION"]),
+    "dimension of places": (
+        SMALL.replace("4 1 1\n", ""),
+        ["DIMENSION 4 and 3 rows in NODE_COORD_SECTION"],
+    ),
+    "no customers": (SMALL.replace(": 4", ": 1"), ["no customers"]),
+    "no depot": (SMALL.replace("DEPOT_SECTION\n1\n-1\n", ""), ["names no depot", "DEPOT_SECTION"]),
+    "two depots": (SMALL.replace("\n1\n-1\n", "\n1\n2\n-1\n"), ["has 2 depots (1 and 2)"]),
+    "other depot": (SMALL.replace("\n1\n-1\n", "\n3\n-1\n"), ["is node 3", "make it node 1"]),
+    "longest route": (SMALL.replace("CAPACITY", "DISTANCE : 200\nCAPACITY"), ["DISTANCE", "a longest route"]),
+    "fleet": (SMALL.replace("CAPACITY", "VEHICLES : 3\nCAPACITY"), ["VEHICLES", "a limit of the fleet"]),
+    "service": (SMALL.replace("CAPACITY", "SERVICE_TIME : 9\nCAPACITY"), ["SERVICE_TIME", "a time window"]),
+    "windows": (
+        SMALL.replace("DEPOT_SECTION", "TIME_WINDOW_SECTION\n1 0 9\nDEPOT_SECTION"),
+        ["TIME_WINDOW_SECTION"],
+    ),
+    "wrong section": (SMALL.replace("NODE_COORD", "NODE_PLACE"), ["NODE_PLACE_SECTION"]),
+    "section twice": (SMALL.replace("DEPOT_SECTION", COORDINATES + "DEPOT_SECTION"), ["_SECTION twice"]),
+    "no places": (SMALL.replace(COORDINATES, ""), ["no NODE_COORD_SECTION", "EUC_2D"]),
+    "no demands": (SMALL.replace("DEMAND_SECTION\n1 0\n2 4\n3 5\n4 6\n", ""), ["no DEMAND_SECTION"]),
+    "rows out of order": (SMALL.replace("2 3 4\n3 6 0", "3 6 0\n2 3 4"), ["row 2", "'3 6 0', not 2 and"]),
+    "a place in words": (SMALL.replace("2 3 4", "2 three 4"), ["row 2 of NODE_COORD_SECTION", "three"]),
+    "demand too large": (SMALL.replace("4 6\n", "4 16\n"), ["node 4 has the demand 16", "1 to 10"]),
+    "no demand": (SMALL.replace("4 6\n", "4 0\n"), ["node 4 has the demand 0"]),
+    "half a demand": (SMALL.replace("4 6\n", "4 2.5\n"), ["node 4 has the demand 2.5"]),
+    "demand of the depot": (SMALL.replace("1 0\n2 4", "1 3\n2 4"), ["the depot has the demand 3"]),
+    "other lengths": (SMALL.replace("EUC_2D", "GEO"), ["EDGE_WEIGHT_TYPE 'GEO'", "EUC_2D"]),
+    "no lengths": (SMALL.replace("EDGE_WEIGHT_TYPE : EUC_2D\n", ""), ["EDGE_WEIGHT_TYPE ''"]),
+    "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["EDGE_WEIGHT_FORMAT 'UPPER_ROW'"]),
+    "no matrix": (EXPLICIT.replace(MATRIX, ""), ["no EDGE_WEIGHT_SECTION"]),
+    "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 is 16"]),
+    "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["EDGE_WEIGHT_SECTION what is no number"]),
+    "negative cost": (EXPLICIT.replace("9 5 6", "9 -5 6"), ["a cost below 0"]),
+    "cost of staying": (EXPLICIT.replace("9 5 6 0", "9 5 6 7"), ["from node 4 to itself"]),
+}
+
+
+@pytest.mark.parametrize(("text", "parts"), CASES.values(), ids=CASES)
+def test_what_is_wrong_is_said_in_one_sentence(text: str, parts: list[str]) -> None:
+    """It names the file and the line or field, in at most 300 characters."""
+    with pytest.raises(McvrpError) as raised:
+        small(text)
+    said = str(raised.value)
+    assert "small.vrp" in said
+    assert len(said) <= 300
+    assert "\n" not in said
+    assert all(part in said for part in parts), said
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("Route #1: 1 2\nCost 15\n", "customer 3 not served"),
+        ("Route #1: 1 2 3\nCost 15\n", "route 1 carries 15, a vehicle holds 10"),
+        ("Route #1: 1 2\nRoute #2: 3 4\nCost 15\n", "node 4 of route 2"),
+        ("Route #1: one two\n", "is no solution (invalid literal"),
+        ("Route #1\n", "is no solution"),
+        ("Route #1: 1 2\nRoute #2: 3\nCost low\n", "is no solution (could not convert"),
+    ],
+)
+def test_a_solution_that_is_none_is_refused(tmp_path: Path, text: str, part: str) -> None:
+    """One that serves others, too many or too few, or has no numbers: a sentence that names it."""
+    with pytest.raises(McvrpError) as raised:
+        files(tmp_path, SMALL, text)
+    assert str(raised.value).startswith("a.sol")
+    assert part in str(raised.value)
