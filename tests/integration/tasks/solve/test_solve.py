@@ -12,6 +12,7 @@ from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
 from tests.support.solving import put_day
 
+DATA = Path(__file__).parents[3] / "support" / "data"
 ORDERS = "customer,demand\n" + "".join(f"{k},{1 + k % 9}\n" for k in (*range(1, 31), 7))
 
 
@@ -42,6 +43,18 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     assert refused.returncode == 2
     assert "routes of other orders" in refused.stderr
     assert not workplace.recorded("flow_run")
+
+
+def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
+    """Neither store nor model need be there; the answer is compared with the solution beside it."""
+    place = Workplace.new(tmp_path)
+    command = f"solve {DATA / 'E-n22-k4.vrp'} --time-limit 0.3 --out {tmp_path}/out --json"
+    done = place.mcvrp(*command.split())
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["cost"], found["best_known"], found["model"]) == (375, 375, None)
+    assert (tmp_path / "out" / "E-n22-k4.sol").read_text().endswith("Cost 375\n")
+    assert not place.store.exists()
 
 
 def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Workplace) -> None:
