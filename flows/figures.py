@@ -84,7 +84,10 @@ def label_figures(label: LabelSummary) -> Figures:
 
 def label_lacks(label: LabelSummary) -> str:
     """Return which labels are missing, in a sentence; "" where all are there."""
-    return "; ".join(part.lacks for part in (label, label.held_out) if part and part.lacks)
+    held_out = label.held_out.lacks if label.held_out else ""
+    if label.lacks:  # of the second, how many: the reasons are alike
+        held_out = held_out.partition(":")[0]
+    return "; ".join(filter(None, (label.lacks, held_out)))
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:

@@ -32,7 +32,7 @@ from mcvrp.tasks.support.retry import StoreRetry
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
 _OTHER = "pyvrp"  # solves what the others leave unsolved
-_MOST_CHARACTERS = 120  # of the first reason
+_MOST_CHARACTERS = 80  # of the first reason
 
 
 @dataclass(frozen=True)

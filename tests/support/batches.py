@@ -13,17 +13,17 @@ def batch_of(pairs: list[tuple[Instance, Solution]], angle: float | None = None)
     """Return the padded batch of ``pairs``, built the slow and obvious way."""
     nodes = max(instance.n for instance, _ in pairs) + 1
     tokens = max(len(solution.path) for _, solution in pairs)
-    ids, demands = torch.zeros(len(pairs), nodes, dtype=torch.long), torch.zeros(len(pairs), nodes)
+    ids, demands = (torch.zeros(len(pairs), nodes, dtype=torch.long) for _ in range(2))
     path = torch.zeros(len(pairs), tokens, dtype=torch.long)
     for row, (instance, solution) in enumerate(pairs):
         position = {int(node): k for k, node in enumerate(instance.nodes)}
         ids[row, : instance.n + 1] = torch.tensor(instance.nodes)
-        demands[row, 1 : instance.n + 1] = torch.tensor(instance.demands.astype(np.float32))
+        demands[row, 1 : instance.n + 1] = torch.tensor(instance.demands.astype(np.int64))
         path[row, : len(solution.path)] = torch.tensor([position[int(node)] for node in solution.path])
     return Batch(
         ids,
         demands,
-        torch.tensor([float(instance.capacity) for instance, _ in pairs]),
+        torch.tensor([instance.capacity for instance, _ in pairs]),
         torch.tensor([instance.n + 1 for instance, _ in pairs]),
         path,
         torch.tensor([len(solution.path) for _, solution in pairs]),

@@ -24,6 +24,7 @@ from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.schema import SCHEMA
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
+from mcvrp.tasks.report.paper import COMPARISONS
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from tests.unit.docs import settings_page
@@ -202,3 +203,12 @@ def test_the_preset_of_a_city_of_your_own() -> None:
     spec = settings_page.spec_of(PipelineSpec.model_fields["city"].annotation)
     assert spec is not None
     assert spec.model_validate(city).model_dump()["name"] == "lyon"
+
+
+def test_the_tables_of_the_paper() -> None:
+    """docs/paper.md says of each table of the paper that a benchmark writes where it lies."""
+    text = (DOCS / "paper.md").read_text()
+    named = set(re.findall(r"`tables/([a-z0-9]+)`", text))
+    assert named == {*(comparison.name for comparison in COMPARISONS), "significance"}
+    for number in range(1, 9):
+        assert re.search(rf"Tables? (7 and )?{number}\b", text)

@@ -58,11 +58,11 @@ def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
 def test_labels_say_what_they_lack_the_held_out_ones_too() -> None:
     """Both datasets have their sentence; where all are there, there is none."""
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
-    held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one")
+    held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
-    assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one"
-    both = replace(whole, lacks="the first lacks two", held_out=held_out)
-    assert label_lacks(both) == "the first lacks two; the second lacks one"
+    assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
+    both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
+    assert label_lacks(both) == "the first lacks two: why; the second lacks one"
 
 
 def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
