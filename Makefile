@@ -1,17 +1,22 @@
 # Two commands do everything from nothing: `make demo` and `make test`.
 #   LKH=0        leave out LKH-3 (elkai), which is free for academic and non-commercial use only
-#   PYTHON=...   the Python to build .venv with (3.11 to 3.13)
+#   CPU=1        PyTorch for processors alone, without CUDA; PIP_EXTRA_INDEX_URL=... says where PyTorch has its builds
+#   PYTHON=...   the Python to build .venv with (3.11 to 3.13); VENV=... another folder for it
 
 PYTHON ?= python3
 LKH ?= 1
+CPU ?= 0
 STORE ?= store
 PRESET ?= laptop
-BIN := .venv/bin
+VENV := .venv
+BIN := $(VENV)/bin
 comma := ,
-EXTRAS := dev$(if $(filter 1,$(LKH)),$(comma)lkh)
-STAMP := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
+EXTRAS := pipeline,dev$(if $(filter 1,$(LKH)),$(comma)lkh)
+# As the image has it: the wheel of the same version that is built for processors.
+TORCH := $(if $(filter 1,$(CPU)),$(shell sed -n 's/^torch==.*/&+cpu/p' constraints.txt))
+STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 
-.PHONY: demo test test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -29,6 +34,10 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP)
 	$(PYTEST) -m "not slow"
+
+# What needs no server, Ray or browser: on another Python, say.
+test-unit: $(STAMP)
+	$(PYTEST) -m "not slow" tests/unit
 
 test-full: $(STAMP)
 	$(PYTEST)
@@ -101,19 +110,20 @@ bench-network: $(STAMP)
 bench-training: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_training
 
+SIZE := about 2.1 GB$(if $(TORCH),, and where PyTorch comes with CUDA 1.7 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "mcvrp needs Python 3.11 to 3.13, $(PYTHON) is $$($(PYTHON) --version); set PYTHON=..." >&2; exit 2; }
-	@echo "Installing PyTorch, Ray, Prefect, DeepSpeed and the solvers into .venv: about 2 GB, usually 2 to 4 minutes."
+	@echo "Installing PyTorch, Ray, Prefect, DeepSpeed and the solvers into $(VENV): $(SIZE), usually 2 to 4 minutes."
 ifeq ($(LKH),1)
 	@echo "This includes LKH-3 (elkai), free for academic and non-commercial use only; 'make $(MAKECMDGOALS) LKH=0' leaves it out."
 endif
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]' 2> .venv/install.log || \
-	  { cat .venv/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
-	@rm -f .venv/.installed-*
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(TORCH) -e '.[$(EXTRAS)]' 2> $(VENV)/install.log || \
+	  { cat $(VENV)/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
+	@rm -f $(VENV)/.installed-*
 ifneq ($(LKH),1)
-	@$(BIN)/python -m pip uninstall --quiet --yes elkai 2>/dev/null || true
+	@$(BIN)/python -m pip uninstall --quiet --yes elkai lkh 2>/dev/null || true
 endif
 	@touch $@
 
@@ -134,4 +144,4 @@ docker/.env:
 	@echo "Made docker/.env with new secrets: keep it, the volumes open with no others."
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

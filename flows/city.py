@@ -12,7 +12,6 @@ from mcvrp.flows.server.artifacts import city_markdown, links, show_figures, sho
 from mcvrp.flows.server.stage import HOUR, clock, open_store, resuming_task_options, stage
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import CitySpec, make_city
 
 
@@ -22,9 +21,7 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     with showing_steps(f"city {spec.name}", 1) as begin, clock() as measured:
         begin("addresses, costs, card")
         made = make_city(store, spec)
-    city = made.city
-    facts = city_facts(city, made.addresses)
-    summary = CitySummary(spec.name, city.city_id, city.customers, measured.seconds, facts, made.notes)
+    summary = CitySummary.of(spec.name, made, measured.seconds)
     places = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
     body = city_markdown(store, spec.name), links(store, places)
     show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), *body)

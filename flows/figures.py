@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcvrp.storage.markdown import table
+from mcvrp.tasks.city.card import city_facts
+from mcvrp.tasks.city.make import PlannedCity
 from mcvrp.tasks.retrain.card import comparison, drifts, learned, round_table
-from mcvrp.tasks.retrain.improve import Round
-from mcvrp.tasks.retrain.nightly import NightSummary
 from mcvrp.tasks.support.progress import duration
 
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
     from mcvrp.tasks.label.stage import LabelSummary
     from mcvrp.tasks.report.summary import BenchmarkSummary
+    from mcvrp.tasks.retrain.improve import Round
+    from mcvrp.tasks.retrain.nightly import NightSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
@@ -32,6 +34,12 @@ class CitySummary:
     seconds: float
     facts: Figures = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, made: PlannedCity, seconds: float) -> CitySummary:
+        """Return the summary of the city ``name``, which took ``seconds`` to make."""
+        city, facts = made.city, city_facts(made.city, made.addresses)
+        return cls(name, city.city_id, city.customers, seconds, facts, made.notes)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from pathlib import PurePath
 
 from pydantic import ValidationError
 
+from mcvrp.flows.cli.output import Outcome, aligned, plain
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import has_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.city.spec import CitySpec
 
 _FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
 _NUMBER = re.compile(r"(.*)-(\d+)")
+
+
+def made_here(spec: CitySpec, store: Store) -> Outcome:
+    """Make the city of ``spec`` without Prefect, which is not installed: there is no record of it."""
+    from mcvrp.flows.figures import CitySummary, city_figures
+
+    began = time.monotonic()
+    made = make_city(store, spec)
+    summary = CitySummary.of(spec.name, made, time.monotonic() - began)
+    return Outcome(plain(summary), aligned(city_figures(summary)))
 
 
 def imported(options: argparse.Namespace, store: Store) -> CitySpec:

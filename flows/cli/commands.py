@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mcvrp.flows.cli.city import imported, made_here
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.extras import has_pipeline, require_pipeline
 from mcvrp.flows.config.preflight import check_cores, handing_on, preflight
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
@@ -32,6 +34,8 @@ def execute(options: argparse.Namespace) -> Outcome:
         If the input or the environment is wrong; before work starts, wherever it can be seen then.
     """
     command = f"city {options.action}" if options.command == "city" else options.command
+    if command not in _BASE:
+        require_pipeline(command)
     return (_COMMANDS.get(command) or _stage)(options)
 
 
@@ -109,8 +113,6 @@ def _create(options: argparse.Namespace) -> Outcome:
 
 
 def _import(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.cli.city import imported
-
     if options.overrides:
         raise McvrpError(f"mcvrp city {options.action} reads no preset: give its options, not --set")
     store = _writing(options)
@@ -120,7 +122,7 @@ def _import(options: argparse.Namespace) -> Outcome:
 
 
 def _make(spec: CitySpec, store: Store) -> Outcome:
-    made = _run(STAGES["city"], store, {"city": spec})
+    made = _run(STAGES["city"], store, {"city": spec}) if has_pipeline() else made_here(spec, store)
     return Outcome(made.document, f"{made.text}\n\n{store.url(layout.city_dir(spec.name))}")
 
 
@@ -219,6 +221,9 @@ def _ui(options: argparse.Namespace) -> Outcome:
         return Outcome({"stopped": True}, "stopped: what is finished is kept")
 
 
+# What needs no more than the base of the installation.
+_BASE = {"plan", "solve", "inspect", "gc", "models", "promote", "rollback"}
+_BASE |= {"city create", "city import", "city extend"}
 _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {  # all others are stages
     "plan": _plan,
     "city create": _create,

@@ -11,7 +11,6 @@ import argparse
 import functools
 import logging
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +62,11 @@ class Deployment:
 
 
 def prefect_yaml() -> Path:
-    """Return the file: in the root of the repository, or where an installed package has it."""
-    places = [Path(__file__).resolve().parents[2], Path(sysconfig.get_path("data"), "share", "mcvrp")]
-    for place in places:
-        if (place / "prefect.yaml").is_file():
-            return place / "prefect.yaml"
-    raise McvrpError(f"there is no prefect.yaml in {' or '.join(map(str, places))}: install mcvrp again")
+    """Return the file: a part of the package, which is the one in the root of the repository."""
+    path = Path(__file__).parents[1] / "prefect.yaml"
+    if not path.is_file():
+        raise McvrpError(f"there is no {path}: install mcvrp again")
+    return path
 
 
 def deployments() -> list[Deployment]:

@@ -13,7 +13,6 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
-import lkh
 import numpy as np
 
 from mcvrp.model.errors import McvrpError
@@ -35,7 +34,9 @@ _ELKAI_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
 
 
 def find_program() -> str | None:
-    """Return "elkai" or the path of an LKH program, what there is; None when there is neither."""
+    """Return "elkai" or the path of an LKH program, what there is; None without either, or without lkh."""
+    if not importlib.util.find_spec("lkh"):
+        return None
     for name in PROGRAMS:
         if path := shutil.which(name):
             return path
@@ -52,7 +53,7 @@ class LKH3:
     Raises
     ------
     SolverMissing
-        If there is neither an LKH program on the path nor elkai.
+        If the extra lkh is not installed.
     """
 
     iterations: int | None = None  # LKH calls them MAX_TRIALS
@@ -67,8 +68,8 @@ class LKH3:
             )
         if find_program() is None:
             raise SolverMissing(
-                "LKH-3 is not installed: put an LKH program on the path, or pip install elkai "
-                "(both free for academic and non-commercial use)"
+                "LKH-3 is not installed: pip install '.[lkh]' where the source of mcvrp is "
+                "(elkai and LKH-3 are free for academic and non-commercial use)"
             )
 
     @cached_property
@@ -99,6 +100,8 @@ class LKH3:
                 yield best_of(run, city, instance, samples=samples, seed=seed)
 
     def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
+        import lkh  # here: an extra, and others read what this module says of the solver
+
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
         tour_file.unlink(missing_ok=True)

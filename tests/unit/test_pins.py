@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -21,3 +22,20 @@ def test_the_pin_is_in_the_range(text: str) -> None:
     """Otherwise no fresh machine could install it, however long this one has it."""
     wanted = Requirement(text)
     assert wanted.specifier.contains(PINS[wanted.name.lower()])
+
+
+def test_what_pytorch_brings_for_cuda_is_pinned() -> None:
+    """A machine that takes the CUDA build gets the libraries that it was resolved with."""
+    named = [name for name in PINS if name.startswith("nvidia-")]
+    assert len(named) >= 13
+    assert {"triton", "cuda-toolkit", "cuda-bindings"} <= PINS.keys()
+
+
+def test_the_wheel_for_processors_is_of_the_pinned_version() -> None:
+    """`make CPU=1` asks for it before everything else, so that nothing brings CUDA."""
+    told = subprocess.run(
+        ["make", "-n", "-B", "check", "CPU=1"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert f" -c constraints.txt torch=={PINS['torch']}+cpu -e '.[pipeline,dev,lkh]'" in told.stdout
+    told = subprocess.run(["make", "-n", "-B", "check"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "+cpu" not in told.stdout

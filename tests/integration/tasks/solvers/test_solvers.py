@@ -174,7 +174,7 @@ def test_without_lkh_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     """Neither a program nor elkai: the message says how to get either, and under which terms."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SolverMissing, match=r"pip install elkai .*non-commercial"):
+    with pytest.raises(SolverMissing, match=r"pip install '\.\[lkh\]' .*non-commercial"):
         LKH3()
 
 

@@ -1,0 +1,34 @@
+"""Extras of the installation: whether there is what a command needs beyond the base, which routes a day."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from mcvrp.model.errors import McvrpError
+
+_PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
+
+
+def has_pipeline() -> bool:
+    """Return whether the extra `pipeline` is installed."""
+    return not _missing()
+
+
+def require_pipeline(command: str) -> None:
+    """Raise McvrpError if the extra `pipeline` is not installed, which ``command`` needs."""
+    if missing := _missing():
+        raise McvrpError(
+            f"mcvrp {command} needs the extra 'pipeline', of which {missing[0]} is not installed: "
+            "pip install '.[pipeline]' where the source of mcvrp is"
+        )
+
+
+def _missing() -> list[str]:
+    return [name for name in _PIPELINE if not _is_there(name)]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ImportError:
+        return False

@@ -1,0 +1,92 @@
+"""A base installation: days are routed, stores read and cities made without the extra `pipeline`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows.cli.main import run
+from mcvrp.flows.cli.parser import parser
+from mcvrp.flows.config import extras
+from mcvrp.flows.config.stages import STAGES
+from mcvrp.storage.store.store import Store
+from tests.support.solving import put_day
+
+# What `pip install .` leaves out: whoever imports one of these ends with an error.
+_BLOCKED = ("prefect", "ray", "deepspeed", "asyncpg", "fastapi", "sqlalchemy", "tensorboard", "lkh", "elkai")
+_SCRIPT = f"""
+import shlex, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {_BLOCKED!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import mcvrp
+for name in dir(mcvrp):
+    getattr(mcvrp, name)
+from mcvrp.flows.cli.main import run
+for line in sys.stdin.read().splitlines():
+    print("code", run(shlex.split(line)), line, flush=True)
+"""
+_BASE = """\
+inspect
+inspect small@champion
+models
+models export small folder
+solve monday.csv --capacity 9 --samples 2 --city small --model small
+solve monday.csv --capacity 9 --samples 2 --model ./folder --polish pyvrp --time-limit 1 --overwrite
+models import folder --name other
+city create --set city.customers=30 --set city.name=drawn
+city import addresses.csv --name own
+inspect cities/own
+plan
+gc
+"""
+_PIPELINE = ("run", "label", "train", "am", "benchmark", "nightly", "improve", "verify small", "ui")
+
+
+def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> None:
+    """Nothing of the pipeline is imported; its commands say in a sentence which extra they need."""
+    put_day(Store.open(tmp_path / "store"))
+    (tmp_path / "monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))
+    (tmp_path / "addresses.csv").write_text("id,x,y,depot\nd,0,0,1\na,1,0,0\nb,0,1,0\nc,1,1,0\n")
+    asked = subprocess.run(
+        [sys.executable, "-P", "-c", _SCRIPT],
+        input=_BASE + "\n".join(_PIPELINE),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode == 0, asked.stderr
+    codes = [line.removeprefix("code ") for line in asked.stdout.splitlines() if line.startswith("code ")]
+    assert codes == [*(f"0 {line}" for line in _BASE.splitlines()), *(f"2 {line}" for line in _PIPELINE)]
+    said = [line for line in asked.stderr.splitlines() if line.startswith("mcvrp: ")]
+    commands = [line.split()[0] for line in _PIPELINE]
+    assert said == [
+        f"mcvrp: mcvrp {command} needs the extra 'pipeline', of which prefect is not installed: "
+        "pip install '.[pipeline]' where the source of mcvrp is"
+        for command in commands
+    ]
+
+
+def test_no_command_is_forgotten() -> None:
+    """Each is one that the base has, or one that it refuses."""
+    commands = {stage.command for stage in STAGES.values()} | {"verify", "ui"}
+    assert {line.split()[0] for line in _PIPELINE} == commands - {"", "city create"}
+    usage = parser().format_help()
+    assert all(command in usage for command in ("verify", "ui"))
+
+
+def test_what_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One package of the extra that is gone is enough, and nothing has begun."""
+    monkeypatch.setattr(extras, "_is_there", lambda name: name != "deepspeed")
+    assert run(["train"]) == 2
+    assert "mcvrp train needs the extra 'pipeline', of which deepspeed is not" in capsys.readouterr().err
