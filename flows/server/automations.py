@@ -23,11 +23,14 @@ def of_our_runs() -> dict[str, Any]:
 
 
 def save(client: SyncPrefectClient, automation: AutomationCore) -> None:
-    """Make ``automation``, in place of those of its name."""
+    """Make ``automation``, in place of those of its name; one that is the same is left alone.
+
+    A server that is given an automation anew forgets what it has seen for it, and what it waits for.
+    """
     there = client.read_automations_by_name(automation.name)
     for old in there[1:]:  # Prefect lets names repeat
         client.delete_automation(old.id)
-    if there:
-        client.update_automation(there[0].id, automation)
-    else:
+    if not there:
         client.create_automation(automation)
+    elif there[0].model_dump(exclude={"id"}) != automation.model_dump():
+        client.update_automation(there[0].id, automation)
