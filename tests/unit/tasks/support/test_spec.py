@@ -22,7 +22,7 @@ from mcvrp.tasks.train.spec import TrainSpec
 SPECS: dict[type[StrictSpec], dict[str, Any]] = {
     LabelSpec: {"dataset": "d", "smallest": 20, "largest": 22, "count": 100},
     TrainSpec: {"dataset": "d", "phases": [{"name": "I", "first": 20, "last": 22, "lr": 1e-3}]},
-    BenchmarkSpec: {"sizes": [20]},
+    BenchmarkSpec: {"sizes": [20], "hgs_fleet": "default"},  # as a preset says it, from the labels
     AttentionSpec: {"sizes": [20]},
     TrialSpec: {},
     NightlySpec: {},
