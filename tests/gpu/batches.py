@@ -17,7 +17,7 @@ def sweep_batch(city: City, sizes: list[int], rotated: bool = False) -> Batch:
     instances = [stream(n, i) for i, n in enumerate(sizes)]
     paths = [sweep(city, instance).path for instance in instances]
     count, nodes, tokens = len(sizes), max(sizes) + 1, max(map(len, paths))
-    ids, demands = np.zeros((count, nodes), dtype=np.int64), np.zeros((count, nodes), dtype=np.float32)
+    ids, demands = np.zeros((count, nodes), dtype=np.int64), np.zeros((count, nodes), dtype=np.int64)
     path = np.zeros((count, tokens), dtype=np.int64)
     for row, (instance, nodes_of_path) in enumerate(zip(instances, paths, strict=True)):
         ids[row, : instance.n + 1] = instance.nodes
@@ -27,7 +27,7 @@ def sweep_batch(city: City, sizes: list[int], rotated: bool = False) -> Batch:
     return Batch(
         ids=torch.from_numpy(ids),
         demands=torch.from_numpy(demands),
-        capacity=torch.tensor([float(instance.capacity) for instance in instances]),
+        capacity=torch.tensor([instance.capacity for instance in instances]),
         lengths=torch.tensor(sizes) + 1,
         path=torch.from_numpy(path),
         path_lengths=torch.tensor([len(p) for p in paths]),
