@@ -8,7 +8,7 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, MARGIN, City
 from mcvrp.storage.cities import Addresses, StoredCity, joined
 from mcvrp.storage.store.store import Store
@@ -18,7 +18,7 @@ from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
 from mcvrp.tasks.city.ranges import Ranges, fitted
 from mcvrp.tasks.city.spec import AddressFile, misfit
 from mcvrp.tasks.support.cvrplib import is_vrp, read_vrp
-from mcvrp.tasks.support.tabular import Faults, file_bytes, read_tabular, shown
+from mcvrp.tasks.support.tabular import Faults, file_bytes, read_tabular
 
 _METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
 _MOVED = 1.0  # metres, or units of x and y: less is rounding

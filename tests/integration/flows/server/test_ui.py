@@ -148,6 +148,21 @@ def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Pat
     assert not touched.exists()
 
 
+def test_a_run_that_bad_input_has_failed_says_so_in_a_sentence(ui: Ui) -> None:
+    """The state has it, and no line below speaks of an exception: nothing is to be looked for in the code."""
+    run = ui.ended(ui.start("solve", orders="orders/monday.csv"))
+    assert run["state_type"] == "FAILED"
+    assert run["state"]["message"].startswith("there is no ")
+    of_run = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+
+    def ended() -> list[str]:
+        lines = [line["message"] for line in ui.api("/logs/filter", of_run)]
+        return lines if any("exited cleanly" in line for line in lines) else []
+
+    lines = until("the last line of the run", 60, ended)
+    assert not [line for line in lines if "Traceback" in line or "exception" in line]
+
+
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:
     """The message names the run, what was wrong and where to look; one call a run; the token stays secret."""
     run = ui.ended(ui.start("label", city="nowhere"))
