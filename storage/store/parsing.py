@@ -11,7 +11,7 @@ import tomllib
 from typing import Any, TypeVar
 
 _DEEPEST = 100  # levels of lists and tables
-_LARGEST = 2**63  # beyond, a whole number fits into no column and no array
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # beyond, a whole number fits into no column and no array
 _DIGITS = 20
 _Document = TypeVar("_Document")
 
@@ -63,7 +63,7 @@ def _plain(document: _Document) -> _Document:
                 below += value.values()
             elif isinstance(value, list):
                 below += value
-            elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+            elif isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
                 raise _too_long()
         level = below
     return document

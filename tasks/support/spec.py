@@ -19,8 +19,8 @@ MOST_SAMPLES = 100_000  # of an instance, however they are drawn
 MOST_SECONDS = 1_000_000.0  # of an instance: eleven days
 MOST_PASSES = 10_000  # through the labels of a phase
 MOST_OF_SOLVERS = 2**31 - 1  # of iterations and the like, as solvers in C count
-_LARGEST = 2**32 - 1  # of any whole number; of a seed, which only names, what JSON keeps exactly
-_LARGEST_SEED = 2**53
+_LARGEST = 2**32 - 1  # of any whole number; of a seed, which only names, 64 bits
+_LARGEST_SEED = 2**64 - 1
 
 Size = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 DemandRange = Annotated[
