@@ -225,6 +225,8 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         return _parquet(name, data)
     if is_spreadsheet(data):
         sheet = first_sheet(name, data)
+        widest = max(map(len, sheet.rows))
+        _require_size(name, widest, widest * len(sheet.rows))
         others = f": the others with content are {listed(map(shown, sheet.others))}" if sheet.others else ""
         notes = (f"of {name}, sheet {shown(sheet.title)} was read{others}",) if others else ()
         return _cells_table(f"{name}, sheet {shown(sheet.title)}", pd.DataFrame(sheet.rows, dtype=str), notes)
