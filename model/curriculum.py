@@ -21,6 +21,7 @@ from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
 _Made = TypeVar("_Made")
+_MOST_SETS = 10_000_000  # of a phase, each counted every time that it is gone through
 WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
 
 
@@ -61,7 +62,7 @@ class Curriculum:
     Raises
     ------
     McvrpError
-        If the sets are no ascending sizes, data is missing, or the phase has no whole batch.
+        If the sets are no ascending sizes, or too many, data is missing, or the phase has no whole batch.
     """
 
     counts: tuple[int, ...]
@@ -86,8 +87,17 @@ class Curriculum:
             )
         if len(self.counts) < self.last - self.smallest + 1:
             raise McvrpError(f"there is no data of {self.smallest + len(self.counts)} customers")
+        sets = self.passes * (self.last - self.first + 1)
+        if sets > _MOST_SETS:
+            raise McvrpError(
+                f"the phase goes through {sets:,} sets, {_MOST_SETS:,} are the most: "
+                "lower its passes or its steps"
+            )
         if self.steps < 1:
-            raise McvrpError(f"the phase has {self.samples} samples, fewer than one batch of {self.batch}")
+            raise McvrpError(
+                f"the phase has {self.samples} samples, fewer than one batch of {self.batch}: "
+                "lower the batch, or make more labels"
+            )
 
     @cached_property
     def size_starts(self) -> NDArray[np.int64]:

@@ -1,8 +1,16 @@
 """The exceptions that a user can act on; the command prints their message as one sentence."""
 
 import re
+from collections.abc import Sequence
+from reprlib import Repr
 
+LONGEST = 300  # characters of a sentence, whatever the input was that it is about
+_VALUE = 40  # characters of a value that is quoted
 _LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user, password and all that stands before the last @
+
+
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxlong, _SHORT.maxother, _SHORT.maxstring = 3, _VALUE, _VALUE, _VALUE
 
 
 class McvrpError(Exception):
@@ -23,6 +31,51 @@ def reason(error: BaseException) -> str:
     return (text.splitlines() or [type(error).__name__])[0]
 
 
+def shown(value: object, most: int = _VALUE) -> str:
+    """Return ``value`` in quotes if it is text, in at most ``most`` characters; control characters as codes.
+
+    All messages quote what people bring through this, as it may be a name of 5,000 letters.
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= most else f"{value[: most - 3]}...")
+    try:
+        text = _SHORT.repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def brief(text: str, most: int = LONGEST) -> str:
+    """Return ``text`` in at most ``most`` characters that can be printed: of more, the middle is left out."""
+    text = printable(text)
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 3  # where the remedy stands
+    return f"{text[: most - 3 - end]}...{text[-end:]}"
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with control characters as their codes: a terminal would obey them."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def enumerated(
+    texts: Sequence[str], separator: str, most: int, *, more: int = 0, at_least: bool = False
+) -> str:
+    """Return as many of ``texts``, one at least, as ``most`` characters hold: "a, b and 3 more".
+
+    ``more`` are counted besides; ``at_least`` where there may be more than that.
+    """
+    before = ("" if separator == ", " else separator.strip()) + " and " + ("at least " if at_least else "")
+    for told in range(min(len(texts), most), 0, -1):
+        left = len(texts) - told + more
+        end = f"{before}{left:,} more" if left else ""
+        line = separator.join(texts[:told]) + end
+        if len(line) <= most:
+            return line
+    return brief(texts[0], most - len(end)) + end
+
+
 def without_logins(text: str) -> str:
     """Return ``text`` with what stands between :// and @ taken out of its addresses: it may be a password."""
     return _LOGIN.sub(r"\1…@", text)
@@ -31,4 +84,4 @@ def without_logins(text: str) -> str:
 def sentence(error: BaseException) -> str:
     """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
     cause = getattr(error, "cause", None)
-    return " ".join(str(cause if isinstance(cause, McvrpError) else error).split())
+    return printable(" ".join(str(cause if isinstance(cause, McvrpError) else error).split()))

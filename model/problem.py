@@ -20,6 +20,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0
+MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
 COST_TOLERANCE = 1e-9  # two float64 sums of the same legs in another order agree to this
 PAPERS_DEMAND = (1, 9)  # smallest and largest demand of a customer (Sec. 5.1)
 # How far addresses that come later may leave the frame: as far as training with rotation turns the
@@ -129,8 +130,9 @@ class City:
                 raise McvrpError(
                     f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}"
                 )
-            if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
-                row, column = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))[0]
+            costs = is_cost(matrix)
+            if not costs.all():
+                row, column = np.argwhere(~costs)[0]
                 raise McvrpError(f"the travel cost from node {row} to node {column} is not a cost")
 
     @classmethod
@@ -292,6 +294,12 @@ class Instance:
     def nodes(self) -> NDArray[np.int64]:
         """The depot and the customers, int64 ``(n + 1,)``: position 0 is the depot."""
         return np.concatenate([[DEPOT], self.ids.astype(np.int64)])
+
+
+def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which of ``values`` can be the cost of a way: from 0 to `MOST_COST`, of any shape."""
+    found: NDArray[np.bool_] = (values >= 0) & (values <= MOST_COST)  # NaN is neither
+    return found
 
 
 def require_instances(city: City, instances: Sequence[Instance]) -> None:

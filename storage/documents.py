@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -10,11 +9,13 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import Schema, require_readable
 
 T = TypeVar("T")
+_FOUND = 100  # characters of what is wrong
 
 
 def read_document(store: Store, path: str, kind: type[T], schema: Schema | None = None, **said: str) -> T:
@@ -45,7 +46,7 @@ def as_document(
     """
     try:
         if isinstance(document, bytes):
-            document = json.loads(document)
+            document = parse_json(document)
         if not isinstance(document, Mapping):
             raise ValueError("not an object")
         if schema is not None:
@@ -63,7 +64,7 @@ def as_document(
 
 
 def _refusal(where: str, named: str, found: str, hint: str) -> McvrpError:
-    return McvrpError(f"{where} is no {named} ({found}){f': {hint}' if hint else ''}")
+    return McvrpError(f"{where} is no {named} ({brief(found, _FOUND)}){f': {hint}' if hint else ''}")
 
 
 @lru_cache(maxsize=64)

@@ -170,6 +170,7 @@ def trial_record(model: str, trial: str) -> str:
 # Names of files and folders, read back
 _SIZE = re.compile(r"n=(\d{3,})")
 _SHARD = re.compile(r"part-(\d{5,})\.parquet")
+_VERSION = re.compile(r"[0-9]{1,9}")
 _STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
 
@@ -183,6 +184,16 @@ def shard_number(path: str) -> int | None:
     """Return k of the shard at ``path``, or None when its name is no shard's."""
     match = _SHARD.fullmatch(_last(path))
     return int(match[1]) if match else None
+
+
+def version_number(text: str) -> int | None:
+    """Return the version of a model that ``text`` names, or None when it is no number."""
+    return int(text) if _VERSION.fullmatch(text) else None
+
+
+def version_of(folder: str) -> int | None:
+    """Return the version of the model in the folder ``folder``, or None when its name is no number."""
+    return version_number(_last(folder))
 
 
 def staged_rows(path: str) -> tuple[int, int] | None:

@@ -26,7 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage.store.store import Store
 
 _RENAMED = {  # by top folder: the name of before, the name of today
@@ -104,7 +104,7 @@ def require_readable(schema: Schema, document: Mapping[str, Any], where: str) ->
     """
     found = document.get(schema.field, 1)
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ValueError(f"{schema.field} {found!r} is no version")
+        raise ValueError(f"{schema.field} {shown(found)} is no version")
     refuse_newer(schema, found, where)
     return found
 

@@ -138,10 +138,10 @@ def _inspect(options: argparse.Namespace) -> Outcome:
     store = _reading(options)
     if options.draw:
         (n, i), out = options.draw, Path(options.out) if options.out else None
-        return draw(store, options.path, n, i, out)
+        return draw(store, options.path or "", n, i, out)
     if options.out:
         raise McvrpError("--out says where to draw: give --draw N I with it")
-    return inspect(store, options.path)
+    return inspect(store, options.path or "")
 
 
 def _verify(options: argparse.Namespace) -> Outcome:
@@ -188,14 +188,14 @@ def _models(options: argparse.Namespace) -> Outcome:
 def _promote(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.models import promote_version
 
-    return promote_version(_writing(options), options.model, options.version, options.why)
+    return promote_version(_writing(options), options.model, options.version, options.why or "")
 
 
 def _rollback(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.models import roll_back_champion
 
     name = options.model or load_preset(options.preset, options.overrides).train.model
-    return roll_back_champion(_writing(options), name, options.why)
+    return roll_back_champion(_writing(options), name, options.why or "")
 
 
 def _ui(options: argparse.Namespace) -> Outcome:

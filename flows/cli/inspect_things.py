@@ -14,12 +14,11 @@ from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.store import Store
 
 _MOVES = 10  # of an alias that are shown
-_TOTALS = ("rows", "absent", "bytes", "shards")  # of a manifest
 
 
 def describe_dataset(store: Store, dataset: str) -> Outcome:
     """Describe the labels ``dataset``: card, manifest, statistics by size, what verifying found."""
-    from mcvrp.storage.labels.manifest import read_manifest
+    from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
     from mcvrp.storage.versions import refuse_earlier
@@ -32,7 +31,7 @@ def describe_dataset(store: Store, dataset: str) -> Outcome:
     }
     card = layout.card(dataset)
     if not store.exists(card):
-        size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in _TOTALS}
+        size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in TOTALS}
         text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
         return Outcome(document, f"{text}\n{aligned(size)}".strip())
     return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, with its pictures beside it")
@@ -100,6 +99,8 @@ def describe_attention(store: Store, name: str) -> Outcome:
 def describe_city(store: Store, name: str) -> Outcome:
     """Describe the city ``name``."""
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
+    if not isinstance(document, dict):
+        raise McvrpError(f"{store.url(layout.city_card(name))} is no city's card: create or import it again")
     if not store.exists(readme):  # of an older version
         return Outcome(document, aligned({key: str(value) for key, value in document.items()}))
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")

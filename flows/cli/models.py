@@ -6,7 +6,8 @@ from typing import Any
 
 from mcvrp.flows.cli.inspect_things import model_versions
 from mcvrp.flows.cli.output import Outcome, plain, size_text, table
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.storage import layout
 from mcvrp.storage.exported import export_folder, import_folder
 from mcvrp.storage.models.models import named_version, open_folder, versions
 from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
@@ -91,9 +92,10 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
         If there is no such version, it is champion already, or somebody else moves the champion just now.
     """
     champion = pointer(store, name, "champion")
-    if wanted != _CHALLENGER and not (wanted.isascii() and wanted.isdigit()):
-        raise McvrpError(f"{wanted!r} is no version: give a number, or the word {_CHALLENGER}")
-    version = pointer(store, name, _CHALLENGER).version if wanted == _CHALLENGER else int(wanted)
+    number = layout.version_number(wanted)
+    if wanted != _CHALLENGER and number is None:
+        raise McvrpError(f"{shown(wanted)} is no version: give a number, or the word {_CHALLENGER}")
+    version = pointer(store, name, _CHALLENGER).version if wanted == _CHALLENGER else number
     if version is None:
         raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
     if version == champion.version:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief, shown
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MESSAGE = 250  # characters of what argparse says
 # Options that nothing stands behind, by what they would ask for: refused by name, as "unrecognized"
 # would not say that no option does it.
 _REFUSED = {
@@ -19,10 +23,41 @@ _UNROUNDED = "costs of a .vrp with EUC_2D as they are (default: rounded, or as a
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, like all others."""
+    """A parser whose errors are one sentence, like all others, and that takes nothing for what it is not.
+
+    No option means anything when it is empty, and Python would read "2_0" and the digits of all scripts.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for kind, read in ((None, _text), (int, _whole), (float, _number)):
+            self.register("type", kind, read)
+
+    def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
+        commands = super().add_subparsers(**options)
+        commands.type = str  # all that is behind the command passes here, too
+        return commands
 
     def error(self, message: str) -> NoReturn:
-        raise McvrpError(f"{message}; see {self.prog} --help")
+        raise McvrpError(f"{brief(message, _MESSAGE)}; see {self.prog} --help")
+
+
+def _text(given: str) -> str:
+    if not given.strip():
+        raise argparse.ArgumentTypeError("it is empty: say what, or leave it out")
+    return given
+
+
+def _whole(given: str) -> int:
+    if not _WHOLE.fullmatch(given):
+        raise argparse.ArgumentTypeError(f"{shown(given)} is no whole number such as 20")
+    return int(given)
+
+
+def _number(given: str) -> float:
+    if not _NUMBER.fullmatch(given):
+        raise argparse.ArgumentTypeError(f"{shown(given)} is no number such as 2.5")
+    return float(given)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,7 +81,6 @@ def parser() -> argparse.ArgumentParser:
     inspect.add_argument(
         "path",
         nargs="?",
-        default="",
         help="the name of anything, MODEL@VERSION, or a file or folder (default: all)",
     )
     inspect.add_argument(
@@ -72,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     rollback = add("rollback", "make the champion before champion again")
     rollback.add_argument("model", nargs="?", help="its name (default: the preset's)")
     for command in (promote, rollback):
-        command.add_argument("--why", default="", metavar="TEXT", help="for those who come after")
+        command.add_argument("--why", metavar="TEXT", help="for those who come after")
     _add_solve_options(add("solve", "route a day's orders"))
     ui = add("ui", "the Prefect UI: start, schedule and watch every stage; Ctrl-C ends it")
     ui.add_argument("--port", type=int, default=4200, help="of the UI, on this machine (default: 4200)")

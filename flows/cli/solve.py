@@ -84,8 +84,8 @@ def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
     """Return the preset, and how the day is solved: what the preset says of it, then the options."""
     preset = load_preset(options.preset, options.overrides)
     given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
-    if (version := given.get("version", "")).isdecimal():
-        given["version"] = int(version)
+    if (version := layout.version_number(given.get("version", ""))) is not None:
+        given["version"] = version
     if is_vrp(options.orders) and options.model is None:
         given.setdefault("samples", 0)  # a city of its own, which the preset's model does not know
     data = preset.solve.model_dump() | given

@@ -10,7 +10,11 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from mcvrp.model.errors import LONGEST, brief, enumerated, shown
+
 Path = tuple[str | int, ...]
+_NAME, _VALUE, _KNOWN = 80, 60, 150  # characters of a field's name, of its value, of what there is instead
+_BEFORE = 60  # characters that a sentence may have in front: the name of a file
 
 # What a value must be, by the type of pydantic's error; {names} come from the error's context.
 _MUST_BE = {
@@ -58,18 +62,19 @@ def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[s
 
 def first_of(errors: Sequence[FieldError]) -> str:
     """Return the first of ``errors`` in one sentence, and how many more there are."""
-    return errors[0].text + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else "")
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return brief(errors[0].text, LONGEST - _BEFORE - len(more)) + more
 
 
 def dotted(path: Path) -> str:
     """Return ``path`` as a person writes it: "train.phases.0.lr"."""
-    return ".".join(map(str, path))
+    return brief(".".join(map(str, path)), _NAME)
 
 
 def nearest(word: str, known: Sequence[str], what: str) -> str:
     """Return a hint at the name that ``word`` was meant to be: the nearest one, else all."""
     close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"{what}: {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else f"{what}: {enumerated(known, ', ', _KNOWN)}"
 
 
 def _sentence(path: Path, details: list[ErrorDetails], model: type[BaseModel]) -> str:
@@ -94,12 +99,7 @@ def _sentence(path: Path, details: list[ErrorDetails], model: type[BaseModel]) -
     known_words = list(dict.fromkeys(word for word in must_be if word))
     if not known_words:
         return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"{name} must be {' or '.join(known_words)}, not {_shown(first['input'])}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{name} must be {' or '.join(known_words)}, not {shown(first['input'], _VALUE)}"
 
 
 def _path(loc: Path, model: type[BaseModel]) -> Path:

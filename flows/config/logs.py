@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
-from mcvrp.model.errors import sentence, without_logins
+from mcvrp.model.errors import brief, sentence, without_logins
 
 ROOT = "mcvrp"  # the logger above all of ours
 _HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect at work: two lines about each, nothing of the run
@@ -27,8 +27,8 @@ def redact(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
-    return redact(sentence(error))
+    """Return the message of ``error`` on a single line of at most 300 characters."""
+    return brief(redact(sentence(error)))  # in this order: of half a secret nobody would know that it is one
 
 
 class _Redacting(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,14 @@ from pydantic import ValidationError
 
 from mcvrp.flows.config.errors import FieldError, dotted, field_errors, first_of, nearest
 from mcvrp.flows.config.spec import PipelineSpec, contradictions
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.storage.store.local import require_file
+from mcvrp.storage.store.parsing import parse_toml
 
 FOLDER = Path(__file__).parents[1] / "presets"
+_MOST_BYTES = 2**20  # of a preset; ours have a few thousand
+_DEEPEST = 20  # names and places of a field of --set, of which a spec has half as many
+_PLACE = re.compile("[0-9]{1,9}")  # in a list
 
 
 @dataclass(frozen=True)
@@ -34,9 +40,14 @@ class Override:
         key, equals, value = text.partition("=")
         parts = [part.strip() for part in key.split(".")]
         if not equals or not all(parts):
-            raise McvrpError(f"--set {text}: write it as key=value, such as label.count=500")
-        path = tuple(int(part) if part.isdecimal() else part for part in parts)
-        return cls(path, _toml_value(value.strip()), remove=not value.strip())
+            raise McvrpError(f"--set {shown(text)}: write it as key=value, such as label.count=500")
+        if len(parts) > _DEEPEST:
+            raise McvrpError(f"--set {shown(key)}: no field is that deep: write it as label.count=500")
+        path = tuple(int(part) if _PLACE.fullmatch(part) else part for part in parts)
+        try:
+            return cls(path, _toml_value(value.strip()), remove=not value.strip())
+        except ValueError as error:
+            raise McvrpError(f"--set {shown(key)}: {shown(value)} cannot be used: {error}") from None
 
 
 def preset_names() -> list[str]:
@@ -77,29 +88,31 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
 def _locate(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".toml" or len(path.parts) > 1:
-        if not path.is_file():
-            raise McvrpError(f"there is no preset file {name}")
         return path
     if name not in preset_names():
         raise McvrpError(
-            f"there is no preset '{name}'; {nearest(name, preset_names(), 'there are')} "
+            f"there is no preset {shown(name)}; {nearest(name, preset_names(), 'there are')} "
             "(a preset of your own is the path of a .toml file)"
         )
     return FOLDER / f"{name}.toml"
 
 
 def _read(path: Path) -> dict[str, Any]:
+    name = brief(path.name, 100)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise McvrpError(f"{path.name} is not valid TOML: {error}") from None
+        require_file(path, _MOST_BYTES)
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise McvrpError(f"there is no preset file {brief(str(path), 200)}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise McvrpError(f"{path.name} cannot be read: {error}") from None
+        raise McvrpError(f"{name} cannot be read: {reason(error)}") from None
+    except ValueError as error:
+        raise McvrpError(f"{name} is not valid TOML: {error}") from None
 
 
 def _toml_value(text: str) -> Any:
     try:
-        parsed = tomllib.loads(f"value = {text}")
+        parsed = parse_toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     return parsed["value"] if len(parsed) == 1 else text

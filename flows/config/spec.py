@@ -168,7 +168,7 @@ def _phases(spec: PipelineSpec) -> Iterator[FieldError]:
         try:
             spec.curriculum(phase.name)
         except McvrpError as error:
-            yield _error(f"train.phases.{k}:", f"{error}; lower train.batch or raise label.count")
+            yield _error(f"train.phases.{k}:", str(error))
 
 
 def _error(field: str, text: str) -> FieldError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from functools import partial
 from uuid import UUID
 
 from mcvrp.flows.config import settings
@@ -28,6 +29,11 @@ def main() -> None:
     die_with_parent()
     os.chdir(settings.folder())  # the worker gives each run an empty folder that goes with it
     settings.prepare(verbose=False)
+    from prefect import flow_engine  # what is prepared, it reads when it is imported
+
+    # A run that failed says why in its state, in a sentence. Asked for a result that there is not, Prefect
+    # would raise the error once more and put its traceback below the sentence.
+    flow_engine.run_flow = partial(flow_engine.run_flow, return_type="state")
     with terminal(), stopping_in_time():
         settings.run_entrypoint(_entrypoint())
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

@@ -42,15 +42,17 @@ from prefect.settings import (
 )
 
 from mcvrp.flows.config import settings
-from mcvrp.model.errors import McvrpError, reason
-from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+from mcvrp.model.errors import McvrpError, brief, reason
+from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 
 logger = logging.getLogger(__name__)
 
-START_SECONDS = 120.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
+STILL_SECONDS = 60.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
 ANSWER_SECONDS = 10.0
 STOP_SECONDS = 1.0
 DRAIN_SECONDS = 2.0
+_LOOK_SECONDS = 0.1
+_WHY = 120  # characters of what it died of
 _DATABASE_SECONDS = 5.0  # for its answer
 _DRIVER = "postgresql+asyncpg"
 ENTRY = "/enter"  # page of `app`: what stands behind the # of its address stays in the browser
@@ -207,7 +209,7 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
     Raises
     ------
     McvrpError
-        With the last line of ``log``, if it does not start.
+        With what it died of, by ``log``, if it does not start; as long as it lives it is waited for.
     """
     # The program that `prefect server start` runs, without the launcher in between: a child of
     # ours dies with us even when we are killed, a grandchild does not.
@@ -222,6 +224,7 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         # No page of anybody else's gets an answer, whatever it asks.
         PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
         **_pages_folder(Path(prefect.__ui_static_subpath__).parent),
+        PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
         **changes,
     )
     process = start_group(command, env=environment, stdout=log, stderr=log)
@@ -249,17 +252,19 @@ def _pages_folder(of_prefect: Path) -> dict[str, str]:
 
 
 def _wait_for(server: Server, process: subprocess.Popen[str], log: IO[str]) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    began = told = time.monotonic()
     while not answers(server.url, seconds=2.0):
-        if process.poll() is not None or time.monotonic() > deadline:
+        if process.poll() is not None:
             log.seek(0)
-            lines = log.read().strip().splitlines()
+            why = last_error(log.read()) or f"exit code {process.returncode}"
             raise McvrpError(
-                "the Prefect server did not start"
-                + (f" ({lines[-1].strip()})" if lines else "")
-                + ": start one with `prefect server start` and set PREFECT_API_URL to its address"
+                f"the Prefect server did not start ({brief(why, _WHY)}): look at PREFECT_HOME and its "
+                "database, or start one with `prefect server start` and set PREFECT_API_URL to its address"
             )
-        time.sleep(0.1)
+        if (now := time.monotonic()) - told > STILL_SECONDS:
+            told = now
+            logger.info("the Prefect server is starting since %.0f s (Ctrl-C ends it)", now - began)
+        time.sleep(_LOOK_SECONDS)
 
 
 def database_environment(url: str | None) -> dict[str, str]:

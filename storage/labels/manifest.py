@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.shards import Fingerprint, Shard, write_list
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew, require_readable
+
+TOTALS = ("rows", "absent", "bytes", "shards")
 
 
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
@@ -29,6 +31,9 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
     document = store.get_json(path)
     try:
         require_readable(MANIFEST, document, store.url(path))
+        for total in TOTALS:
+            if type(document.get(total, 0)) is not int:
+                raise ValueError(f"{total} is {shown(document[total])}, no whole number")
     except (ValueError, AttributeError) as error:
         raise McvrpError(f"{store.url(path)} is no manifest ({error}): run mcvrp label") from error
     return dict(document)

@@ -25,6 +25,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.storage.versions import ATTENTION
@@ -146,8 +147,8 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
     try:
         arrays = {key: np.array(a) for key, a in load(data).items()}
         # safetensors reads metadata from files only; its format begins with the header and its length.
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        document = json.loads(header["__metadata__"]["state"])
+        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        document = parse_json(header["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise McvrpError(f"{store.url(path)} is corrupt ({error}): {hint}") from error
     state = as_document(document, TrainingState, store.url(path), named="state of a training", hint=hint)

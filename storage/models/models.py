@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
@@ -84,7 +84,12 @@ class ModelCard:
                 f"model {self.name!r} version {self.version} routes city {self.city_id}, "
                 f"not city {city.city_id}"
             )
-        classes = int(self.network["classes"])
+        classes = self.network.get("classes")
+        if type(classes) is not int:
+            raise McvrpError(
+                f"the card of model {self.name!r} version {self.version} does not say how many "
+                "output classes it has: remove the version, and train it again"
+            )
         if classes < city.customers + 1:
             raise McvrpError(
                 f"model {self.name!r} version {self.version} has {classes:,} output classes, city "
@@ -179,7 +184,7 @@ def _numbers(store: Store, name: str) -> set[int]:
     """Return the numbers that are taken, by versions and by what has not become one yet."""
     everything = layout.models_dir(name)
     folders = (path.removeprefix(f"{everything}/").split("/")[0] for path in store.list(everything))
-    return {int(folder) for folder in folders if folder.isdigit()}
+    return {number for folder in folders if (number := layout.version_of(folder)) is not None}
 
 
 def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:
@@ -216,9 +221,9 @@ def named_version(store: Store, name: str, version: str) -> ModelCard:
         return model_card(store, name)
     if version in ALIASES:
         return model_card(store, name, version)
-    if version.isascii() and version.isdigit():
-        return model_card(store, name, int(version))
-    raise McvrpError(f"{version!r} is no version: give a number, {', '.join(ALIASES)} or latest")
+    if (number := layout.version_number(version)) is not None:
+        return model_card(store, name, number)
+    raise McvrpError(f"{shown(version)} is no version: give a number, {', '.join(ALIASES)} or latest")
 
 
 def open_folder(place: str | PathLike[str]) -> Store:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Holder:
     def decode(cls, data: bytes) -> Holder:
         """Return the holder in ``data``; one that never speaks again if there is none in it."""
         try:
-            return cls(**json.loads(data))
+            return cls(**parse_json(data))
         except (ValueError, TypeError):
             return cls("an unknown host", "", 0, "", "an unknown time")
 

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,8 +31,20 @@ _HINTS = {
     errno.EACCES: "ask for permission, or give another place",
     errno.EPERM: "ask for permission, or give another place",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENXIO: "write what it gives to a file",
+    errno.ENAMETOOLONG: "give a shorter one",
 }
+_NO_FILE = "it is no file but a pipe or a device"  # which may wait, or give, for ever
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
+
+
+def require_file(path: Path, most: int | None = None) -> None:
+    """Raise OSError if ``path`` is something else than a file or folder, or has more than ``most`` bytes."""
+    found = path.stat()
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise OSError(errno.ENXIO, _NO_FILE)
+    if most is not None and found.st_size > most:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are the most")
 
 
 @dataclass(frozen=True)
@@ -65,11 +78,13 @@ class LocalFiles:
         """Open the file at ``path`` for reading at any position; FileNotFoundError if there is none."""
         if Path(self.root, path).is_dir():
             raise FileNotFoundError(path)
+        require_file(Path(self.root, path))
         return self.filesystem.open_input_file(f"{self.root}/{path}")
 
     def read(self, path: str) -> bytes:
         """Return what the file at ``path`` holds; FileNotFoundError if there is none."""
         try:
+            require_file(Path(self.root, path))
             return Path(self.root, path).read_bytes()
         except (IsADirectoryError, NotADirectoryError) as error:
             raise FileNotFoundError(path) from error

@@ -18,6 +18,7 @@ from pyarrow import fs
 from mcvrp.model.errors import McvrpError, without_logins
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
 from mcvrp.storage.store.local import LocalFiles
+from mcvrp.storage.store.parsing import parse_json
 
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
 _LONGEST = 1024  # bytes of a name, what S3 allows
@@ -193,7 +194,7 @@ class Store:
         """Return the JSON document at ``path``; McvrpError if it is absent or not JSON."""
         data = self.get(path)
         try:
-            return json.loads(data)
+            return parse_json(data)
         except ValueError as error:
             raise McvrpError(f"{self.url(path)} is not JSON ({error}): remove or repair it") from error
 

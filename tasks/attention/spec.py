@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.model.instances import Range
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import HeadsSpec, OrdersSpec
+from mcvrp.tasks.support.spec import MOST_CUSTOMERS, MOST_SAMPLES, HeadsSpec, OrdersSpec, Size
 
 # Batches of the paper, by the largest size that they are for ("Retraining AM").
 PAPER_BATCHES = ((200, 512), (400, 128), (600, 64))
@@ -31,9 +31,7 @@ class AttentionSpec(OrdersSpec):
     model: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the models in the store, else the city's"
     )
-    sizes: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
-        None, description="Numbers of customers, else the benchmark's"
-    )
+    sizes: tuple[Size, ...] | None = Field(None, description="Numbers of customers, else the benchmark's")
     demand: Range | None = Field(
         None, description="Smallest and largest demand, else the benchmark's, the city's own, or 1 to 9"
     )
@@ -48,15 +46,21 @@ class AttentionSpec(OrdersSpec):
     epochs: int = Field(100, ge=1, description="After each, the baseline may be replaced")
     epoch_instances: int = Field(1_280_000, ge=1, description="Instances of an epoch, none seen twice")
     batch: int | None = Field(
-        None, ge=1, description="Instances of a step; else 512 up to 200 customers, 128, 64, 32 beyond"
+        None,
+        ge=1,
+        le=MOST_CUSTOMERS,
+        description="Instances of a step; else 512 up to 200 customers, 128, 64, 32 beyond",
     )
-    paths: int = Field(1, ge=1, description="Solutions drawn of each instance of a step")
+    paths: int = Field(1, ge=1, le=MOST_SAMPLES, description="Solutions drawn of each instance of a step")
     lr: float = Field(1e-4, gt=0, description="Learning rate of Adam")
     lr_decay: float = Field(1.0, gt=0, le=1, description="What each epoch multiplies the learning rate by")
     clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
     warmup_epochs: int = Field(1, ge=0, description="Epochs with the exponential mean as the baseline")
     evaluation: int = Field(
-        10_000, ge=2, description="Instances that decide at an epoch's end whether the baseline is replaced"
+        10_000,
+        ge=2,
+        le=MOST_CUSTOMERS,
+        description="Instances that decide at an epoch's end whether the baseline is replaced",
     )
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the t-test that decides it")
 

@@ -13,6 +13,10 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import Decoding
 from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    MOST_OF_SOLVERS,
+    MOST_SAMPLES,
+    MOST_SECONDS,
     CapacityRange,
     DemandRange,
     KeptShare,
@@ -24,7 +28,8 @@ from mcvrp.tasks.support.spec import (
 
 DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
-_Count = Annotated[int, Field(ge=1)]
+_Count = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
+_Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 _MethodName = Annotated[str, OneOf(all_methods)]
 # Arguments of a solver are fields by its name, as hgs_iterations is; but LKH-3's are LKH's own words.
 _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
@@ -40,29 +45,43 @@ class BenchmarkSpec(OrdersSpec):
     )
     seed: int = Field(1, ge=0, description="Names the instances and everything random")
     methods: tuple[_MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
-    samples: tuple[_Count, ...] = Field((1, 16), min_length=1, description="Samples of a network")
-    heuristic_samples: tuple[_Count, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
+    samples: tuple[_Samples, ...] = Field((1, 16), min_length=1, description="Samples of a network")
+    heuristic_samples: tuple[_Samples, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
     rotations: Rotations = 1000
-    beam_width: int = Field(16, ge=1, description="Paths of beam search, all of which are answers")
+    beam_width: int = Field(
+        16, ge=1, le=MOST_SAMPLES, description="Paths of beam search, all of which are answers"
+    )
     rounds: int = Field(20, ge=1, description="Rounds of re-construction after the samples")
     part_customers: int = Field(20, ge=1, description="Least customers of a part that is re-constructed")
-    part_samples: int = Field(16, ge=1, description="Samples of each such part")
-    equal_time: float = Field(5.0, gt=0, description="Seconds of the equal-time rows, decoding included")
+    part_samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each such part")
+    equal_time: float = Field(
+        5.0, gt=0, le=MOST_SECONDS, description="Seconds of the equal-time rows, decoding included"
+    )
     attention: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the attention models in the store, else the city's"
     )
-    hgs_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
-    hgs_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
-    hgs_fleet: Literal["default"] | _Count | None = Field(
+    hgs_time_limit: float | None = Field(
+        None, gt=0, le=MOST_SECONDS, description="Seconds a run; or iterations; else 5"
+    )
+    hgs_iterations: int | None = Field(
+        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement"
+    )
+    hgs_fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] | None = Field(
         None, description="Most vehicles of HGS, else label.fleet; default: its own bound; the paper: 10000"
     )
-    pyvrp_time_limit: float | None = Field(None, gt=0, description="Seconds a run; or iterations; else 5")
-    pyvrp_iterations: int | None = Field(None, ge=1, description="Iterations without improvement")
-    lkh_max_trials: int | None = Field(None, ge=1, description="Trials a run, else the number of customers")
-    lkh_runs: int = Field(1, ge=1, description="Runs within LKH-3")
+    pyvrp_time_limit: float | None = Field(
+        None, gt=0, le=MOST_SECONDS, description="Seconds a run; or iterations; else 5"
+    )
+    pyvrp_iterations: int | None = Field(
+        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement"
+    )
+    lkh_max_trials: int | None = Field(
+        None, ge=1, le=MOST_OF_SOLVERS, description="Trials a run, else the number of customers"
+    )
+    lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs within LKH-3")
     demand: DemandRange = None
     capacity: CapacityRange = None
     workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")

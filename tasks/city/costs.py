@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError, reason
-from mcvrp.tasks.support.tabular import Faults, read_tabular, shown
+from mcvrp.model.errors import McvrpError, reason, shown
+from mcvrp.model.problem import MOST_COST, is_cost
+from mcvrp.tasks.support.tabular import Faults, read_tabular
 
 _NUMPY = b"\x93NUMPY"
 
@@ -30,9 +31,9 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
     """
     costs = _square(name, data, len(ids)) if data.startswith(_NUMPY) else _pairs(name, data, ids)
     faults = Faults(name)
-    wrong = ~(np.isfinite(costs) & (costs >= 0))
+    wrong = ~is_cost(costs)
     np.fill_diagonal(wrong, np.diag(costs) != 0)
-    expected = {True: "it has to be 0", False: "it has to be a number from 0 up"}
+    expected = {True: "it has to be 0", False: f"it has to be a number from 0 up to {MOST_COST:g}"}
     places = np.argwhere(wrong)
     faults.add_all(
         (

@@ -8,7 +8,7 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, MARGIN, City
 from mcvrp.storage.cities import Addresses, StoredCity, joined
 from mcvrp.storage.store.store import Store
@@ -18,9 +18,10 @@ from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
 from mcvrp.tasks.city.ranges import Ranges, fitted
 from mcvrp.tasks.city.spec import AddressFile, misfit
 from mcvrp.tasks.support.cvrplib import is_vrp, read_vrp
-from mcvrp.tasks.support.tabular import Faults, file_bytes, read_tabular, shown
+from mcvrp.tasks.support.tabular import MOST_BYTES, Faults, file_bytes, read_tabular
 
 _METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
+_BYTES = 9  # of a cost in a .npy, and its share of the header
 _MOVED = 1.0  # metres, or units of x and y: less is rounding
 
 
@@ -175,7 +176,10 @@ def _metres(unit: str, has_matrix: bool) -> float:
 
 
 def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np.float64] | None:
-    return None if spec.matrix is None else read_costs(*file_bytes(store, spec.matrix), ids)
+    if spec.matrix is None:
+        return None
+    square = _BYTES * len(ids) ** 2  # which a table of pairs has not, but a matrix
+    return read_costs(*file_bytes(store, spec.matrix, max(MOST_BYTES, square)), ids)
 
 
 def _check_known(

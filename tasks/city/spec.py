@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from mcvrp.model.instances import Range
 from mcvrp.model.problem import CAPACITY_TABLE, PAPERS_DEMAND
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import StrictSpec
+from mcvrp.tasks.support.spec import MOST_CUSTOMERS, StrictSpec
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # a tenth of the addresses, and at least 50
 
@@ -89,7 +89,7 @@ class CitySpec(StrictSpec):
     source: Literal["synthetic", "imported"] = Field(
         "synthetic", description="synthetic: made of the next two; imported: from addresses, now or before"
     )
-    customers: int = Field(10_000, ge=1, le=1_000_000, description="Customers of a synthetic city")
+    customers: int = Field(10_000, ge=1, le=MOST_CUSTOMERS, description="Customers of a synthetic city")
     seed: int = Field(1, ge=0, description="Names a synthetic city: another seed places other customers")
     addresses: AddressFile | None = Field(
         None,

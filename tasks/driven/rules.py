@@ -21,6 +21,7 @@ from mcvrp.model.problem import DEPOT, City, Instance, Solution
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 FIRST_DATE = datetime.date(2000, 1, 1)  # before it, a date is a slip of the pen
 _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # what labels can hold
+_DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _DAY, _ROUTE = ["day"], ["day", "route"]
 
 
@@ -91,9 +92,10 @@ class _Rows:
     def of(cls, table: pd.DataFrame, nodes: Mapping[str, int]) -> _Rows:
         text = pd.DataFrame({name: table[name].astype("string").str.strip() for name in COLUMNS})
         text = text.replace("", pd.NA)
+        written = text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)  # pandas reads all scripts
         values = pd.DataFrame(
             {
-                "day": pd.to_datetime(text["date"], format="%Y-%m-%d", errors="coerce"),
+                "day": pd.to_datetime(text["date"].where(written), format="%Y-%m-%d", errors="coerce"),
                 "route": text["route"],
                 "node": text["customer"].map(nodes).astype("Int64"),
             }

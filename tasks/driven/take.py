@@ -34,7 +34,7 @@ from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.support.cvrplib import SOLUTION
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.spreadsheet import ENDINGS
-from mcvrp.tasks.support.tabular import listed, read_tabular
+from mcvrp.tasks.support.tabular import TooLarge, listed, read_tabular, stored_bytes
 
 INCOMING = "incoming"
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
@@ -94,8 +94,12 @@ def take_routes(
     _require_city(store, name, city, days.values())  # before anything is written
     with Progress("take routes", len(paths), "files") as progress:
         for path in paths:
-            data = store.get(path)
-            file, sha256 = path.rsplit("/", 1)[-1], checksum(data)
+            try:
+                file, data = stored_bytes(store, path)
+            except TooLarge as error:
+                waiting.append(Incomplete(path, f"is not taken: {error}"))
+                continue
+            sha256 = checksum(data)
             if sha256 in names:
                 known += 1
             else:

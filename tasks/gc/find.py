@@ -161,7 +161,7 @@ def _in_model(view: StoreView, name: str) -> Found:
     named, known = aliased(view.store, name), versions(view.store, name)
     newest = known[-view.policy.keep_models :]
     folders = dict(_by_folder(view.store.files(layout.models_dir(name)), 3))
-    taken = sorted(int(number) for path in folders if (number := path.rsplit("/", 1)[-1]).isdigit())
+    taken = sorted(number for path in folders if (number := layout.version_of(path)) is not None)
     for version in taken[:-1]:  # the last one, if half-written, is ended by the next publisher
         path = layout.model_dir(name, version)
         inside = folders.get(path, [])

@@ -7,7 +7,6 @@ is missing then is labelled like anything else that is missing.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import write_table
 from mcvrp.storage.labels.verification import clear_faults, corrupt_files
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
@@ -29,6 +29,7 @@ from mcvrp.tasks.support.ray_window import windowed
 logger = logging.getLogger(__name__)
 
 _SAID = 10  # files that are named one by one
+_GROWING = ("smallest", "largest", "count")  # of a spec: what later runs add to
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,15 @@ def repair_dataset(dataset: Dataset, source: Source) -> int:
 
 
 def spec_corrupt(store: Store, dataset: str) -> bool:
-    """Return whether there is a spec with the dataset that is no JSON object."""
+    """Return whether there is a spec with the dataset that is no JSON object, or has no sizes and count."""
     path = layout.label_spec(dataset)
+    if not store.exists(path):
+        return False
     try:
-        return store.exists(path) and not isinstance(json.loads(store.get(path)), dict)
+        spec = parse_json(store.get(path))
     except ValueError:
         return True
+    return not (isinstance(spec, dict) and all(type(spec.get(name)) is int for name in _GROWING))
 
 
 def still_corrupt(store: Store, dataset: str) -> Iterator[str]:

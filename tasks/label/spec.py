@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief
 from mcvrp.model.instances import InstanceStream, Split
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -21,11 +21,19 @@ from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS, takers
 from mcvrp.tasks.support.registry import OneOf
-from mcvrp.tasks.support.spec import CapacityRange, DemandRange, OrdersSpec
+from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    MOST_OF_SOLVERS,
+    MOST_SECONDS,
+    CapacityRange,
+    DemandRange,
+    OrdersSpec,
+)
 
 Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
 Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
+_FOUND = 100  # characters of what is wrong with a stored spec
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # not all solvers take
 
 
@@ -33,23 +41,32 @@ class LabelSpec(OrdersSpec):
     """A dataset of labels: ``count`` instances of each size from ``smallest`` to ``largest``."""
 
     dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
-    smallest: int = Field(ge=1, description="Fewest customers an instance")
-    largest: int = Field(ge=1, description="Most customers an instance")
+    smallest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Fewest customers an instance")
+    largest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers an instance")
     count: int = Field(ge=1, le=2**32 - 1, description="Instances of each size")
     seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
     split: Split = Field("train", description="train, valid or test: they share no instance")
     held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
     solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Who solves")
-    fleet: Literal["default"] | Annotated[int, Field(ge=1)] = Field(
+    fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] = Field(
         "default", description="Most vehicles of hgs; default: its own bound; the paper: 10000"
     )
     budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
-    time_limit: float | None = Field(None, gt=0, description="Seconds an instance; or iterations; else 5")
-    iterations: int | None = Field(
-        None, ge=1, description="Iterations without improvement, of lkh3 trials; or a time limit"
+    time_limit: float | None = Field(
+        None, gt=0, le=MOST_SECONDS, description="Seconds an instance; or iterations; else 5"
     )
-    population: int | None = Field(None, ge=2, description="Smallest population of hgs, else its own 25")
-    granular: int | None = Field(None, ge=1, description="Neighbours that hgs tries, else its own 20")
+    iterations: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_OF_SOLVERS,
+        description="Iterations without improvement, of lkh3 trials; or a time limit",
+    )
+    population: int | None = Field(
+        None, ge=2, le=MOST_OF_SOLVERS, description="Smallest population of hgs, else its own 25"
+    )
+    granular: int | None = Field(
+        None, ge=1, le=MOST_OF_SOLVERS, description="Neighbours that hgs tries, else its own 20"
+    )
     demand: DemandRange = None
     capacity: CapacityRange = None
     shard_rows: int = Field(25_000, ge=1, description="Labels a file")
@@ -187,10 +204,17 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
         return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
     except (KeyError, TypeError, ValueError, ValidationError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise McvrpError(
-            f"{store.url(path)} is no spec of labels ({reason}): remove it, `mcvrp label` writes it again"
+            f"{store.url(path)} is no spec of labels ({_first(error)}): "
+            "remove it, mcvrp label writes it again"
         ) from error
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return brief(str(error), _FOUND)
+    first = error.errors(include_url=False)[0]
+    return brief(": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])), _FOUND)
 
 
 def seconds_an_instance(spec: LabelSpec, n: int) -> float:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from textwrap import shorten
 
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
@@ -212,7 +212,9 @@ def _check_spec(store: Store, city: City, spec: LabelSpec) -> None:
             )
         differing = [key for key in asked if there.get(key) != asked[key]]
         if differing:
-            details = "; ".join(f"{key} is {there.get(key)!r}, asked {asked[key]!r}" for key in differing)
+            details = "; ".join(
+                f"{key} is {shown(there.get(key))}, asked {shown(asked[key])}" for key in differing
+            )
             raise McvrpError(
                 f"dataset {spec.dataset!r} was made otherwise ({details}): ask for the same, or another name"
             )

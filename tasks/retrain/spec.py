@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import KeptShare, StrictSpec, unset
+from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    MOST_PASSES,
+    MOST_SAMPLES,
+    KeptShare,
+    Size,
+    StrictSpec,
+    unset,
+)
 from mcvrp.tasks.train.spec import PolicySpec
 
 
@@ -28,16 +36,16 @@ class TrialSpec(StrictSpec):
     )
 
     batch: int = Field(64, ge=1, description="Samples of a step")
-    passes: int = Field(1, ge=1, description="How often the labels are gone through")
+    passes: int = Field(1, ge=1, le=MOST_PASSES, description="How often the labels are gone through")
     lr: float = Field(3e-4, gt=0, description="Largest learning rate; it falls to 0")
     warmup: int = Field(20, ge=0, description="Steps until it is reached")
     ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
 
-    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+    sizes: tuple[Size, ...] = Field(
         (), description="Sizes of the frozen test set; none takes three of the old labels'"
     )
-    instances: int = Field(100, ge=2, description="Frozen test instances of each size")
-    samples: int = Field(16, ge=1, description="Samples of each model on each instance")
+    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Frozen test instances of each size")
+    samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each model on each instance")
     p: KeptShare = 0.9
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
     worst: float = Field(
@@ -64,7 +72,9 @@ class ImproveSpec(TrialSpec):
 
     rounds: int = Field(3, ge=1, description="How often; more of them go on where the loop has ended")
     count: int = Field(2000, ge=1, description="Labels of each round, as many of each size")
-    tries: int = Field(16, ge=1, description="Samples of the champion for each label, each one polished")
+    tries: int = Field(
+        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion for each label, each one polished"
+    )
 
 
 class NightlySpec(TrialSpec):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.spec import Order
-from mcvrp.tasks.support.tabular import Faults, Tabular, file_bytes, listed, read_tabular, shown
+from mcvrp.tasks.support.tabular import Faults, Tabular, file_bytes, listed, read_tabular, stored_bytes
 from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
@@ -94,7 +94,7 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
         return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
         folder, _, name = orders.rpartition("/")
-        return _renamed(read_tabular(name, Store.open(folder, writable=False).get(name)))
+        return _renamed(read_tabular(*stored_bytes(Store.open(folder, writable=False), name)))
     return _renamed(read_tabular(*file_bytes(store, orders)))
 
 
@@ -217,7 +217,7 @@ def _wrong(customer: str, demand: str, node: int, city: str) -> Iterator[str]:
     elif not _whole(demand):
         yield f"demand {shown(demand)} is no whole number"
     elif float(demand) < 1:
-        yield f"demand {demand} is not positive"
+        yield f"demand {brief(demand, 40)} is not positive"
     elif float(demand) > MOST:
         yield f"demand {shown(demand)} is more than {MOST:,}: count in a larger unit"
 

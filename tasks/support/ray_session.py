@@ -10,16 +10,22 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import ray
 from ray.job_config import JobConfig
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.processes import descendants
+
+logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
+_PAUSES = (5.0, 30.0)  # seconds before Ray is started again where it did not come up
+_WHY = 120  # characters of what Ray says then
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
 _BREAKPOINT = "PYTHONBREAKPOINT"  # Ray sets it, and variables of its own
 _QUIET = {
@@ -48,8 +54,8 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
     Raises
     ------
     McvrpError
-        If there are fewer cores than asked, or ``RAY_ADDRESS`` (Ray's own variable) names a
-        cluster that does not answer.
+        If there are fewer cores than asked, ``RAY_ADDRESS`` (Ray's own variable) names a cluster that
+        does not answer, or Ray does not come up here, after some tries.
     """
     if ray.is_initialized():
         yield _enough(workers, _cluster_cores(), "the Ray session")
@@ -62,18 +68,40 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
                 count = _enough(workers, _cluster_cores(), f"the cluster at {address}")
             else:
                 count = _enough(workers, local_cores(), "this machine")
-                ray.init(
-                    address="local",
-                    num_cpus=count,
-                    num_gpus=0,
-                    include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE + 2 * shared_bytes,
-                    **_options(verbose),
-                )
+                _start(count, _OBJECT_STORE + 2 * shared_bytes, verbose)
             restore()  # `ray.init` has taken over Ctrl-C and SIGTERM
             yield count
         finally:
             ray.shutdown()
+
+
+def _start(cores: int, store_bytes: int, verbose: bool) -> None:
+    """Start Ray on this machine; again where it did not come up, as on a busy one, which Ray gives 30 s."""
+    for pause in (*_PAUSES, None):
+        before = set(descendants(os.getpid()))
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cores,
+                num_gpus=0,
+                include_dashboard=False,
+                object_store_memory=store_bytes,
+                **_options(verbose),
+            )
+            return
+        except Exception as error:  # Ray raises a bare one
+            ray.shutdown()
+            for pid in set(descendants(os.getpid())) - before:  # what it has started nobody else would end
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            why = brief(reason(error), _WHY)
+            if pause is None:
+                raise McvrpError(
+                    f"Ray did not come up on this machine in {len(_PAUSES) + 1} tries ({why}): run it again "
+                    "when less is going on here, it keeps what is finished"
+                ) from error
+            logger.warning("Ray did not come up (%s): trying again in %g s", why, pause)
+            time.sleep(pause)
 
 
 def _cluster_cores() -> int:

@@ -6,13 +6,23 @@ stored, and hashed, in the order of their fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 
+MOST_CUSTOMERS = 1_000_000  # of a city
+MOST_SAMPLES = 100_000  # of an instance, however they are drawn
+MOST_SECONDS = 1_000_000.0  # of an instance: eleven days
+MOST_PASSES = 10_000  # through the labels of a phase
+MOST_OF_SOLVERS = 2**31 - 1  # of iterations and the like, as solvers in C count
+_LARGEST = 2**32 - 1  # of any whole number; of a seed, which only names, 64 bits
+_LARGEST_SEED = 2**64 - 1
+
+Size = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 DemandRange = Annotated[
     Range | None,
     Field(
@@ -30,15 +40,18 @@ CapacityRange = Annotated[
 KeptShare = Annotated[
     float, Field(gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
 ]
-TopK = Annotated[int | None, Field(ge=1, description="Likeliest nodes that sampling keeps, else all")]
+TopK = Annotated[
+    int | None, Field(ge=1, le=MOST_CUSTOMERS, description="Likeliest nodes that sampling keeps, else all")
+]
 Temperature = Annotated[
     float,
-    Field(gt=0, allow_inf_nan=False, description="What sampling divides the network's scores by"),
+    Field(gt=0, description="What sampling divides the network's scores by"),
 ]
 Rotations = Annotated[
     int,
     Field(
         ge=1,
+        le=MOST_SAMPLES,
         description="Ways that samples see the city turned, where the model was trained so; "
         "as many as samples: each its own",
     ),
@@ -51,9 +64,18 @@ def unset(value: object) -> bool:
 
 
 class StrictSpec(BaseModel):
-    """Spec that cannot be changed, and refuses a field that it does not know."""
+    """Spec that cannot be changed; refuses a field that it does not know, and numbers beyond all use."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _countable(cls, value: Any, field: ValidationInfo) -> Any:
+        most = _LARGEST_SEED if field.field_name == "seed" else _LARGEST
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and number > most:
+                raise PydanticKnownError("less_than_equal", {"le": most})
+        return value
 
 
 class HeadsSpec(StrictSpec):

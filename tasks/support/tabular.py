@@ -18,35 +18,48 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import LONGEST, McvrpError, brief, enumerated, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.spreadsheet import first_sheet, is_spreadsheet
 
 IN_STORE = "store:"  # what the address of a file begins with that lies in the store
-MOST_FAULTS = 20  # told; more are counted
+MOST_FAULTS = 100  # that are looked for: a file that is wrong throughout need not be read to its end
+MOST_BYTES = 200_000_000  # of a file
+_MOST_CELLS = 20_000_000  # of a table, in all its rows
+_MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_NAME, _PLACE = 60, 120  # characters of a file's name, of its address
 _NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
-_LONGEST = 40  # characters of a value that is quoted
+
+
+class TooLarge(McvrpError):
+    """A file has more bytes than any that is meant for here."""
 
 
 @dataclass
 class Faults:
-    """Faults of the file ``name``; all of them are told at once."""
+    """Faults of the file ``name``: as many are told at once as a sentence holds, the others are counted."""
 
     name: str
     found: list[tuple[int, str]] = field(default_factory=list)  # by row, 0 is the file itself
     untold: int = 0
+    _stopped: bool = False
 
     def add(self, text: str, row: int = 0) -> None:
-        """Remember a fault of a row, or of the file."""
+        """Remember a fault of a row, or of the file; McvrpError, as of `check`, where there are too many."""
         self.found.append((row, text))
+        if len(self.found) > MOST_FAULTS:
+            self._stopped = True
+            self.check()
 
     def at(self, row: int | np.integer[Any], text: str) -> None:
         """Remember a fault of a row, whose number the text then begins with."""
@@ -63,9 +76,9 @@ class Faults:
         if not self.found:
             return
         texts = [text for _, text in sorted(self.found, key=lambda fault: fault[0])]
-        left = len(texts) - MOST_FAULTS + self.untold
-        more = f"; and {left:,} more" if left > 0 else ""
-        raise McvrpError(f"{self.name}: {'; '.join(texts[:MOST_FAULTS])}{more}")
+        name = brief(self.name, _NAME)
+        told = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self.untold, at_least=self._stopped)
+        raise McvrpError(f"{name}: {told}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +167,6 @@ def _cell(value: Any) -> str:
     return "" if missing else str(value).strip()
 
 
-def shown(value: object) -> str:
-    """Return ``value`` in quotes, shortened where it is long."""
-    text = str(value)
-    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
-
-
 def listed(words: Iterable[object], most: int = 5) -> str:
     """Return ``words`` as a list of at most ``most`` and a count of the others: "a, b and 3 more"."""
     all_words = [str(word) for word in words]
@@ -168,25 +175,38 @@ def listed(words: Iterable[object], most: int = 5) -> str:
     return " and ".join([", ".join(all_words[:-1]), all_words[-1]] if all_words[1:] else all_words)
 
 
-def file_bytes(store: Store, place: str) -> tuple[str, bytes]:
+def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return the name and the bytes of a file here, or in the store if ``place`` begins with `IN_STORE`.
 
     Raises
     ------
     McvrpError
-        If there is no such file, or it cannot be read.
+        If there is no such file, it has more than ``most`` bytes, or it cannot be read: a pipe or a
+        device is no file.
     """
     if place.startswith(IN_STORE):
         path = place.removeprefix(IN_STORE).strip("/")
         if ".." in path.split("/"):
-            raise McvrpError(f"{place} leaves the store: name a file below it")
-        return path.rsplit("/", 1)[-1], store.get(path)
+            raise McvrpError(f"{brief(place, _PLACE)} leaves the store: name a file below it")
+        return stored_bytes(store, path, most)
+    said = brief(place, _PLACE)
     try:
-        return Path(place).name, Path(place).expanduser().read_bytes()
+        file = Path(place).expanduser()
+        require_file(file, most)
+        return file.name, file.read_bytes()
     except FileNotFoundError as error:
-        raise McvrpError(f"there is no file {place} here (a file in the store is {IN_STORE}PATH)") from error
-    except OSError as error:
-        raise McvrpError(f"{place} cannot be read ({reason(error)})") from error
+        raise McvrpError(f"there is no file {said} here (a file in the store is {IN_STORE}PATH)") from error
+    except (OSError, ValueError, RuntimeError) as error:  # the last two of a name that can be none
+        raise McvrpError(f"{said} cannot be read ({reason(error)})") from error
+
+
+def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
+    """Return the name and the bytes of the file at ``path`` of the store; errors as in `file_bytes`."""
+    if (size := store.size(path)) > most:
+        raise TooLarge(
+            f"{brief(store.url(path), _PLACE)} has {size:,} bytes, {most:,} are the most: split it"
+        )
+    return path.rsplit("/", 1)[-1], store.get(path)
 
 
 def read_tabular(name: str, data: bytes) -> Tabular:
@@ -205,6 +225,8 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         return _parquet(name, data)
     if is_spreadsheet(data):
         sheet = first_sheet(name, data)
+        widest = max(map(len, sheet.rows))
+        _require_size(name, widest, widest * len(sheet.rows))
         others = f": the others with content are {listed(map(shown, sheet.others))}" if sheet.others else ""
         notes = (f"of {name}, sheet {shown(sheet.title)} was read{others}",) if others else ()
         return _cells_table(f"{name}, sheet {shown(sheet.title)}", pd.DataFrame(sheet.rows, dtype=str), notes)
@@ -214,13 +236,65 @@ def read_tabular(name: str, data: bytes) -> Tabular:
 
 def _parquet(name: str, data: bytes) -> Tabular:
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_texts(data))
+        _require_size(name, *_sizes(file.metadata))
+        table = _written_out(name, file.read())
         frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
     except UNREADABLE as error:
-        raise McvrpError(f"{name} is no whole Parquet file ({reason(error)}): copy it again") from error
+        why = brief(reason(error), _PLACE)
+        raise McvrpError(f"{name} is no whole Parquet file ({why}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
     return _table(name, frame, np.arange(1, len(frame) + 1), ())
+
+
+def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
+    """Raise McvrpError if a table is larger than any that is meant for here: before it is made."""
+    for what, count, most in (
+        ("columns", columns, _MOST_COLUMNS),
+        ("cells", cells, _MOST_CELLS),
+        ("bytes when unpacked", bytes_, MOST_BYTES),
+    ):
+        if count > most:
+            raise McvrpError(
+                f"{name} has {count:,} {what}, a table here has {most:,} at most: leave out what is not "
+                "needed, or split it"
+            )
+
+
+def _sizes(file: pq.FileMetaData) -> tuple[int, int, int]:
+    """Return columns, cells and bytes, by the footer: a file of a few kB may hold millions of rows."""
+    columns, groups = file.num_columns, [file.row_group(k) for k in range(file.num_row_groups)]
+    if columns > _MOST_COLUMNS:
+        return columns, 0, 0
+    # the values of lists count, too
+    values = sum(group.column(k).num_values for group in groups for k in range(columns))
+    return columns, max(values, file.num_rows), sum(group.total_byte_size for group in groups)
+
+
+def _texts(data: bytes) -> list[str]:
+    """Return the columns of text, which are read as they are packed: a text that is repeated, once."""
+    return [field.name for field in pq.read_schema(pa.BufferReader(data)) if _is_text(field.type)]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return any(
+        check(kind)
+        for check in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    )
+
+
+def _written_out(name: str, table: pa.Table) -> pa.Table:
+    """Return ``table`` with its texts written out, unless that makes too much of them."""
+    for place, column in enumerate(table.columns):
+        if not (pa.types.is_dictionary(column.type) and _is_text(column.type.value_type)):
+            continue
+        lengths = (pc.take(pc.binary_length(part.dictionary), part.indices) for part in column.chunks)
+        written = sum(pc.sum(length).as_py() or 0 for length in lengths)
+        _require_size(name, 0, 0, written)
+        table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+    return table
 
 
 def _title(column: object) -> str:
@@ -229,6 +303,8 @@ def _title(column: object) -> str:
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
+    if data[:2] not in _UTF16 and b"\0" in data:
+        raise _binary(name)
     try:
         # Windows-1252 reads nearly any bytes, so it comes last
         text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
@@ -241,8 +317,12 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
             ) from None
         notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
     if "\0" in text:
-        raise McvrpError(f"{name} is no text but something binary: save the table as CSV in UTF-8")
+        raise _binary(name)
     return text, notes
+
+
+def _binary(name: str) -> McvrpError:
+    return McvrpError(f"{name} is no text but something binary: save the table as CSV in UTF-8")
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
@@ -251,8 +331,16 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
     try:
+        widths = [len(cells) for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator)]
+        widest = max(widths)
+        if widest > _MOST_COLUMNS:
+            row = widths.index(widest) + 1
+            raise McvrpError(
+                f"{name} has {widest:,} columns in row {row}, a table here has {_MOST_COLUMNS:,} at most: "
+                "write one row a line"
+            )
+        _require_size(name, widest, widest * len(widths))
         # pandas drops what is beyond the names that it is given
-        widest = max(map(len, csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
         raw = pd.read_csv(
             io.StringIO(text),
             sep=separator,

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -16,15 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.processes import last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
 
 logger = logging.getLogger(__name__)
-
-_ERROR_LINE = re.compile(
-    r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
-)
 
 
 def run_local(job: RankJob, progress: Progress) -> None:
@@ -118,6 +113,4 @@ def _environment(job: RankJob) -> dict[str, str]:
 def _last_error(log: Path, code: int) -> str:
     if code < 0:  # the ranks ended because it did, whatever they say
         return f"its launcher was killed by {signal.Signals(-code).name}"
-    lines = log.read_text(errors="replace").splitlines()
-    found = [line for line in lines if _ERROR_LINE.match(line) and "ChildFailedError" not in line]
-    return found[-1].strip().removeprefix("traceback : ") if found else f"exit code {code}"
+    return last_error(log.read_text(errors="replace")) or f"exit code {code}"

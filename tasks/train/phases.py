@@ -25,6 +25,7 @@ from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.launch import require_cores, run_local
 from mcvrp.tasks.train.policy_memory import require_memory
 from mcvrp.tasks.train.resume import (
+    base_card,
     beginning,
     check_origin,
     finished,
@@ -195,13 +196,15 @@ def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
 
 
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
-    """Check what can be checked before there are labels: ranks, and checkpoints of earlier runs.
+    """Check what can be checked before there are labels: ranks, the base, and checkpoints of earlier runs.
 
     Raises
     ------
     McvrpError
-        If the batch cannot be shared, or a checkpoint was made with something else.
+        If the batch cannot be shared, the base is not there or has another network, or a checkpoint was
+        made with something else.
     """
+    base_card(store, city, spec)
     cores = local_cores()
     ranks = _ranks(spec, cores)
     if spec.launcher == "local":

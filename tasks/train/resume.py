@@ -11,7 +11,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import require_city
 from mcvrp.storage.layout import phase_dir
-from mcvrp.storage.models.models import model_card, model_weights
+from mcvrp.storage.models.models import ModelCard, model_card, model_weights
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -84,11 +84,20 @@ def beginning(
     return parent, origin
 
 
-def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
-    """Return the weights that the run goes on from, as a finished phase of it; None where they are random."""
+def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
+    """Return the card of the model that the run goes on from, None where its weights are random.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such model, or it has another network.
+    """
     if spec.base_version is None:
         return None
-    card = model_card(store, *spec.base_version)
+    try:
+        card = model_card(store, *spec.base_version)
+    except McvrpError as error:
+        raise McvrpError(f"train.base = {spec.base}: {error}") from error
     wanted = network_of(city, spec)
     for field in wanted | dict(card.network):
         has, asked = (shape.get(field, False) for shape in (card.network, wanted))  # unsaid: it is off
@@ -97,6 +106,13 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
                 f"train.base {spec.base} has network.{field} = {has}, the run asks for {asked}: "
                 "give the run the network of its base"
             )
+    return card
+
+
+def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
+    """Return the weights that the run goes on from, as a finished phase of it; None where they are random."""
+    if (card := base_card(store, city, spec)) is None:
+        return None
     there = latest_checkpoint(store, spec.run, BASE_PHASE)
     if there and there.origin.parent == card.weights_sha256:
         return there

@@ -13,7 +13,17 @@ from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import CapacityRange, DemandRange, HeadsSpec, OrdersSpec, StrictSpec, unset
+from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    MOST_PASSES,
+    MOST_SAMPLES,
+    CapacityRange,
+    DemandRange,
+    HeadsSpec,
+    OrdersSpec,
+    StrictSpec,
+    unset,
+)
 
 BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
@@ -39,8 +49,10 @@ class PolicySpec(OrdersSpec):
     """How a phase tunes by policy gradient (`model.policy`): what it draws at each step."""
 
     steps: int = Field(ge=1, description="Steps of the phase")
-    instances: int = Field(32, ge=1, description="Instances of a step, over all ranks")
-    samples: int = Field(8, ge=2, description="Paths drawn for each; their mean is what each is held against")
+    instances: int = Field(32, ge=1, le=MOST_SAMPLES, description="Instances of a step, over all ranks")
+    samples: int = Field(
+        8, ge=2, le=MOST_SAMPLES, description="Paths drawn for each; their mean is what each is held against"
+    )
     risk: float | None = Field(
         None,
         gt=0,
@@ -66,10 +78,10 @@ class PhaseSpec(StrictSpec):
     """
 
     name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
-    first: int = Field(ge=1, description="Most customers of an instance in the first set")
-    last: int = Field(ge=1, description="Most customers of an instance in the last set")
+    first: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers of an instance in the first set")
+    last: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers of an instance in the last set")
     trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
-    passes: int = Field(1, ge=1, description="How often the sets are gone through")
+    passes: int = Field(1, ge=1, le=MOST_PASSES, description="How often the sets are gone through")
     trains: Literal["encoder", "both", "policy"] = Field(
         "both", description="encoder; both: the decoder too; policy: both, by what their samples cost"
     )
@@ -118,7 +130,10 @@ class TrainSpec(StrictSpec):
     network: NetworkSpec = Field(NetworkSpec(), title="Network", description="The shape of the network")
     phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
     smallest: int = Field(
-        20, ge=1, description="Fewest customers of an instance, in every set of the curriculum"
+        20,
+        ge=1,
+        le=MOST_CUSTOMERS,
+        description="Fewest customers of an instance, in every set of the curriculum",
     )
 
     seed: int = Field(1, ge=0, description="Names the weights to begin with, the order and the dropout")
@@ -160,7 +175,10 @@ class TrainSpec(StrictSpec):
     )
     held_out_every: int = Field(1000, ge=1, description="Steps until the held-out set is routed again")
     held_out_samples: int = Field(
-        16, ge=1, description="Samples of each held-out instance whose best counts, in a phase by policy"
+        16,
+        ge=1,
+        le=MOST_SAMPLES,
+        description="Samples of each held-out instance whose best counts, in a phase by policy",
     )
     diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
 

@@ -38,6 +38,7 @@ ROWS = (  # of two good routes and a bad one, whose reasons are told
     _rows("no route", f"{DAY}, ,1,C5,1,10", "row 5: no route"),
     _rows("no customer", f"{_EAST},1,,1,10", "row 5: no customer"),
     _rows("another way to write a date", "27.02.2026,east,1,C5,1,10", "'27.02.2026' is no day written as"),
+    _rows("other digits", "２０２６-02-27,east,1,C5,1,10", "is no day written as 2026-01-31"),
     _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is no day written as 2026-01-31"),
     _rows("a day to come", "2026-03-02,east,1,C5,1,10", "date '2026-03-02' lies in the future"),
     _rows("a day of old", "1926-02-27,east,1,C5,1,10", "date '1926-02-27' is before the year 2000"),

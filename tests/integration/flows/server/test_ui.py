@@ -6,6 +6,7 @@ import json
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -146,6 +147,21 @@ def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Pat
     assert ended["state_type"] == "CRASHED"
     assert "job variable command is refused: this worker runs" in ended["state"]["message"]
     assert not touched.exists()
+
+
+def test_a_run_that_bad_input_has_failed_says_so_in_a_sentence(ui: Ui) -> None:
+    """The state has it, and no line below speaks of an exception: nothing is to be looked for in the code."""
+    run = ui.ended(ui.start("solve", orders="orders/monday.csv"))
+    assert run["state_type"] == "FAILED"
+    assert run["state"]["message"].startswith("there is no ")
+    of_run = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+
+    def said() -> list[str]:
+        return [line["message"] for line in ui.api("/logs/filter", of_run)]
+
+    until("the end of the run", 60, lambda: any("Finished in state" in line for line in said()))
+    time.sleep(5)  # the last lines of a process are on their way for two seconds
+    assert not [line for line in said() if "Traceback" in line or "exception" in line]
 
 
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:

@@ -81,7 +81,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("benchmark nowhere", ["there is no folder nowhere here"]),
         ("solve day.csv --samples x", ["--samples", "'x'"]),
-        ("solve day.csv --time-limit nan", ["--time-limit", "finite"]),
+        ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is no number"]),
         ("solve day.csv --polish lkh", ["--polish", "local-search", "lkh"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         ("solve day.csv --set solve.p=2", ["--set", "solve.p", "at most 1"]),

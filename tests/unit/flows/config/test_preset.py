@@ -151,7 +151,7 @@ def test_set_without_a_value_goes_back_to_the_default() -> None:
         ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only where label.held_out is"]),
         ("train.held_out=other", ["train.held_out = 'other' is not the labelled one ('smoke-held-out')"]),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
-        ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower train.batch"]),
+        ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower the batch"]),
     ],
 )
 def test_a_bad_field_is_named_in_one_sentence(override: str, said: list[str]) -> None:

@@ -1,14 +1,19 @@
-"""Tests of what our own Prefect server is started with."""
+"""Our own Prefect server: what it is started with, that it is waited for, why it does not start."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporary_settings
 
-from mcvrp.flows.server.server import Server, _pages_folder, server_at
+from mcvrp.flows.server import server as module
+from mcvrp.flows.server.server import Server, _pages_folder, server_at, start_server
+from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.tasks.support.processes import free_port
 
 FOLDER = "PREFECT_UI_STATIC_DIRECTORY"
 
@@ -42,3 +47,41 @@ def test_a_server_has_a_password_of_its_own() -> None:
     assert one.link == f"http://127.0.0.1:4200/enter#{one.password}"
     assert str(one.password) not in repr(one)
     assert Server(one.url).link == "http://127.0.0.1:4200"
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that it failed, which is the last line of its log, but what of."""
+    monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # as a quiet command has it
+    database = tmp_path / "prefect.db"
+    database.write_bytes(b"no database" * 1000)
+    changes = {
+        "PREFECT_HOME": str(tmp_path),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
+    }
+    with (tmp_path / "log").open("w+") as log, pytest.raises(McvrpError) as caught:
+        start_server(server_at(free_port()), log, changes)
+    assert "(sqlalchemy.exc.DatabaseError: (sqlite3.DatabaseError) file is not a database)" in str(
+        caught.value
+    )
+    assert len(str(caught.value)) <= LONGEST
+
+
+def test_a_server_is_waited_for_as_long_as_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long it takes: that it is not over is said from time to time."""
+    looks = iter([False] * 5 + [True])
+    monkeypatch.setattr(module, "answers", lambda url, seconds: next(looks))
+    monkeypatch.setattr(module, "STILL_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], text=True)
+    monkeypatch.setattr(module, "start_group", lambda *_, **__: process)
+    caplog.set_level("INFO", logger="mcvrp")
+    try:
+        with (tmp_path / "log").open("w+") as log:
+            assert start_server(server_at(free_port()), log, {}) is process
+    finally:
+        process.kill()
+        process.wait()
+    assert sum("the Prefect server is starting since" in line for line in caplog.messages) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.driven import driven_days, read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
+from mcvrp.tasks.support.tabular import MOST_BYTES
 from tests.support.datasets import everything
 from tests.support.workbook import DAY, xlsx
 
@@ -85,6 +87,18 @@ def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
     assert aside["row"].tolist() == [3]
     assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
     assert set(HEADER.split(",")) <= set(aside.columns)
+
+
+def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
+    """It is not read, and it holds up nothing: the others are taken, and it is said why it is not."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    (tmp_path / "incoming/saturday.csv").touch()
+    os.truncate(tmp_path / "incoming/saturday.csv", MOST_BYTES + 1)  # of a file with nothing in it
+    taken = take(store)
+    assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
+    (waiting,) = map(str, taken.waiting)
+    assert waiting.startswith("incoming/saturday.csv is not taken: ")
+    assert waiting.endswith("has 200,000,001 bytes, 200,000,000 are the most: split it")
 
 
 def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:

@@ -1,0 +1,121 @@
+"""Hostile inputs: endless, huge, deep or absurd ones are refused in a sentence, at once, in little memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.cli.parser import parser
+from mcvrp.model.errors import LONGEST, McvrpError
+from tests.support.hostile import HOSTILE, LONG, Act, Place
+
+PROCESSOR_SECONDS = 10.0  # of a case; the longest, a million rows of text, takes three
+MEMORY = 400 * 2**20  # bytes beyond what the process has
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Give the context little processor time and memory; one that waits for ever is woken up."""
+
+    def over(number: int, frame: Any) -> None:
+        raise AssertionError(f"stopped by {signal.Signals(number).name}")
+
+    before = {number: signal.signal(number, over) for number in (signal.SIGPROF, signal.SIGALRM)}
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (psutil.Process().memory_info().data + MEMORY, hard))
+    signal.setitimer(signal.ITIMER_PROF, PROCESSOR_SECONDS)
+    signal.alarm(120)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("lay", "said"), HOSTILE.values(), ids=list(HOSTILE))
+def test_a_hostile_input_is_one_sentence_at_once(
+    lay: Callable[[Place], Act], said: str, tmp_path: Path
+) -> None:
+    """It fits into 300 characters that can be printed, and comes within bounds of time and memory."""
+    act = lay(Place(tmp_path))
+    with bounded(), pytest.raises(McvrpError) as caught:
+        act()
+    sentence = str(caught.value)
+    assert said in sentence
+    assert sentence.isprintable()
+    assert len(sentence) <= LONGEST
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspect", "d", "--draw", "2_0", "1"], "--draw: '2_0' is no whole number"),
+        (["inspect", "d", "--draw", "２０", "1"], "--draw: '２０' is no whole number"),
+        (["ui", "--port", "9" * 5000], "--port: '999"),
+        (["solve", "o.csv", "--time-limit", "1_0"], "--time-limit: '1_0' is no number"),
+        (["solve", "o.csv", "--time-limit", "nan"], "--time-limit: 'nan' is no number"),
+        (["solve", "o.csv", "--model", ""], "--model: it is empty"),
+        (["city", "import", "a.csv", "--name", ""], "--name: it is empty"),
+        (["city", "import", "a.csv", "--history", " "], "--history: it is empty"),
+        (["solve", ""], "ORDERS: it is empty"),
+        (["plan", f"--{LONG}"], "unrecognized arguments"),
+    ],
+)
+def test_no_option_is_taken_for_what_it_is_not(arguments: list[str], said: str) -> None:
+    """Python reads "2_0" and the digits of all scripts as numbers; an empty name would be another one."""
+    with pytest.raises(McvrpError) as caught:
+        parser().parse_args(arguments)
+    assert said in str(caught.value)
+    assert len(str(caught.value)) <= LONGEST
+
+
+def test_the_command_says_it_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a message has in it, the terminal gets one line that it can show, of 300 characters."""
+
+    def fail(options: Any) -> None:
+        raise McvrpError(f"of \x1b[2J {LONG}\n{LONG}: the remedy")
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    environment = dict(os.environ)
+    try:
+        assert cli.run(["plan"]) == 2
+    finally:  # the command sets variables for its children
+        os.environ.clear()
+        os.environ.update(environment)
+    line = capsys.readouterr().err.removeprefix("mcvrp: ").rstrip("\n")
+    assert line.isprintable()
+    assert len(line) == LONGEST
+    assert line.startswith(r"of \x1b[2J aaa")
+    assert line.endswith("aaa: the remedy")
+
+
+def test_a_process_with_little_memory_refuses_a_pipe(tmp_path: Path) -> None:
+    """The whole command, from its start: exit code 2 and a line, in 500 MB."""
+    pipe = Place(tmp_path).pipe()
+    command = [sys.executable, "-m", "mcvrp.flows.cli.main", "city", "import", pipe, "--name", "new"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (500 * 2**20, 500 * 2**20)),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"mcvrp: {pipe} cannot be read (it is no file but a pipe or a device)\n"

@@ -1,0 +1,218 @@
+"""Inputs that cost a reader its memory or its patience: what they are, and what is to be said of them.
+
+None of them is read by anything but `test_hostile_inputs`; `malformed` has those that are merely wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.labels.manifest import read_manifest
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import AddressFile, CitySpec, planned_city
+from mcvrp.tasks.label.spec import stored_spec
+from mcvrp.tasks.solve.orders import checked_day, read_orders
+from mcvrp.tasks.train.phases import check_training
+from tests.support.malformed import NAMES, TOWN, TRIANGLE, npy, parquet
+
+MILLION = 10**6
+DIGITS = "9" * 5000
+NESTED = "[" * 5000 + "]" * 5000
+LONG = "a" * 5000
+Act = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder for what people bring, and a store."""
+
+    folder: Path
+
+    @property
+    def store(self) -> Store:
+        return Store.open(self.folder / "store")
+
+    def file(self, data: str | bytes, name: str = "table") -> str:
+        """Return the address of a new file."""
+        (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+        return str(self.folder / name)
+
+    def pipe(self, name: str = "pipe") -> str:
+        """Return the address of a pipe into which nobody writes."""
+        os.mkfifo(self.folder / name)
+        return str(self.folder / name)
+
+    # Ways in: each lays a file where people lay it, and returns what is then done.
+
+    def orders(self, file: str) -> Act:
+        return lambda: checked_day(read_orders(file, self.store), TOWN, NAMES, "town", 20)
+
+    def city(self, **options: str) -> Act:
+        spec = AddressFile.model_validate({"file": self.file(TRIANGLE, "triangle")} | options)
+        return lambda: planned_city(self.store, CitySpec(name="new", source="imported", addresses=spec))
+
+    def stored(self, path: str, document: str, ask: Callable[[Store], object]) -> Act:
+        save_city(self.store, "c", City.uniform(5, seed=1))
+        self.store.put(path, document.encode())
+        return lambda: ask(self.store)
+
+    def without_model(self) -> Act:
+        training = load_preset("smoke", ["train.base=nobody@1"]).train
+        return lambda: check_training(self.store, City.uniform(50, seed=1), training)
+
+
+def _set(change: str) -> Callable[[Place], Act]:
+    return lambda place: lambda: load_preset("smoke", [change])
+
+
+def _repeated(rows: int, value: str) -> bytes:
+    """Return a Parquet file of a few kB in which every row says the same."""
+    group, sink = min(rows, 2 * MILLION), pa.BufferOutputStream()
+    customers = pa.DictionaryArray.from_arrays(pa.array(np.zeros(group, np.int32)), [value])
+    table = pa.table({"customer": customers, "demand": pa.array(np.ones(group, np.int32))})
+    with pq.ParquetWriter(sink, table.schema, compression="zstd") as writer:
+        for _ in range(rows // group):
+            writer.write_table(table, row_group_size=group)
+    return bytes(sink.getvalue())
+
+
+def _one_list(length: int) -> bytes:
+    """Return a Parquet file of one row, which holds so many numbers."""
+    row = pa.ListArray.from_arrays([0, length], pa.array(np.zeros(length, np.int8)))
+    pq.write_table(pa.table({"customer": row}), sink := pa.BufferOutputStream())
+    return bytes(sink.getvalue())
+
+
+def _city_card(store: Store) -> object:
+    return load_city(store, "c")
+
+
+def _label_spec(store: Store) -> object:
+    return stored_spec(store, "d")
+
+
+CARD, SPEC = "cities/c/city.json", "labels/d/spec.json"
+NULL = {"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "count": None}
+
+# name: what lays it, and part of what is said
+HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
+    "a pipe of orders": (lambda p: p.orders(p.pipe()), "no file but a pipe"),
+    "a pipe of addresses": (lambda p: p.city(file=p.pipe()), "no file but a pipe"),
+    "a pipe of costs": (lambda p: p.city(matrix=p.pipe()), "no file but a pipe"),
+    "a pipe of past orders": (lambda p: p.city(history=p.pipe()), "no file but a pipe"),
+    "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "no file but a pipe"),
+    "zeros without end": (lambda p: p.orders("/dev/zero"), "no file but a pipe or a device"),
+    "noise without end": (lambda p: p.city(matrix="/dev/urandom"), "no file but a pipe or a device"),
+    "40 million rows in a few kB": (
+        lambda p: p.orders(p.file(_repeated(40 * MILLION, "C1"))),
+        "has 80,000,000 cells, a table here has 20,000,000 at most",
+    ),
+    "50 GB of one text in 1 kB": (
+        lambda p: p.orders(p.file(_repeated(100_000, "x" * 500_000))),
+        "has 50,000,000,000 bytes when unpacked",
+    ),
+    "a list of 24 million": (
+        lambda p: p.orders(p.file(_one_list(24 * MILLION))),
+        "has 24,000,000 cells",
+    ),
+    "10,000 columns": (
+        lambda p: p.orders(p.file(",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100)),
+        "has 10,000 columns in row 1, a table here has 1,000 at most",
+    ),
+    "10,000 columns of Parquet": (
+        lambda p: p.orders(p.file(parquet(pd.DataFrame({f"c{k}": [1] for k in range(10_000)})))),
+        "has 10,000 columns",
+    ),
+    "a row of a million fields": (
+        lambda p: p.orders(p.file("customer,demand\nC1,1\n" + "1," * MILLION)),
+        "has 1,000,001 columns in row 3",
+    ),
+    "a million strangers": (
+        lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
+        "row 2: 'x0' is no customer of city 'town'",
+    ),
+    "a matrix of 1e308": (
+        lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
+        "from 'a' to 'd' is 1e+308: it has to be a number from 0 up to 1e+12",
+    ),
+    "5,000 digits in --set": (_set(f"label.count={DIGITS}"), "a whole number of more than 64 bits"),
+    "5,000 hexadecimal digits": (_set(f"label.seed=0x{'f' * 5000}"), "more than 64 bits"),
+    "5,000 levels in --set": (_set(f"label.count={NESTED}"), "nested more than 100 levels deep"),
+    "300 levels in --set": (_set(f"label.count={'[' * 300}{']' * 300}"), "nested more than 100 levels deep"),
+    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field is that deep"),
+    "a field of 5,000 letters": (_set(f"{LONG}=1"), "there is no aaa"),
+    "a change of 5,000 letters": (_set(LONG), "write it as key=value"),
+    "a value of 5,000 letters": (_set(f"label.solver={LONG}"), "label.solver must be 'hgs'"),
+    "a place of other digits": (_set("train.phases.０.lr=1"), "its entries are 0 to 2"),
+    "5,000 digits in a preset": (
+        lambda p: lambda: load_preset(p.file(f"x = {DIGITS}", "own.toml")),
+        "own.toml is not valid TOML: it has a whole number of more than 64 bits",
+    ),
+    "5,000 levels in a preset": (
+        lambda p: lambda: load_preset(p.file(f"x = {NESTED}", "own.toml")),
+        "own.toml is not valid TOML: it is nested",
+    ),
+    "a section of 5,000 names": (
+        lambda p: lambda: load_preset(p.file(f"[{'a.' * 5000}a]", "own.toml")),
+        "it is nested more than 100 levels deep",
+    ),
+    "a preset of 2 MB": (
+        lambda p: lambda: load_preset(p.file("#" * 2 * MILLION, "own.toml")),
+        "own.toml cannot be read: it has 2,000,000 bytes, 1,048,576 are the most",
+    ),
+    "a preset's name of 5,000 letters": (lambda p: lambda: load_preset(LONG), "there is no preset 'aaa"),
+    "a preset's path of 5,000 letters": (lambda p: lambda: load_preset(f"{LONG}/x.toml"), "too long"),
+    "a preset's name that moves the cursor": (lambda p: lambda: load_preset("a\x1b[2J"), r"'a\x1b[2J'"),
+    "orders with a name of 5,000 letters": (lambda p: p.orders(LONG), "name too long"),
+    "orders with a zero in their name": (lambda p: p.orders("a\0b"), "cannot be read"),
+    "5,000 levels in a city's card": (
+        lambda p: p.stored(CARD, NESTED, _city_card),
+        "city.json is not JSON (it is nested",
+    ),
+    "5,000 digits in a city's card": (
+        lambda p: p.stored(CARD, f'{{"customers": {DIGITS}}}', _city_card),
+        "city.json is not JSON (it has a whole number of more than 64 bits",
+    ),
+    "5,000 levels in a spec": (lambda p: p.stored(SPEC, NESTED, _label_spec), "spec.json is not JSON"),
+    "null in a spec": (
+        lambda p: p.stored(SPEC, json.dumps(NULL), _label_spec),
+        "spec.json is no spec of labels (count: Input should be a valid integer)",
+    ),
+    "null in a manifest": (
+        lambda p: p.stored(
+            "labels/d/manifest.json", '{"rows": null}', lambda store: read_manifest(store, "d")
+        ),
+        "manifest.json is no manifest (rows is None, no whole number)",
+    ),
+    "sizes up to 1e15": (_set("label.largest=1e15"), "label.largest must be at most 1000000"),
+    "a set of 10^12 customers": (_set(f"train.phases.0.last={10**12}"), "must be at most 1000000"),
+    "10^18 passes": (_set(f"train.phases.0.passes={10**18}"), "passes must be at most 10000"),
+    "10^18 samples": (_set(f"benchmark.samples=[1, {10**18}]"), "samples.1 must be at most 100000"),
+    "10^18 samples of a policy": (
+        _set(f"train.phases.2.policy.samples={10**18}"),
+        "samples must be at most 100000",
+    ),
+    "10^9 steps of a policy": (
+        _set("train.phases.2.policy.steps=1000000000"),
+        "sets, 10,000,000 are the most: lower its passes or its steps",
+    ),
+    "10^18 rows a step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
+    "iterations that no solver counts": (_set("label.iterations=2147483648"), "must be at most 2147483647"),
+    "a learning rate without end": (_set("train.phases.0.lr=inf"), "must be a finite number"),
+    "a base that is not there": (
+        lambda p: p.without_model(),
+        "train.base = nobody@1: there is no model 'nobody'",
+    ),
+}

@@ -1,0 +1,75 @@
+"""Ray that does not come up: tried again, its leftovers ended, and told in a sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import ray
+
+from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.tasks.support import ray_session as module
+from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.ray_session import ray_session
+
+SLOW = "The current node timed out during startup. This could happen because some of the raylet failed"
+
+
+class Busy:
+    """A machine on which Ray does not come up the first ``failures`` times, and leaves a process behind."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.tries = failures, 0
+        self.left: list[subprocess.Popen[bytes]] = []
+
+    def init(self, **_: object) -> None:
+        self.tries += 1
+        if self.tries <= self.failures:
+            self.left.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+            raise Exception(SLOW)
+
+
+@pytest.fixture
+def ours() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that was there before, which is nobody's to end."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSES", (0.0, 0.0))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_ray_that_comes_up_late_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, ours: subprocess.Popen[bytes], failures: int
+) -> None:
+    """What an earlier try has left is ended, and nothing else."""
+    busy = Busy(failures)
+    monkeypatch.setattr(ray, "init", busy.init)
+    with ray_session(1) as workers:
+        assert workers == 1
+    assert busy.tries == failures + 1
+    assert [process.wait(30) for process in busy.left] == [-9] * failures
+    assert ours.pid in descendants(os.getpid())
+
+
+def test_ray_that_never_comes_up_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names what Ray said, and what to do."""
+    busy = Busy(failures=99)
+    monkeypatch.setattr(ray, "init", busy.init)
+    with pytest.raises(McvrpError) as caught, ray_session(1):
+        pass
+    assert busy.tries == 3
+    assert [process.wait(30) for process in busy.left] == [-9] * 3
+    sentence = str(caught.value)
+    assert sentence.startswith("Ray did not come up on this machine in 3 tries (The current node timed out")
+    assert sentence.endswith("run it again when less is going on here, it keeps what is finished")
+    assert len(sentence) <= LONGEST
