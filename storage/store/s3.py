@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from pyarrow import fs
 
 from mcvrp.model.errors import without_logins
-from mcvrp.storage.store import s3_errors as s3_answers
+from mcvrp.storage.store import contract, s3_errors as s3_answers
 from mcvrp.storage.store.errors import StoreError
 
 LARGEST = 5 * 2**30  # bytes of one PUT
@@ -99,15 +99,16 @@ class S3Objects:
         self._client.list_objects_v2(Bucket=self.bucket, Prefix=self._prefix, MaxKeys=1)
         self.filesystem.get_file_info(f"{self.root}/.probe")  # the other client needs credentials too
         if writable:
-            name = f".probe-{secrets.token_hex(4)}"
-            self.write(name, b"")
-            kept = not self.write_new(name, b"")
-            self._client.delete_object(**self._at(name))
-            if not kept:
-                raise StoreError(
-                    f"the server at {self.endpoint} ignores conditional writes (If-None-Match), so that two "
-                    "could overwrite each other's work: use one that knows them"
-                )
+            contract.race(self, f".probe-{secrets.token_hex(4)}", size=1)
+
+    def make_bucket(self) -> None:
+        """Make the bucket, unless there is one of ours; one of ``errors`` if the server refuses."""
+        try:
+            self._client.head_bucket(Bucket=self.bucket)
+        except ClientError as error:
+            if s3_answers.code(error) not in s3_answers.ABSENT:
+                raise
+            self._client.create_bucket(Bucket=self.bucket)
 
     def open(self, path: str) -> pa.NativeFile:
         """Open the object at ``path`` for reading at any position; FileNotFoundError if there is none."""

@@ -56,7 +56,8 @@ _SAYINGS = {
     "403": "permission denied",
     "nosuchbucket": "there is no bucket {bucket}",
 }
-_PASSING = {"slowdown", "requesttimeout", "conditionalrequestconflict", "concurrentmodification"}
+RACED = {"conditionalrequestconflict", "concurrentmodification"}
+_PASSING = {"slowdown", "requesttimeout", *RACED}
 _BROKEN: dict[type[Exception], str] = {
     ReadTimeoutError: "no answer in time",
     ConnectTimeoutError: "no connection in time",

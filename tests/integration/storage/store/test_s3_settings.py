@@ -9,12 +9,13 @@ import re
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mcvrp.storage.store import s3 as s3_objects
+from mcvrp.storage.store import contract, s3 as s3_objects
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 from tests.support.s3_server import S3Server
 
@@ -158,6 +159,18 @@ def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
     objects._client.meta.events.register(
         "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__("If-None-Match")
     )
-    with pytest.raises(StoreError, match="ignores conditional writes"):
+    with pytest.raises(StoreError, match="does not keep conditional writes"):
         objects.probe(writable=True)
     assert Store.open(s3_uri).list("") == []
+
+
+def test_a_bucket_is_made_and_the_server_proved_with_objects_of_all_sizes(
+    s3: S3Server, s3_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twice: what is there already is as good; nothing is left in it."""
+    bucket = f"b-{uuid.uuid4().hex[:12]}"
+    uri = f"s3://{bucket}/store"
+    for _ in range(2):
+        assert contract.main([uri]) == 0
+        assert "keeps conditional writes and whole objects" in capsys.readouterr().out
+    assert s3.client().list_objects_v2(Bucket=bucket)["KeyCount"] == 0

@@ -1,0 +1,128 @@
+"""What an object store has to keep, shown by two writers who race: asked one by one, any server looks well.
+
+`python -m mcvrp.storage.store.contract s3://bucket/prefix` makes the bucket where there is none, and races
+there with objects of several sizes: some servers keep conditions only for what fits into one of their parts.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store import s3_errors
+from mcvrp.storage.store.errors import StoreError, StoreUnavailable
+
+# Rounds by size in bytes: many of a lease, as chance may hide what one would show, and one beyond the parts
+# that servers cut.
+ROUNDS = {10: 10, 20 * 2**20: 1}
+WAIT_SECONDS = 300.0  # for a server that is starting
+_WRITERS = 2
+
+
+class Objects(Protocol):
+    """What is raced for; `S3Objects` is one."""
+
+    def write_new(self, path: str, data: bytes) -> bool: ...
+
+    def swap(self, path: str, data: bytes, tag: str) -> bool: ...
+
+    def read_tagged(self, path: str) -> tuple[bytes, str]: ...
+
+    def delete(self, path: str) -> None: ...
+
+
+def race(objects: Objects, path: str, size: int) -> None:
+    """Let two writers make the object at ``path``, then two replace it, ``size`` bytes each; remove it.
+
+    Raises
+    ------
+    StoreError
+        If not exactly one of them is told that it was the one, or something else is there than what it wrote.
+    """
+    try:
+        _one_wins(objects, path, size, "If-None-Match", objects.write_new)
+        tag = objects.read_tagged(path)[1]
+        _one_wins(objects, path, size + 1, "If-Match", lambda name, data: objects.swap(name, data, tag))
+    finally:
+        objects.delete(path)
+
+
+def _one_wins(
+    objects: Objects, path: str, size: int, condition: str, write: Callable[[str, bytes], bool]
+) -> None:
+    bodies = [bytes([ord("a") + writer]) * size for writer in range(_WRITERS)]
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        won = list(pool.map(lambda body: _told(write, path, body), bodies))
+    if sum(won) != 1:
+        said = "each of two writers" if all(won) else "neither of two writers"
+        raise StoreError(
+            f"the server does not keep conditional writes ({condition}): {said} of {size:,} bytes was told "
+            "that it was the one, so that two could overwrite each other's work: use a server that keeps them"
+        )
+    if objects.read_tagged(path)[0] != bodies[won.index(True)]:
+        raise StoreError(
+            f"the server does not keep whole objects: of {size:,} bytes ({condition}) it gives others than "
+            "those of the writer who was told that it was the one: use a server that keeps them"
+        )
+
+
+def _told(write: Callable[[str, bytes], bool], path: str, body: bytes) -> bool:
+    try:
+        return write(path, body)
+    except ClientError as error:
+        if s3_errors.code(error) in s3_errors.RACED:  # another was at it: this one was not
+            return False
+        raise
+
+
+def prove(uri: str, rounds: Mapping[int, int] = ROUNDS) -> None:
+    """Make the bucket of ``uri`` where there is none, and race there, ``rounds`` by size in bytes.
+
+    Raises
+    ------
+    StoreError
+        As `race` does, or if the server refuses; StoreUnavailable if it is silent for minutes.
+    """
+    from mcvrp.storage.store.s3 import WORKING, connect
+
+    objects = connect(uri, WORKING)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            objects.make_bucket()
+            for size, count in rounds.items():
+                for k in range(count):
+                    race(objects, f".race-{size}-{k}", size)
+            return
+        except (BotoCoreError, ClientError) as error:
+            refused = objects.refusal(f"cannot prove the store {uri}", error)
+            if not isinstance(refused, StoreUnavailable) or time.monotonic() > deadline:
+                raise refused from error
+            time.sleep(1.0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prove the store at the one address in ``arguments``; return the exit code."""
+    if len(arguments) != 1 or urlsplit(arguments[0]).scheme != "s3":
+        sys.stderr.write("contract: give the address of an object store, s3://bucket/prefix\n")
+        return 2
+    began = time.monotonic()
+    try:
+        prove(arguments[0])
+    except McvrpError as error:
+        sys.stderr.write(f"contract: {error}\n")
+        return error.exit_code
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{arguments[0]} keeps conditional writes and whole objects ({seconds:.0f} s)\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
