@@ -30,6 +30,7 @@ from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
 from mcvrp.tasks.support.retry import StoreRetry
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class Driver:
     failures: int = 0
     lost: list[str] = field(default_factory=list)
     _counted: float = 0.0
+    _cores: CoreCount = field(default_factory=CoreCount)
     _empty_units: int = 0  # units that came back without a label
     _retry_queue: deque[_Task] = field(default_factory=deque)
     _in_flight: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
@@ -101,6 +103,8 @@ class Driver:
             If the store refuses.
         IncompleteError
             If it gives no answer for minutes.
+        ClusterLost
+            If Ray is gone; what was in its hands is missing still.
         """
         self.workers = workers
         tasks = self._tasks(missing)
@@ -108,6 +112,7 @@ class Driver:
         try:
             while True:
                 self.lease.check()
+                require_cluster()
                 self._count_workers()
                 while len(self._in_flight) < _WINDOW * self.workers and (task := self._next(tasks)):
                     task.sent = time.monotonic()
@@ -122,6 +127,10 @@ class Driver:
                 self._cancel_hanging()
                 if not self.labelled and self._empty_units + len(self.lost) >= _WINDOW * self.workers:
                     return  # nothing succeeds
+        except ClusterLost:
+            self._in_flight.clear()  # there is nobody to ask to stop
+            self._retry_queue.clear()
+            raise
         finally:
             for reference in self._in_flight:
                 with contextlib.suppress(Exception):  # Ray may be gone already
@@ -131,8 +140,7 @@ class Driver:
         """Take note of machines that have come or gone; a limit of the spec stays one."""
         if self.source.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
             self._counted = time.monotonic()
-            with contextlib.suppress(Exception):  # Ray is asked again later
-                self.workers = max(1, int(ray.cluster_resources().get("CPU", 0)))
+            self.workers = self._cores() or self.workers
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         seconds = unit_seconds(missing.seconds(self.source.spec), self.workers)

@@ -6,6 +6,7 @@ staged they are merged and published as one. Run again, it does what is missing.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from textwrap import shorten
@@ -26,8 +27,12 @@ from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
 from mcvrp.tasks.support.retry import StoreRetry
+
+logger = logging.getLogger(__name__)
+
+_REJOIN_SECONDS = 300.0  # for a cluster's head to be started again
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
@@ -102,9 +107,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         quarantine.drop_solved(spec, missing.suspects)
         driver = Driver(dataset, source, quarantine, retry, lease)
         if missing.by_size:
-            shared = 0 if city.matrix is None else city.matrix.nbytes
-            with ray_session(spec.workers, shared_bytes=shared) as workers:
-                _drive(driver, missing, workers)
+            _drive_on_ray(driver, missing)
         else:
             retry.call(lambda: _finish(driver, changed=repaired > 0))
         lacks, rows = "", spec.rows
@@ -142,6 +145,26 @@ def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     return count_missing(Dataset.open(store, spec.dataset), source).rows
 
 
+def _drive_on_ray(driver: Driver, missing: Missing) -> None:
+    """Let ``driver`` do what is missing on Ray; where a cluster is lost and comes back, the rest there."""
+    spec, matrix = driver.source.spec, driver.source.city.matrix
+    patience, made = 0.0, -1
+    while missing.by_size:
+        try:
+            shared = 0 if matrix is None else matrix.nbytes
+            with ray_session(spec.workers, shared_bytes=shared, patience=patience) as workers:
+                _drive(driver, missing, workers)
+            return
+        except ClusterLost as error:
+            if driver.labelled == made:
+                raise  # twice, and nothing between
+            logger.warning("%s; trying for %.0f s to join it again", error, _REJOIN_SECONDS)
+            patience, made = _REJOIN_SECONDS, driver.labelled
+        driver.dataset = driver.retry.call(lambda: Dataset.open(driver.dataset.store, spec.dataset))
+        missing = driver.retry.call(lambda: count_missing(driver.dataset, driver.source, driver.quarantine))
+    driver.retry.call(lambda: _finish(driver, changed=True))
+
+
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
     spec, retry = driver.source.spec, driver.retry
@@ -151,7 +174,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
         with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=there) as progress:
             driver.run(missing, workers, progress)
         retry.call(lambda: _finish(driver, changed=True))
-    except IncompleteError:
+    except (IncompleteError, ClusterLost):
         raise
     except McvrpError as error:
         if not driver.labelled:

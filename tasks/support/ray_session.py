@@ -20,10 +20,13 @@ from ray.job_config import JobConfig
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.ray_node import RayNode, last_line, ray_node
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 8.0  # for a cluster's port to open, and again for Ray to speak
+_ANSWER_SECONDS = 8.0  # for a cluster's port to open
+_SPEECH_SECONDS = 40.0  # for Ray to speak; starting to ask it takes 2 s of a core, which may be a busy one
+_REJOIN_SECONDS = 3.0  # between two tries
 _PAUSES = (5.0, 30.0)  # seconds before Ray is started again where it did not come up
 _WHY = 120  # characters of what Ray says then
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
@@ -38,8 +41,19 @@ _QUIET = {
 }
 
 
+_node: RayNode | None = None  # that the session works through, where it has joined a cluster
+
+
+class ClusterLost(McvrpError):
+    """The cluster that a session has joined is gone; another session may join it when it is back."""
+
+    exit_code = 1
+
+
 @contextlib.contextmanager
-def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: bool = False) -> Iterator[int]:
+def ray_session(
+    workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0, verbose: bool = False
+) -> Iterator[int]:
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
     Parameters
@@ -48,6 +62,8 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
         Cores to use; None takes all that there are.
     shared_bytes
         Size of what all workers will share.
+    patience
+        Seconds that a cluster which does not answer is given to come back.
     verbose
         Let Ray and its workers write to the terminal.
 
@@ -61,10 +77,14 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, verbose: b
         yield _enough(workers, _cluster_cores(), "the Ray session")
         return
     address = os.environ.get("RAY_ADDRESS")
-    with _environment({} if verbose else _QUIET), _signal_handlers() as restore:
+    with (
+        _environment({} if verbose else _QUIET),
+        _signal_handlers() as restore,
+        contextlib.ExitStack() as stack,
+    ):
         try:
             if address:
-                _connect(address, verbose)
+                _connect(address, stack, patience, shared_bytes, verbose)
                 count = _enough(workers, _cluster_cores(), f"the cluster at {address}")
             else:
                 count = _enough(workers, local_cores(), "this machine")
@@ -104,6 +124,35 @@ def _start(cores: int, store_bytes: int, verbose: bool) -> None:
             time.sleep(pause)
 
 
+def require_cluster() -> None:
+    """Raise ClusterLost where the cluster of this session is gone: Ray itself may wait for it for ever."""
+    if _node is not None and not _node.lives():
+        raise ClusterLost(f"the Ray cluster at {os.environ.get('RAY_ADDRESS')} is gone: start it again")
+
+
+class CoreCount:
+    """How many cores the cluster has, as a worker of it has seen some time ago.
+
+    A driver that asks itself is ended by Ray, without a word, when the cluster's head has been started again.
+    """
+
+    def __init__(self) -> None:
+        self._asked: ray.ObjectRef | None = None
+
+    def __call__(self) -> int | None:
+        """Return the answer to the question of the last call, and ask again; None while there is none."""
+        if _node is None:
+            return None  # a session on this machine keeps its cores
+        count = None
+        if self._asked is not None:
+            if not ray.wait([self._asked], timeout=0)[0]:
+                return None
+            with contextlib.suppress(ray.exceptions.RayError):  # asked again later
+                count = max(1, ray.get(self._asked))
+        self._asked = ray.remote(num_cpus=0, max_retries=0)(_cluster_cores).remote()
+        return count
+
+
 def _cluster_cores() -> int:
     return int(ray.cluster_resources().get("CPU", 0))
 
@@ -128,22 +177,53 @@ def require_answer(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
         except OSError as error:
             raise _silent(address) from error
-        if not address.startswith("ray://") and not _speaks_ray(address):
-            raise _silent(address)
+        if not address.startswith("ray://") and (said := _refusal(address)) is not None:
+            raise _silent(address, said)
 
 
-def _silent(address: str) -> McvrpError:
+def _silent(address: str, said: str = "") -> McvrpError:
+    words = f" ({said})" if said else ""
     return McvrpError(
-        f"no Ray cluster answers at RAY_ADDRESS={address}: start it, or unset RAY_ADDRESS to use this machine"
+        f"no Ray cluster answers at RAY_ADDRESS={address}{words}: start it, or unset RAY_ADDRESS to use this "
+        "machine"
     )
 
 
-def _connect(address: str, verbose: bool) -> None:
-    require_answer(address)
+def _connect(
+    address: str, stack: contextlib.ExitStack, patience: float, shared_bytes: int, verbose: bool
+) -> None:
+    """Join the cluster at ``address`` and become its driver; ``stack`` leaves it."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            with contextlib.ExitStack() as attempt:
+                require_answer(address)
+                _join(address, attempt, shared_bytes, verbose)
+                stack.push(attempt.pop_all())
+                return
+        except McvrpError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_REJOIN_SECONDS)
+
+
+def _join(address: str, stack: contextlib.ExitStack, shared_bytes: int, verbose: bool) -> None:
+    global _node
     try:
-        ray.init(address=address, **_options(verbose))
+        folder = {}
+        if not address.startswith("ray://"):
+            _node = stack.enter_context(ray_node(address, shared_bytes=shared_bytes))
+            stack.callback(_forget_node)
+            folder = {"_temp_dir": _node.folder}
+        stack.callback(ray.shutdown)  # a driver goes before its node
+        ray.init(address=address, **folder, **_options(verbose))
     except Exception as error:  # Ray raises whatever its client library happened to meet
-        raise _silent(address) from error
+        raise _silent(address, reason(error)) from error
+
+
+def _forget_node() -> None:
+    global _node
+    _node = None
 
 
 def _options(verbose: bool) -> dict[str, Any]:
@@ -154,14 +234,19 @@ def _options(verbose: bool) -> dict[str, Any]:
     return {"job_config": job_config, "log_to_driver": verbose, "logging_level": level}
 
 
-def _speaks_ray(address: str) -> bool:
-    """Return whether Ray's control service answers at ``address``; `ray.init` alone asks for minutes."""
+def _refusal(address: str) -> str | None:
+    """Return what keeps Ray's control service at ``address`` from answering, in its words; None if it does.
+
+    `ray.init` alone asks for minutes.
+    """
     command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
     try:
-        asked = subprocess.run([*command, "--address", address], capture_output=True, timeout=_ANSWER_SECONDS)
+        asked = subprocess.run(
+            [*command, "--address", address], capture_output=True, text=True, timeout=_SPEECH_SECONDS
+        )
     except subprocess.TimeoutExpired:
-        return False
-    return asked.returncode == 0
+        return ""
+    return None if asked.returncode == 0 else last_line(asked.stderr)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import ray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import StoreError
+from mcvrp.tasks.support.ray_session import require_cluster
 
 T = TypeVar("T")
 _WINDOW = 2  # items a worker in Ray's hands: one at work, one waiting
@@ -34,7 +35,7 @@ def windowed(
     Raises
     ------
     McvrpError
-        What ``work`` raises, without ``refusals``; a `StoreError` always.
+        What ``work`` raises, without ``refusals``; a `StoreError` always; ClusterLost where Ray is gone.
     """
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
     context = ray.put(shared)
@@ -45,6 +46,7 @@ def windowed(
             in_flight[remote.remote(item, context)] = item
         if not in_flight:
             return
+        require_cluster()
         done, _ = ray.wait(list(in_flight), num_returns=1, timeout=_WAIT_SECONDS)
         for reference in done:
             item = in_flight.pop(reference)

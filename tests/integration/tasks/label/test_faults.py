@@ -88,6 +88,25 @@ def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
         cluster.stop()
 
 
+@pytest.mark.slow
+def test_the_head_is_killed_and_started_again(site: Site, scratch: Path) -> None:
+    """The command joins the cluster that comes in its place, and ends as if nothing had been."""
+    cluster = Cluster(scratch, free_port())
+    try:
+        cluster.start("head")
+        site.nodes, site.changes = cluster.nodes, cluster.environment
+        driver = site.start()
+        site.await_moment(driver, random.Random(0), at_work=True)
+        assert driver.running
+        cluster.nodes["head"].kill()
+        cluster.start("head")
+        site.finish(driver, runs=1)
+        assert "is gone" in driver.said
+    finally:
+        site.clear()
+        cluster.stop()
+
+
 @pytest.mark.parametrize("seed", seeds(1, 9))
 def test_corrupt_files(site: Site, seed: int) -> None:
     """Faults in a finished dataset are found by verify, all of them, and repaired by label."""

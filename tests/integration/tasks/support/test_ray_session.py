@@ -10,6 +10,7 @@ import pytest
 import ray
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support import ray_session as session
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.ray_session import ray_session
 
@@ -48,6 +49,7 @@ def test_a_cluster_that_does_not_answer_is_named(
         if listening:
             server.listen()
         monkeypatch.setenv("RAY_ADDRESS", address)
+        monkeypatch.setattr(session, "_SPEECH_SECONDS", 3.0)
         monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray is asked, which takes minutes"))
         message = f"no Ray cluster answers at RAY_ADDRESS={address}"
         with pytest.raises(McvrpError, match=message), ray_session():
