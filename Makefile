@@ -130,10 +130,12 @@ endif
 # The full stack in containers; it asks for nothing, listens to this machine only, and keeps its data.
 DOCKER ?= docker
 COMPOSE := $(DOCKER) compose --env-file docker/.env -f docker/compose.yaml
+UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
 up: docker/.env
-	$(COMPOSE) up --build --detach --wait
+	$(COMPOSE) build
+	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
 down: docker/.env
 	$(COMPOSE) down

@@ -1,10 +1,13 @@
-"""The containers' files, which no engine has read: pinned, unprivileged, local, healthy, without a secret."""
+"""The containers' files, without an engine: pinned, unprivileged, local, healthy, without a secret."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +19,13 @@ DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "compose.yaml").read_text()
 STACK: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = STACK["services"]
-ONCE = {"bucket", "s3-owner", "mcvrp"}  # they end
+ONCE = {"bucket", "mcvrp"}  # they end
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
-INSTRUCTIONS = [
-    (line.split()[0], line)
-    for line in re.sub(r"\\\n", " ", DOCKERFILE).splitlines()
-    if re.match(r"[A-Z]+ ", line)
-]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
+
+RAY = {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
+BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
+ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "EXTRAS"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -42,17 +44,13 @@ def test_an_image_is_pinned(name: str) -> None:
 
 @every_service
 def test_a_service_has_no_privileges(name: str) -> None:
-    """It is nobody special and has no capabilities; who hands over a folder may do only that."""
+    """It is nobody special and has no capabilities."""
     service = SERVICES[name]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not service.keys() & {"privileged", "pid", "ipc", "devices"}
-    if name == "s3-owner":
-        assert (service["user"], service["cap_add"], service["network_mode"]) == ("0:0", ["CHOWN"], "none")
-        assert service["entrypoint"][0] == "chown"
-    else:
-        assert not service["user"].startswith(("0", "root"))
-        assert "cap_add" not in service
+    assert not service["user"].startswith(("0", "root"))
+    assert "cap_add" not in service
 
 
 @every_service
@@ -61,7 +59,7 @@ def test_a_port_is_open_to_this_machine_unless_told(name: str) -> None:
     ports = SERVICES[name].get("ports", [])
     assert all(port.startswith("${MCVRP_HOST:-127.0.0.1}:") for port in ports)
     assert bool(ports) == (name in {"prefect", "s3", "ray-head"})
-    assert SERVICES[name].get("network_mode") in (None, "none")
+    assert "network_mode" not in SERVICES[name]
 
 
 @every_service
@@ -85,7 +83,7 @@ def test_a_volume_is_declared(name: str) -> None:
 def test_no_secret_is_written_down() -> None:
     """Each comes from the environment, and `make up` makes it; git and the images never see it."""
     used = set(re.findall(r"\$\{(\w+)", TEXT))
-    assert used == {*SECRETS, "MCVRP_HOST"}
+    assert used == {*SECRETS, "MCVRP_HOST", *ARGUMENTS}
     for name in SECRETS:
         assert f"${{{name}:-" not in TEXT
         assert f"${{{name}:?" in TEXT
@@ -135,24 +133,64 @@ def test_whoever_trains_keeps_labels_on_a_volume() -> None:
 # The images ------------------------------------------------------------------------------------
 
 
-def test_images_are_built_from_a_pinned_one() -> None:
-    """There is one for processors, which is the default, and one for GPUs; services build what there is."""
-    stages = [line.split() for word, line in INSTRUCTIONS if word == "FROM"]
-    assert [stage[-1] for stage in stages] == ["base", "gpu", "cpu"]
-    assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", stages[0][1])
-    targets = {service["build"]["target"] for service in SERVICES.values() if "build" in service}
-    assert targets == {"gpu", "cpu"}
+def stages(file: str) -> dict[str, list[str]]:
+    """Return the lines of each stage of a Dockerfile, continued ones joined, by its name."""
+    found: dict[str, list[str]] = {}
+    for line in re.sub(r"\\\n", " ", (DOCKER / file).read_text()).splitlines():
+        if line.startswith("FROM "):
+            found[line.split()[-1]] = lines = []
+        elif found and re.match(r"[A-Z]+ ", line):
+            lines.append(line)
+    return found
 
 
-@pytest.mark.parametrize("stage", ["gpu", "cpu"])
-def test_an_image_runs_as_nobody_special(stage: str) -> None:
-    """The user is not root, packages keep to the constraints, nothing secret is an argument."""
-    lines = DOCKERFILE.split(f" AS {stage}\n")[1].split("\nFROM ")[0]
-    assert re.findall(r"^USER (\w+)$", lines, re.MULTILINE) == ["mcvrp"]
-    installs = [part for line in lines.splitlines() for part in line.split("&&") if "pip install" in part]
-    assert installs
-    assert all("-c constraints.txt" in install or "--no-deps" in install for install in installs)
-    assert not re.search(r"^(ARG|ENV) .*(SECRET|TOKEN|PASSWORD|ACCESS_KEY)", lines, re.MULTILINE)
+@pytest.mark.parametrize("file", BUILT)
+def test_images_are_built_from_a_pinned_one_or_another_that_is_given(file: str) -> None:
+    """One base for all, which the compose file passes on; nothing else is pulled."""
+    text = (DOCKER / file).read_text()
+    assert re.findall(r"^ARG BASE=(.*)$", text, re.MULTILINE) == ["debian:12.12-slim"]
+    made = {*stages(file), "${BASE}", "${BUILD_BASE}"}
+    assert {line.split()[1] for line in text.splitlines() if line.startswith("FROM ")} <= made
+    for service in SERVICES.values():
+        if "build" in service:
+            assert service["build"]["args"]["BASE"] == "${BASE:-debian:12.12-slim}"
+    targets = {service["build"].get("target") for service in SERVICES.values() if "build" in service}
+    assert targets == {"gpu", "cpu", None}
+
+
+@pytest.mark.parametrize(
+    ("file", "stage"), [(BUILT[0], "gpu"), (BUILT[0], "cpu"), *((f, "${BASE}") for f in BUILT[1:])]
+)
+def test_an_image_runs_as_nobody_special(file: str, stage: str) -> None:
+    """The last user is not root, and no argument or variable is a secret."""
+    lines = stages(file)[stage]
+    assert [line for line in lines if line.startswith("USER ")] == ["USER mcvrp"]
+    assert not re.search(r"^(ARG|ENV) .*(SECRET|TOKEN|PASSWORD|ACCESS_KEY)", "\n".join(lines), re.MULTILINE)
+
+
+def test_packages_keep_to_the_constraints() -> None:
+    """Also what builds them; the images themselves install one wheel, and ask nobody."""
+    parts = stages(BUILT[0])
+    assert "PIP_CONSTRAINT=/source/constraints.txt" in "\n".join(parts["build"])
+    for stage in ("gpu", "cpu"):
+        (install,) = [line for line in parts[stage] if "pip install" in line]
+        assert {"--no-deps", "--no-index"} <= set(install.split())
+        assert f"COPY --from={stage}-dependencies /opt/mcvrp /opt/mcvrp" in parts[stage]
+
+
+def test_the_layer_of_dependencies_has_all_files_that_a_wheel_needs(tmp_path: Path) -> None:
+    """It has few, so that a change of the code installs nothing again; one too few, and no image is built."""
+    for line in stages(BUILT[0])["dependencies"]:
+        if line.startswith("COPY "):
+            for name in line.split()[1:-1]:
+                shutil.copy(ROOT / name, tmp_path)
+    package = tmp_path / "src" / "mcvrp"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    code = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    built = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[-500:]
+    assert (tmp_path / built.stdout.split()[-1]).is_file()
 
 
 def test_pytorch_is_the_one_of_the_constraints() -> None:
@@ -165,13 +203,49 @@ def test_what_is_copied_into_an_image_is_no_history_and_no_secret() -> None:
     """`COPY . .` takes everything but what .dockerignore names."""
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert {".git", ".venv", "store", "logs", "**/.env"} <= set(ignored)
-    assert not any(word == "ADD" for word, _ in INSTRUCTIONS)
+    assert not re.search(r"^ADD ", DOCKERFILE, re.MULTILINE)
 
 
 @every_service
 def test_a_command_is_one_that_there_is(name: str) -> None:
-    """Its program comes with the image, or with the package."""
-    command = SERVICES[name].get("entrypoint") or SERVICES[name].get("command") or ["postgres"]
-    ours = {"prefect", "ray", "mcvrp", "python", "sh"}
-    theirs = {"s3": {"server"}, "s3-owner": {"chown"}, "postgres": {"postgres"}}
-    assert shlex.split(command[0])[0] in theirs.get(name, ours)
+    """Its program comes with the package; store and database have one of their own in their image."""
+    command = SERVICES[name].get("entrypoint") or SERVICES[name].get("command")
+    if name in {"s3", "postgres"}:
+        assert command is None
+        folder = DOCKER / SERVICES[name]["build"]["context"]
+        assert os.access(folder / "serve", os.X_OK)
+        subprocess.run(["bash", "-n", str(folder / "serve")], check=True)
+    else:
+        assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
+
+
+@every_service
+def test_memory_that_is_shared_holds_ray_s_object_store(name: str) -> None:
+    """Ray would put it on disk."""
+    command = SERVICES[name].get("command", [])
+    for part in command:
+        if part.startswith("--object-store-memory="):
+            gigabytes = int(SERVICES[name]["shm_size"].removesuffix("gb"))
+            assert int(part.split("=")[1]) < gigabytes * 2**30 * 0.95
+    assert ("shm_size" in SERVICES[name]) == (name in RAY)
+
+
+def test_pages_of_prefect_are_there_where_its_own_folder_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes them anew when it starts: into a folder of the user, as its own belongs to root."""
+    import prefect
+    from fastapi.testclient import TestClient
+    from prefect.server.api.server import create_ui_app
+    from prefect.settings import PREFECT_UI_STATIC_DIRECTORY, temporary_settings
+
+    told = environment("prefect")["PREFECT_UI_STATIC_DIRECTORY"]
+    assert told.startswith("/home/mcvrp/")
+    read_only = Path("/proc/none")
+    for name in ("__ui_static_subpath__", "__ui_v2_static_subpath__"):
+        monkeypatch.setattr(prefect, name, read_only)
+    answers = []
+    for folder in (None, str(tmp_path / "ui")):
+        with temporary_settings({PREFECT_UI_STATIC_DIRECTORY: folder}):
+            answers.append(TestClient(create_ui_app(ephemeral=False)).get("/").status_code)
+    assert answers == [404, 200]
