@@ -16,7 +16,7 @@ EXTRAS := pipeline,dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 TORCH := $(if $(filter 1,$(CPU)),$(shell sed -n 's/^torch==.*/&+cpu/p' constraints.txt))
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -24,6 +24,7 @@ help:
 	@echo "make check       lint, types, layers              make format      format the code"
 	@echo "make same        results to compare with another version's            make clean       removes what make installs"
 	@echo "make up          the full stack in containers          make down        stop it; its data stays"
+	@echo "make ps, logs    how it is, what it says               make test-stack  tests it (test-stack-full: all faults)"
 	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
@@ -139,6 +140,19 @@ up: docker/.env
 
 down: docker/.env
 	$(COMPOSE) down
+
+ps: docker/.env
+	$(COMPOSE) ps --all
+
+logs: docker/.env
+	$(COMPOSE) logs
+
+# The stack on this machine's engine, in a project and on an address of its own: one fault, or all.
+test-stack: $(STAMP)
+	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
+
+test-stack-full: $(STAMP)
+	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \

@@ -130,6 +130,7 @@ class Driver:
         except ClusterLost:
             self._in_flight.clear()  # there is nobody to ask to stop
             self._retry_queue.clear()
+            self._cores = CoreCount()  # an open question of this cluster means nothing to the next
             raise
         finally:
             for reference in self._in_flight:

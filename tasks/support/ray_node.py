@@ -23,7 +23,10 @@ JOIN_SECONDS = 120.0  # measured 6 s on two idle cores, 25 s on busy ones
 _PREFIX = "mcvrp-ray-"  # short: sockets lie below it, whose paths have 107 characters at most
 _READY = "Ray runtime started"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_JOINS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}  # off, Ray joins nothing on Linux either
+_JOINS = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",  # off, Ray joins nothing on Linux either
+    "RAY_raylet_start_wait_time_s": f"{JOIN_SECONDS:.0f}",  # Ray's own 30 s are short on a busy machine
+}
 _WORDS = 150  # characters of Ray's in a sentence of ours
 _STORE_BYTES = 100 * 2**20  # a driver puts a city there and takes receipts
 

@@ -29,6 +29,7 @@ _SPEECH_SECONDS = 40.0  # for Ray to speak; starting to ask it takes 2 s of a co
 _REJOIN_SECONDS = 3.0  # between two tries
 _PAUSES = (5.0, 30.0)  # seconds before Ray is started again where it did not come up
 _WHY = 120  # characters of what Ray says then
+_HEAD_SECONDS = 60.0  # from a head's first word to the node that others need to join
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
 _BREAKPOINT = "PYTHONBREAKPOINT"  # Ray sets it, and variables of its own
 _QUIET = {
@@ -193,16 +194,17 @@ def _connect(
     address: str, stack: contextlib.ExitStack, patience: float, shared_bytes: int, verbose: bool
 ) -> None:
     """Join the cluster at ``address`` and become its driver; ``stack`` leaves it."""
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
     while True:
         try:
             with contextlib.ExitStack() as attempt:
                 require_answer(address)
+                patience = max(patience, _HEAD_SECONDS)
                 _join(address, attempt, shared_bytes, verbose)
                 stack.push(attempt.pop_all())
                 return
         except McvrpError:
-            if time.monotonic() > deadline:
+            if time.monotonic() - began > patience:
                 raise
         time.sleep(_REJOIN_SECONDS)
 

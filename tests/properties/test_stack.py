@@ -25,7 +25,7 @@ SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MU
 
 RAY = {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
-ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "EXTRAS"}
+ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -181,12 +181,13 @@ def test_packages_keep_to_the_constraints() -> None:
 def test_the_layer_of_dependencies_has_all_files_that_a_wheel_needs(tmp_path: Path) -> None:
     """It has few, so that a change of the code installs nothing again; one too few, and no image is built."""
     for line in stages(BUILT[0])["dependencies"]:
-        if line.startswith("COPY "):
-            for name in line.split()[1:-1]:
+        word, _, rest = line.partition(" ")
+        if word == "COPY":
+            for name in rest.split()[:-1]:
                 shutil.copy(ROOT / name, tmp_path)
-    package = tmp_path / "src" / "mcvrp"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
+        if word == "RUN":
+            subprocess.run(["sh", "-ec", rest], cwd=tmp_path, check=True)
+    assert (tmp_path / "pyproject.toml").is_file()
     code = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     built = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-500:]

@@ -203,6 +203,7 @@ class Cluster:
             **self._authority,
             "RAY_TMPDIR": str(self.folder),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_raylet_start_wait_time_s": "120",  # Ray's own 30 s are short on a busy machine
             "RAY_health_check_initial_delay_ms": "1000",  # to notice a dead node in two seconds
             "RAY_health_check_period_ms": "500",
             "RAY_health_check_timeout_ms": "1000",

@@ -44,6 +44,7 @@ class Stack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefect, self.ray, self.dashboard, self.health = (free_port() for _ in range(4))
+        self.agents = {"ray-head": free_port(), "ray-worker": free_port()}
         self.head = (
             f"{get_node_ip_address()}:{self.ray}"  # where a node listens, and not on the loopback address
         )
@@ -68,6 +69,7 @@ class Stack:
         """Return a value of the compose file with secrets filled in, and addresses of this machine."""
         text = re.sub(r"\$\{(\w+)[^}]*\}", lambda match: VALUES.get(match[1], "none"), text)
         text = text.replace("prefect:4200", f"127.0.0.1:{self.prefect}")
+        text = text.replace("/home/mcvrp/", f"{self.folder}/")
         return text.replace("ray-head:6379", self.head)
 
     def start(self, name: str, *more: str, **environment: str) -> None:
@@ -83,11 +85,19 @@ class Stack:
             )
         self.running.append(process)
 
-    def well(self, name: str, port: int | None = None) -> bool:
+    def well(self, name: str) -> bool:
         """True if the service's own health check is content."""
         kind, *command = SERVICES[name]["healthcheck"]["test"]
         assert kind == "CMD"
-        command = [re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", self.here(part)) for part in command]
+        ports = {
+            "4200": self.prefect,
+            "8080": self.health,
+            "8265": self.dashboard,
+            "52365": self.agents.get(name),
+        }
+        command = [
+            re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda port: str(ports[port[0]]), part) for part in command
+        ]
         done = subprocess.run(
             command,
             env=self.environment(name, RAY_ADDRESS=self.head),
@@ -131,13 +141,13 @@ def stack(scratch: Path) -> Iterator[Stack]:
 def test_prefect_asks_for_its_password_and_its_worker_knows_it(stack: Stack) -> None:
     """Server and worker come up healthy; every deployment is there; nobody else is let in, nor learns why."""
     stack.start("prefect", "--port", str(stack.prefect))
-    stack.wait(lambda: stack.well("prefect", stack.prefect), "prefect")
+    stack.wait(lambda: stack.well("prefect"), "prefect")
     for password in (None, "", "wrong", PASSWORD[:-1]):
         assert stack.ask("deployments/filter", password) == 401
     assert stack.ask("deployments/filter", PASSWORD) == []
     ports = {"PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1", "PREFECT_WORKER_WEBSERVER_PORT": str(stack.health)}
     stack.start("worker", **ports)
-    stack.wait(lambda: stack.well("worker", stack.health), "worker")
+    stack.wait(lambda: stack.well("worker"), "worker")
     declared = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     assert len(stack.ask("deployments/filter", PASSWORD)) == len(declared)
 
@@ -168,11 +178,13 @@ def test_ray_s_nodes_find_each_other_by_their_token(stack: Stack) -> None:
         *alone,
         f"--port={stack.ray}",
         f"--dashboard-port={stack.dashboard}",
+        f"--dashboard-agent-listen-port={stack.agents['ray-head']}",
         f"--temp-dir={stack.folder}/r",
     ]
     stack.start("ray-head", *head)
     stack.wait(lambda: stack.well("ray-head"), "ray-head")
-    stack.start("ray-worker", *alone)
+    agent = f"--dashboard-agent-listen-port={stack.agents['ray-worker']}"
+    stack.start("ray-worker", *alone, agent)
     stack.wait(lambda: nodes(stack, TOKEN) == 2, "ray-worker")
-    assert stack.well("ray-worker")
+    stack.wait(lambda: stack.well("ray-worker"), "ray-worker")
     assert nodes(stack, "0" * 48) == 0

@@ -1,0 +1,193 @@
+"""The full stack on a container engine: built, started, used, its containers killed while they work.
+
+`make test-stack` runs one fault, `make test-stack-full` all of them; other targets skip this. The images are
+built from the environment's BASE and BUILD_BASE (docker/bases makes some); the stack has a project and an
+address of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.store.store import Store
+
+ROOT = Path(__file__).parents[3]
+SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
+PROJECT, HOST = "mcvrp-test", "127.0.0.2"
+ASKED = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
+SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
+_UP_SECONDS, _RUN_SECONDS = 900, 1800
+_TRIES = 3  # of the same command: some faults end it
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(7200),
+    pytest.mark.skipif(not ASKED, reason="`make test-stack` runs it"),
+]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The stack, by the compose file; ``values`` are its secrets."""
+
+    secrets_file: Path
+    values: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line of `docker compose` with ``arguments``."""
+        files = ["--env-file", str(self.secrets_file), "-f", str(ROOT / "docker" / "compose.yaml")]
+        return ["docker", "compose", "-p", PROJECT, *files, *arguments]
+
+    def compose(self, *arguments: str, seconds: float = _UP_SECONDS) -> str:
+        """Return what `docker compose` with ``arguments`` prints."""
+        done = subprocess.run(
+            self.command(*arguments),
+            env=os.environ | {"MCVRP_HOST": HOST},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+        assert done.returncode == 0, f"{' '.join(arguments)}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+        return done.stdout
+
+    def up(self) -> None:
+        """Start what does not run, and wait until all of it is well."""
+        self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
+
+    def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
+        """Start the preset smoke in a container, into a store of its own in the bucket."""
+        command = self.command("run", "--rm", "-T", "mcvrp", "run", "--preset", "smoke", "--store", store)
+        with log.open("wb") as output:
+            environment = os.environ | {"MCVRP_HOST": HOST}
+            return subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+    def ask(self, path: str, document: Any = None) -> Any:
+        """Return what Prefect's API answers."""
+        login = base64.b64encode(f"mcvrp:{self.values['PREFECT_PASSWORD']}".encode()).decode()
+        headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+        body = None if document is None else json.dumps(document).encode()
+        request = urllib.request.Request(f"http://{HOST}:4200/api/{path}", body, headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The stack, built and healthy; taken away with its volumes."""
+    asked = ["docker", "compose", "version"], ["docker", "info"]
+    if shutil.which("docker") is None or any(
+        subprocess.run(a, capture_output=True).returncode for a in asked
+    ):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            "no container engine: start dockerd, and install docker compose 2"
+        )
+    values = {name: secrets.token_hex(24) for name in SECRETS}
+    file = tmp_path_factory.mktemp("stack") / "env"
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    stack = Stack(file, values)
+    stack.compose("build", seconds=3600)
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.compose("--profile", "command", "down", "--volumes", "--timeout", "5")
+
+
+@pytest.fixture(scope="module")
+def environment(stack: Stack) -> Iterator[None]:
+    """What leads to the store from this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{HOST}:8333")
+        patch.setenv("AWS_REGION", "us-east-1")
+        patch.setenv("AWS_ACCESS_KEY_ID", stack.values["S3_ACCESS_KEY"])
+        patch.setenv("AWS_SECRET_ACCESS_KEY", stack.values["S3_SECRET_KEY"])
+        patch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+        yield
+
+
+def outcome(uri: str) -> dict[str, object]:
+    """Return what must not depend on faults: labels by content, weights by bytes; nothing is left over."""
+    store = Store.open(uri, writable=False)
+    assert store.exists("benchmarks/smoke/report.html")
+    found: dict[str, object] = {}
+    for name in ("smoke", "smoke-held-out"):
+        found[name] = Dataset.open(store, name).fingerprint()
+        assert store.list(layout.staging_dir(name)) == []
+        assert not store.exists(layout.driver_lease(name))
+    weights = [path for path in store.list("models") if path.endswith(".safetensors")]
+    assert len(weights) == 1, weights
+    return found | {"weights": store.get(weights[0])}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    stack: Stack, environment: None, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, object]:
+    """What the preset smoke makes where nothing breaks."""
+    log = tmp_path_factory.mktemp("log") / "log"
+    assert stack.start_smoke("s3://mcvrp/undisturbed", log).wait(_RUN_SECONDS) == 0, log.read_text()[-2000:]
+    return outcome("s3://mcvrp/undisturbed")
+
+
+def test_the_page_of_prefect_is_there(stack: Stack) -> None:
+    """And asks for the password before it shows anything."""
+    with urllib.request.urlopen(f"http://{HOST}:4200/", timeout=60) as page:
+        assert b"<html" in page.read()
+
+
+def test_a_deployment_runs_in_the_worker(stack: Stack) -> None:
+    """As when somebody presses the button."""
+    deployment = stack.ask("deployments/name/city/city")["id"]
+    run = stack.ask(f"deployments/{deployment}/create_flow_run", {})["id"]
+    deadline = time.monotonic() + _UP_SECONDS
+    while (state := stack.ask(f"flow_runs/{run}")["state"])["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
+        assert time.monotonic() < deadline, state
+        time.sleep(2)
+    assert state["type"] == "COMPLETED", state
+
+
+@pytest.mark.parametrize("service", SERVICES if ASKED == "all" else SERVICES[:1])
+def test_a_container_is_killed_while_it_works(
+    stack: Stack, undisturbed: dict[str, object], tmp_path: Path, service: str
+) -> None:
+    """The same command, given again where the fault has ended it, ends as if nothing had been."""
+    uri = f"s3://mcvrp/{service}"
+    run = stack.start_smoke(uri, tmp_path / "0")
+    deadline = time.monotonic() + _RUN_SECONDS
+    while "labels smoke:" not in (tmp_path / "0").read_text():
+        assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    stack.compose("kill", service)
+    stack.up()
+    for k in range(1, _TRIES):
+        if run.wait(_RUN_SECONDS) == 0:
+            break
+        run = stack.start_smoke(uri, tmp_path / str(k))
+    assert run.wait(_RUN_SECONDS) == 0, [path.read_text()[-1500:] for path in sorted(tmp_path.iterdir())]
+    assert outcome(uri) == undisturbed
+
+
+def test_data_survive_down_and_up(stack: Stack, undisturbed: dict[str, object]) -> None:
+    """Records and store are in volumes."""
+    before = stack.ask("flow_runs/count", {})
+    stack.compose("down", "--timeout", "10")
+    stack.up()
+    assert stack.ask("flow_runs/count", {}) >= before > 0
+    assert outcome("s3://mcvrp/undisturbed") == undisturbed
