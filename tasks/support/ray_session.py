@@ -138,6 +138,7 @@ class CoreCount:
     """
 
     def __init__(self) -> None:
+        self._ask = ray.remote(num_cpus=0, max_retries=0)(_cluster_cores)
         self._asked: ray.ObjectRef | None = None
 
     def __call__(self) -> int | None:
@@ -150,7 +151,9 @@ class CoreCount:
                 return None
             with contextlib.suppress(ray.exceptions.RayError):  # asked again later
                 count = max(1, ray.get(self._asked))
-        self._asked = ray.remote(num_cpus=0, max_retries=0)(_cluster_cores).remote()
+        self._asked = None
+        with contextlib.suppress(ray.exceptions.RayError):  # the head has just been started again
+            self._asked = self._ask.remote()
         return count
 
 
