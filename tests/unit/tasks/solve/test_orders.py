@@ -51,7 +51,7 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
         "customer,demand,id,tw_start\nC1,3,order-1,\nC2,4,order-2,\n",  # an empty column asks for nothing
         "customer,demand,capacity\nC1,3,20\nC2,4,\n",
     ],
-    ids=str,
+    ids=["semicolons", "tabs", "byte order mark", "utf-16", "xlsx", "parquet", "floats", "empty", "capacity"],
 )
 def test_files_as_people_have_them(data: str | bytes, tmp_path: Path) -> None:
     """Separators, encodings, spellings of the header, blank lines, Parquet: the same two orders."""
