@@ -15,7 +15,10 @@ DAY = "day"  # in place of a number: the cell (DAY, 46053) is a date, days since
 
 
 def xlsx(sheets: Mapping[str, Rows]) -> bytes:
-    """Return a workbook with ``sheets``, the same bytes each time; a cell is text, a number, a truth value, None or (DAY, number)."""
+    """Return a workbook with ``sheets``, the same bytes each time.
+
+    A cell is text, a number, a truth value, None or (DAY, number).
+    """
     titles = list(enumerate(sheets, start=1))
     entries = "".join(f'<sheet name="{escape(t)}" sheetId="{k}" r:id="r{k}"/>' for k, t in titles)
     links = "".join(
