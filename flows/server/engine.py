@@ -26,6 +26,9 @@ _OTHER_CODE = (
 
 def main() -> None:
     """Run what the worker has put into the environment."""
+    run_id = settings.worked_run()
+    if run_id is None:
+        sys.exit("mcvrp: a worker of Prefect starts this for a run: start one with `mcvrp ui`")
     die_with_parent()
     os.chdir(settings.folder())  # the worker gives each run an empty folder that goes with it
     settings.prepare(verbose=False)
@@ -35,17 +38,17 @@ def main() -> None:
     # would raise the error once more and put its traceback below the sentence.
     flow_engine.run_flow = partial(flow_engine.run_flow, return_type="state")
     with terminal(), stopping_in_time():
-        settings.run_entrypoint(_entrypoint())
+        settings.run_entrypoint(_entrypoint(UUID(run_id)))
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 
-def _entrypoint() -> str:
+def _entrypoint(run_id: UUID) -> str:
     """Return the flow of the run; end the run, and this process, where that is none of ours."""
     from prefect.client.orchestration import get_client  # not above: it reads the settings that are made here
     from prefect.states import Failed
 
     with get_client(sync_client=True) as client:
-        run = client.read_flow_run(UUID(settings.worked_run()))
+        run = client.read_flow_run(run_id)
         deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
         ours = {entry.entrypoint for entry in deployments()}
         if deployment and deployment.entrypoint in ours and not deployment.pull_steps:

@@ -192,7 +192,11 @@ def test_orders_are_drawn_as_the_labels_have_them(store: Store, here: Here) -> N
 @pytest.mark.parametrize(
     ("policy", "changes", "named"),
     [
-        ({"samples": 10**9}, {}, r"policy.samples = 1,000,000,000 paths of 22 customers need .* would fit"),
+        (
+            {"samples": 10**5},
+            {"network": small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})},
+            r"policy.samples = 100,000 paths of 22 customers need .* would fit",
+        ),
         ({"instances": 5}, {"ranks": 2}, r"policy.instances of phase tune = 5 cannot be shared by 2 ranks"),
     ],
 )
