@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import shown
 from mcvrp.tasks.city.projection import WIDEST, kilometres, median_place
-from mcvrp.tasks.support.tabular import Faults, Tabular, listed
+from mcvrp.tasks.files.tabular import Faults, Tabular, listed
 
 _IDS = ("id", "customer_id", "customer")
 _LAT, _LON = ("lat", "latitude"), ("lon", "lng", "long", "longitude")

@@ -13,8 +13,8 @@ from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS
 from mcvrp.tasks.driven.stable_files import Incomplete
-from mcvrp.tasks.support.cvrplib import INSTANCE, SOLUTION, read_vrp
-from mcvrp.tasks.support.tabular import IN_STORE
+from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, read_vrp
+from mcvrp.tasks.files.tabular import IN_STORE
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -31,10 +31,10 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
 from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
-from mcvrp.tasks.support.cvrplib import SOLUTION
+from mcvrp.tasks.files.cvrplib import SOLUTION
+from mcvrp.tasks.files.spreadsheet import ENDINGS
+from mcvrp.tasks.files.tabular import TooLarge, listed, read_tabular, stored_bytes
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.spreadsheet import ENDINGS
-from mcvrp.tasks.support.tabular import TooLarge, listed, read_tabular, stored_bytes
 
 INCOMING = "incoming"
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)

@@ -13,8 +13,8 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.tabular import Faults, Tabular, file_bytes, listed, read_tabular, stored_bytes
 from mcvrp.tasks.solve.spec import Order
-from mcvrp.tasks.support.tabular import Faults, Tabular, file_bytes, listed, read_tabular, stored_bytes
 from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits

@@ -17,9 +17,9 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
 from mcvrp.tasks.solve.readme import sol_name, solve_readme
-from mcvrp.tasks.support.cvrplib import sol_text
 
 SUMMARY = "summary.json"
 _DECIMALS = 6  # of a cost; of degrees, 10 cm

@@ -6,9 +6,9 @@ from pathlib import PurePath
 
 from mcvrp.model.problem import Solution, cost
 from mcvrp.storage import markdown
+from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.support.cvrplib import SOLUTION
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 

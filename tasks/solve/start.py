@@ -11,7 +11,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.tabular import Faults, file_bytes, listed, read_tabular
+from mcvrp.tasks.files.tabular import Faults, file_bytes, listed, read_tabular
 from mcvrp.tasks.support.text import length_text
 
 _COLUMNS = ("route", "stop", "customer")

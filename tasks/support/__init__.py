@@ -1,1 +1,1 @@
-"""Support of all stages: logs, progress, processes, Ray, text, tables and pictures."""
+"""Support of all stages: logs, progress, processes, Ray, text and pictures."""

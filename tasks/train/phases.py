@@ -22,8 +22,8 @@ from mcvrp.tasks.support.progress import Progress, listening
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
-from mcvrp.tasks.train.launch import require_cores, run_local
 from mcvrp.tasks.train.policy_memory import require_memory
+from mcvrp.tasks.train.ranks.launch import require_cores, run_local
 from mcvrp.tasks.train.resume import (
     base_card,
     beginning,
@@ -222,7 +222,7 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
 def _launcher(spec: TrainSpec) -> Launcher:
     if spec.launcher == "local":
         return run_local
-    from mcvrp.tasks.train.launch_ray import run_cluster
+    from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 
     return run_cluster
 

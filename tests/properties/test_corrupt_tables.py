@@ -17,8 +17,8 @@ from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.ranges import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import COLUMNS
+from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.orders import checked_day, read_orders
-from mcvrp.tasks.support.tabular import read_tabular
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, npy, parquet, sound
 from tests.support.malformed_store import DAY, HEADER
 

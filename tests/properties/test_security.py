@@ -201,8 +201,8 @@ def test_odd_names_in_a_store_are_not_listed(store: Store) -> None:
 
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 BETWEEN_PROCESSES = {
-    "tasks/train/launch.py",
-    "tasks/train/rank.py",
+    "tasks/train/ranks/launch.py",
+    "tasks/train/ranks/rank.py",
 }  # of one machine, through a file of their own
 
 

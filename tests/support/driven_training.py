@@ -23,8 +23,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
-from mcvrp.tasks.train.launch import run_local
 from mcvrp.tasks.train.phases import train_phase
+from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.spec import TrainSpec
 
 Part = Literal["rank", "launcher", "driver", "everything"]
@@ -113,7 +113,7 @@ class DrivenRun:
         ranks = [
             pid
             for pid in family
-            if _runs(pid, "mcvrp.tasks.train.rank") and not _runs(pid, "torch.distributed.run")
+            if _runs(pid, "mcvrp.tasks.train.ranks.rank") and not _runs(pid, "torch.distributed.run")
         ]
         if part == "rank":
             return [self.chance.choice(ranks)] if ranks else []

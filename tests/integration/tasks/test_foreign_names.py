@@ -77,7 +77,7 @@ def run(place: Workplace, *command: str, **changes: str) -> subprocess.Completed
 def test_the_traps_work(place: Workplace) -> None:
     """A module that is started with the working directory on its path meets one."""
     with pytest.raises(AssertionError, match=SPRUNG):
-        run(place, sys.executable, "-m", "mcvrp.tasks.train.rank")
+        run(place, sys.executable, "-m", "mcvrp.tasks.train.ranks.rank")
 
 
 def test_labels_are_solved_by_ray_and_in_a_process_apart(place: Workplace) -> None:

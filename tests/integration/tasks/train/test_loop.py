@@ -24,7 +24,7 @@ from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
-from mcvrp.tasks.train.launch_ray import run_cluster
+from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 from tests.support.training import StoppedHere, small_spec, write_dataset
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -69,7 +69,7 @@ def test_a_resumed_training_unpickles_nothing_of_the_store(
         spec = small_spec(ranks=2)
     assert jobs == 1
     told = [json.loads(line) for line in log.read_text().splitlines()]
-    assert any(any(name.endswith("tasks/train/rank.py") for name in entry["frames"]) for entry in told)
+    assert any(any(name.endswith("tasks/train/ranks/rank.py") for name in entry["frames"]) for entry in told)
     stored = {store.get(path)[:64].hex() for path in store.list("")}
     here = Path(__file__).resolve().parents[4]
     for entry in told:

@@ -21,7 +21,7 @@ from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.importer import Imported, import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
 from mcvrp.tasks.city.projection import centred, to_metres
-from mcvrp.tasks.support.tabular import read_tabular
+from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
 from tests.support.workbook import xlsx

@@ -12,7 +12,7 @@ from mcvrp.storage.driven import read_day
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.support.cvrplib import VrpFile, parse_sol, parse_vrp
+from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 VRP, SOL = (DATA / "E-n22-k4.vrp").read_bytes(), (DATA / "E-n22-k4.sol").read_bytes()

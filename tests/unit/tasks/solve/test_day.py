@@ -18,10 +18,10 @@ from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.cvrplib import read_vrp
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
 from mcvrp.tasks.solve.search import Routed, baseline, route
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.support.cvrplib import read_vrp
 from tests.support.solving import CITY, one_way_city, put_day, put_model
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"

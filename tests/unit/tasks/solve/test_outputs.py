@@ -18,10 +18,10 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.support.cvrplib import parse_sol, parse_vrp
 from tests.support.solving import CITY, put_day, put_model
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"

@@ -20,8 +20,8 @@ from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metr
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import OF_ANY_RANK, RanksDiedError, ranks_died, refused
-from mcvrp.tasks.train.launch import _last_error, follow_event, run_local
 from mcvrp.tasks.train.phases import PhaseSummary, publish, until_complete
+from mcvrp.tasks.train.ranks.launch import _last_error, follow_event, run_local
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.datasets import age, count_footers
 from tests.support.training import small_spec, write_dataset
@@ -429,13 +429,15 @@ def test_a_launcher_that_is_to_stop_leaves_no_log(store, city, tmp_path, monkeyp
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    monkeypatch.setattr("mcvrp.tasks.train.launch._command", lambda *_: [sys.executable, "-c", "print('{}')"])
+    monkeypatch.setattr(
+        "mcvrp.tasks.train.ranks.launch._command", lambda *_: [sys.executable, "-c", "print('{}')"]
+    )
     for error in (McvrpError("another has taken over"), KeyboardInterrupt()):
 
         def stop(event, progress, error=error):
             raise error
 
-        monkeypatch.setattr("mcvrp.tasks.train.launch.follow_event", stop)
+        monkeypatch.setattr("mcvrp.tasks.train.ranks.launch.follow_event", stop)
         with pytest.raises(type(error)):
             train_phase(store, city, small_spec(ranks=1), "I", run_local)
         assert not list(folder.iterdir())

@@ -18,7 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.job import RankJob, ranks_died
-from mcvrp.tasks.train.launch import follow_event
+from mcvrp.tasks.train.ranks.launch import follow_event
 
 _POLL_SECONDS = 0.5
 

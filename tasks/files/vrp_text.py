@@ -16,7 +16,7 @@ from vrplib.parse.parse_utils import text2lines
 from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.tasks.support.tabular import Faults, listed
+from mcvrp.tasks.files.tabular import Faults, listed
 from mcvrp.tasks.support.text import FLEET, TIME, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")

@@ -9,7 +9,7 @@ from ray.util.queue import Empty
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.launch_ray import _Follower, _on_gpus
+from mcvrp.tasks.train.ranks.launch_ray import _Follower, _on_gpus
 
 
 class Reports:

@@ -100,7 +100,7 @@ def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | 
 def _command(ranks: int, job_file: Path, folder: str) -> list[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     # It logs to a folder of its own even where it has nothing to log, and leaves it there.
-    return [*launcher, f"--log-dir={folder}", "-m", "mcvrp.tasks.train.rank", str(job_file)]
+    return [*launcher, f"--log-dir={folder}", "-m", "mcvrp.tasks.train.ranks.rank", str(job_file)]
 
 
 def _environment(job: RankJob) -> dict[str, str]:

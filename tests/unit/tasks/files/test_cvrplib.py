@@ -12,7 +12,7 @@ import vrplib
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Solution, cost
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.cvrplib import VrpFile, parse_sol, parse_vrp, read_vrp, sol_text
+from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp, read_vrp, sol_text
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 SMALL = """NAME : small

@@ -26,7 +26,7 @@ from mcvrp.model.errors import LONGEST, McvrpError, brief, enumerated, reason, s
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.spreadsheet import first_sheet, is_spreadsheet
+from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 
 IN_STORE = "store:"  # what the address of a file begins with that lies in the store
 MOST_FAULTS = 100  # that are looked for: a file that is wrong throughout need not be read to its end

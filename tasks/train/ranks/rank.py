@@ -1,4 +1,4 @@
-"""The program that a rank runs: `python -m torch.distributed.run ... -m tasks.train.rank JOB`.
+"""The program that a rank runs: `python -m torch.distributed.run ... -m tasks.train.ranks.rank JOB`.
 
 Standard output belongs to the reports, one JSON document a line; whatever else is printed goes
 to standard error. A rank whose launcher died ends by itself.
