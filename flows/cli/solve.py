@@ -18,7 +18,7 @@ from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
-from mcvrp.tasks.files.tabular import IN_STORE
+from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.readme import solve_figures

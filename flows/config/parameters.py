@@ -14,7 +14,7 @@ from mcvrp.flows.config.errors import field_errors, first_of
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
-from mcvrp.tasks.files.tabular import IN_STORE
+from mcvrp.tasks.files.file_bytes import IN_STORE
 
 
 def shown(title: str, description: str) -> Any:

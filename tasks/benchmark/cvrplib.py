@@ -27,11 +27,11 @@ from mcvrp.tasks.benchmark.part import Given, Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
-from mcvrp.tasks.files.tabular import IN_STORE, listed
+from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
-from mcvrp.tasks.support.text import format_seconds
+from mcvrp.tasks.support.text import format_seconds, listed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import shown
 from mcvrp.tasks.city.projection import WIDEST, kilometres, median_place
-from mcvrp.tasks.files.tabular import Faults, Tabular, listed
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.tabular import Tabular
+from mcvrp.tasks.support.text import listed
 
 _IDS = ("id", "customer_id", "customer")
 _LAT, _LON = ("lat", "latitude"), ("lon", "lng", "long", "longitude")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.model.problem import MOST_COST, is_cost
-from mcvrp.tasks.files.tabular import Faults, read_tabular
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.tabular import read_tabular
 
 _NUMPY = b"\x93NUMPY"
 

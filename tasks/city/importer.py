@@ -18,7 +18,9 @@ from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
 from mcvrp.tasks.city.ranges import Ranges, fitted
 from mcvrp.tasks.city.spec import AddressFile, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
-from mcvrp.tasks.files.tabular import MOST_BYTES, Faults, file_bytes, read_tabular
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
+from mcvrp.tasks.files.tabular import read_tabular
 
 _METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
 _BYTES = 9  # of a cost in a .npy, and its share of the header

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range
-from mcvrp.tasks.files.tabular import Faults, Tabular
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.tabular import Tabular
 
 _SHARE = (0.005, 0.995)  # of the past that a range holds: a mistyped order does not widen it
 _MOST = {"demand": 2**16 - 1, "capacity": 2**32 - 1}

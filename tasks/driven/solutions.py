@@ -14,7 +14,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS
 from mcvrp.tasks.driven.stable_files import Incomplete
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, read_vrp
-from mcvrp.tasks.files.tabular import IN_STORE
+from mcvrp.tasks.files.file_bytes import IN_STORE
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

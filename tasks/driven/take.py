@@ -32,9 +32,11 @@ from mcvrp.tasks.driven.rules import COLUMNS, check_routes
 from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.files.cvrplib import SOLUTION
+from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS
-from mcvrp.tasks.files.tabular import TooLarge, listed, read_tabular, stored_bytes
+from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.text import listed
 
 INCOMING = "incoming"
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)

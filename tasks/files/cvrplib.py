@@ -18,7 +18,8 @@ from vrplib.parse import parse_solution
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.tabular import IN_STORE, Tabular, file_bytes
+from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
+from mcvrp.tasks.files.tabular import Tabular
 from mcvrp.tasks.files.vrp_text import vrp_text
 
 INSTANCE, SOLUTION = ".vrp", ".sol"

@@ -9,10 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,63 +20,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import LONGEST, McvrpError, brief, enumerated, reason, shown
+from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.storage.store.local import require_file
-from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
+from mcvrp.tasks.support.text import listed
 
-IN_STORE = "store:"  # what the address of a file begins with that lies in the store
-MOST_FAULTS = 100  # that are looked for: a file that is wrong throughout need not be read to its end
-MOST_BYTES = 200_000_000  # of a file
 _MOST_CELLS = 20_000_000  # of a table, in all its rows
 _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
-_NAME, _PLACE = 60, 120  # characters of a file's name, of its address
+_WHY = 120  # characters of what another program says
 _NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
-
-
-class TooLarge(McvrpError):
-    """A file has more bytes than any that is meant for here."""
-
-
-@dataclass
-class Faults:
-    """Faults of the file ``name``: as many are told at once as a sentence holds, the others are counted."""
-
-    name: str
-    found: list[tuple[int, str]] = field(default_factory=list)  # by row, 0 is the file itself
-    untold: int = 0
-    _stopped: bool = False
-
-    def add(self, text: str, row: int = 0) -> None:
-        """Remember a fault of a row, or of the file; McvrpError, as of `check`, where there are too many."""
-        self.found.append((row, text))
-        if len(self.found) > MOST_FAULTS:
-            self._stopped = True
-            self.check()
-
-    def at(self, row: int | np.integer[Any], text: str) -> None:
-        """Remember a fault of a row, whose number the text then begins with."""
-        self.add(f"row {row}: {text}", int(row))
-
-    def add_all(self, texts: Iterator[str], count: int) -> None:
-        """Remember ``count`` faults of the file, of which no more are put in words than are told."""
-        for text in islice(texts, min(count, MOST_FAULTS)):
-            self.add(text)
-        self.untold += max(0, count - MOST_FAULTS)
-
-    def check(self) -> None:
-        """Raise McvrpError if anything was wrong."""
-        if not self.found:
-            return
-        texts = [text for _, text in sorted(self.found, key=lambda fault: fault[0])]
-        name = brief(self.name, _NAME)
-        told = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self.untold, at_least=self._stopped)
-        raise McvrpError(f"{name}: {told}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,48 +123,6 @@ def _cell(value: Any) -> str:
     return "" if missing else str(value).strip()
 
 
-def listed(words: Iterable[object], most: int = 5) -> str:
-    """Return ``words`` as a list of at most ``most`` and a count of the others: "a, b and 3 more"."""
-    all_words = [str(word) for word in words]
-    if len(all_words) > most:
-        return f"{', '.join(all_words[:most])} and {len(all_words) - most:,} more"
-    return " and ".join([", ".join(all_words[:-1]), all_words[-1]] if all_words[1:] else all_words)
-
-
-def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
-    """Return the name and the bytes of a file here, or in the store if ``place`` begins with `IN_STORE`.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such file, it has more than ``most`` bytes, or it cannot be read: a pipe or a
-        device is no file.
-    """
-    if place.startswith(IN_STORE):
-        path = place.removeprefix(IN_STORE).strip("/")
-        if ".." in path.split("/"):
-            raise McvrpError(f"{brief(place, _PLACE)} leaves the store: name a file below it")
-        return stored_bytes(store, path, most)
-    said = brief(place, _PLACE)
-    try:
-        file = Path(place).expanduser()
-        require_file(file, most)
-        return file.name, file.read_bytes()
-    except FileNotFoundError as error:
-        raise McvrpError(f"there is no file {said} here (a file in the store is {IN_STORE}PATH)") from error
-    except (OSError, ValueError, RuntimeError) as error:  # the last two of a name that can be none
-        raise McvrpError(f"{said} cannot be read ({reason(error)})") from error
-
-
-def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
-    """Return the name and the bytes of the file at ``path`` of the store; errors as in `file_bytes`."""
-    if (size := store.size(path)) > most:
-        raise TooLarge(
-            f"{brief(store.url(path), _PLACE)} has {size:,} bytes, {most:,} are the most: split it"
-        )
-    return path.rsplit("/", 1)[-1], store.get(path)
-
-
 def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the bytes of the file ``name``.
 
@@ -241,7 +155,7 @@ def _parquet(name: str, data: bytes) -> Tabular:
         table = _written_out(name, file.read())
         frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
     except UNREADABLE as error:
-        why = brief(reason(error), _PLACE)
+        why = brief(reason(error), _WHY)
         raise McvrpError(f"{name} is no whole Parquet file ({why}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]

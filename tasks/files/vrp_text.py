@@ -16,8 +16,8 @@ from vrplib.parse.parse_utils import text2lines
 from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.tasks.files.tabular import Faults, listed
-from mcvrp.tasks.support.text import FLEET, TIME, refusal
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.support.text import FLEET, TIME, listed, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")
 _WEIGHTS = ("EUC_2D", "CEIL_2D", "FLOOR_2D", "EXPLICIT")

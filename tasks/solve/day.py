@@ -19,12 +19,12 @@ from mcvrp.storage.models.models import ModelCard, folder_card, load_model, mode
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.files.tabular import listed
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
+from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
     from mcvrp.model.problem import Solution

@@ -13,9 +13,11 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.tabular import Faults, Tabular, file_bytes, listed, read_tabular, stored_bytes
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
-from mcvrp.tasks.support.text import FLEET, TIME, refusal
+from mcvrp.tasks.support.text import FLEET, TIME, listed, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
 MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here

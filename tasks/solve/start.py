@@ -11,8 +11,10 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.tabular import Faults, file_bytes, listed, read_tabular
-from mcvrp.tasks.support.text import length_text
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import file_bytes
+from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.support.text import length_text, listed
 
 _COLUMNS = ("route", "stop", "customer")
 

@@ -1,6 +1,8 @@
-"""Quantities as people write them, times and lengths; and the sentence of what is not respected."""
+"""Quantities as people write them, lists, times and lengths; and the sentence of what is not respected."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 FLEET, TIME = "a limit of the fleet", "a time window"
 _MANY = 2000.0  # metres, from which on they are kilometres
@@ -39,3 +41,11 @@ def refusal(where: str, what: str, hint: str) -> str:
         f"{where} asks for {what}, and routes here know capacity alone: {hint} to route without, "
         "knowing that nothing will respect it"
     )
+
+
+def listed(words: Iterable[object], most: int = 5) -> str:
+    """Return ``words`` as a list of at most ``most`` and a count of the others: "a, b and 3 more"."""
+    all_words = [str(word) for word in words]
+    if len(all_words) > most:
+        return f"{', '.join(all_words[:most])} and {len(all_words) - most:,} more"
+    return " and ".join([", ".join(all_words[:-1]), all_words[-1]] if all_words[1:] else all_words)

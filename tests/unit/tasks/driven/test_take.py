@@ -19,7 +19,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.driven import driven_days, read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.files.tabular import MOST_BYTES
+from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
 from tests.support.workbook import DAY, xlsx
 

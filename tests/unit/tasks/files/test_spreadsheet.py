@@ -9,8 +9,9 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files import spreadsheet
+from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
-from mcvrp.tasks.files.tabular import Faults, read_tabular
+from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.workbook import DAY, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
