@@ -29,7 +29,7 @@ def route(store: Store, planned: Planned, began: float) -> Solved:
 def write(place: Place, solved: Solved) -> None:
     """Write the files, and show figures, map and addresses."""
     write_day(place, solved)
-    files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.png")}
+    files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.html")}
     notes = "\n".join(f"- {note}" for note in solved.summary.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)

@@ -1,4 +1,4 @@
-"""Files of a routed day: stops as CSV, routes as GeoJSON, a map, a summary, and a README.
+"""Files of a routed day: stops as CSV, routes as GeoJSON, a map as picture and page, a summary, and a README.
 
 A summary is written last: a folder without one is not finished.
 """
@@ -105,6 +105,7 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day; return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import route_map
+    from mcvrp.tasks.solve.page import map_page
 
     stops, card = stops_of(solved), solved.planned.card
     sol = sol_name(solved.planned)
@@ -113,6 +114,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "routes.csv": _csv(stops),
         "routes.geojson": _geojson(solved, stops),
         "map.png": route_map(solved),
+        "map.html": map_page(solved, stops).encode(),
         **({sol: sol_text(solved.planned.city, solved.solution).encode()} if sol else {}),
         "spec.json": _json(
             {

@@ -25,7 +25,7 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import CITY, put_day, put_model
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
-FILES = {"README.md", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
+FILES = {"README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
 
 
 def solved(store: Store, city: str = "small", count: int = 15, **spec: Any) -> Solved:
