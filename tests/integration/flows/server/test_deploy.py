@@ -18,7 +18,8 @@ from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server
 
 ROOT = sys.argv[1]
-OF_ITS_OWN = {"id", "created", "updated", "deployment_id", "version_id", "concurrency_limit_id"}
+# Prefect takes the commit as the version, we a hash of the flow.
+OF_ITS_OWN = {"id", "created", "updated", "deployment_id", "version", "version_id", "concurrency_limit_id"}
 
 def call(*words, **more):
     env = os.environ | {"PREFECT_API_URL": server.url, "PREFECT_API_AUTH_STRING": server.password}

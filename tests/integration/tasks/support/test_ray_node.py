@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +20,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """A cluster of one core, whose head is not found as a node of this machine by its loopback address."""
-    cluster = Cluster(tmp_path_factory.mktemp("r"), free_port())
-    try:
-        cluster.start("head")
-        yield cluster
-    finally:
-        cluster.stop()
+    # Sockets lie below it, whose paths have 107 characters at most: pytest's own folders are too deep.
+    with tempfile.TemporaryDirectory(prefix="mcvrp-r-", ignore_cleanup_errors=True) as folder:
+        cluster = Cluster(Path(folder), free_port())
+        try:
+            cluster.start("head")
+            yield cluster
+        finally:
+            cluster.stop()
 
 
 SESSIONS = """
