@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
@@ -100,6 +101,7 @@ def take_routes(
                 file, data = stored_bytes(store, path)
             except TooLarge as error:
                 waiting.append(Incomplete(path, f"is not taken: {error}"))
+                progress.advance()
                 continue
             sha256 = checksum(data)
             if sha256 in names:
@@ -110,7 +112,8 @@ def take_routes(
                     for date, day in days.items()
                     if day.source != sha256
                 }
-                receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), path, taken, today)
+                rows = partial(_rows, store, city, path, data)
+                receipt = _take(store, name, city, nodes, IntakeReceipt(file, sha256), rows, taken, today)
                 write_receipt(store, name, receipt)  # last: until then the file is not taken
                 made.append(receipt)
                 names[sha256] = file
@@ -140,14 +143,13 @@ def _take(
     city: City,
     nodes: Mapping[str, int],
     receipt: IntakeReceipt,
-    path: str,
+    rows: Callable[[], pd.DataFrame],
     taken: Mapping[datetime.date, str],
     today: datetime.date,
 ) -> IntakeReceipt:
     """Write days and quarantine of one file, and return its receipt filled in."""
     try:
-        is_solution = path.lower().endswith(SOLUTION)
-        table = solution_table(store, path, city) if is_solution else _read(receipt.name, store.get(path))
+        table = rows()
     except McvrpError as error:
         return replace(receipt, refused=str(error))
     checked = check_routes(table, city, nodes, today=today, taken=taken)
@@ -158,6 +160,13 @@ def _take(
         _set_aside(store, layout.driven_quarantine(name, receipt.key), checked.rejected)
     dates = tuple(day.date.isoformat() for day in checked.days)
     return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
+
+
+def _rows(store: Store, city: City, path: str, data: bytes) -> pd.DataFrame:
+    """Return the rows of the file at ``path``, whose bytes are ``data``: those that the receipt stands for."""
+    if path.lower().endswith(SOLUTION):
+        return solution_table(store, path, city)
+    return _read(path.rsplit("/", 1)[-1], data)
 
 
 def _read(name: str, data: bytes) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.driven import driven_days, read_day
+from mcvrp.storage.driven import checksum, driven_days, read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
@@ -99,6 +99,22 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     (waiting,) = map(str, taken.waiting)
     assert waiting.startswith("incoming/saturday.csv is not taken: ")
     assert waiting.endswith("has 200,000,001 bytes, 200,000,000 are the most: split it")
+
+
+def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is replaced while it is taken counts as it was: its bytes are read once."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    get = Store.get
+
+    def replaced(self: Store, path: str) -> bytes:
+        found = get(self, path)
+        if path == "incoming/friday.csv":
+            self.put(path, MIXED.encode())
+        return found
+
+    monkeypatch.setattr(Store, "get", replaced)
+    (receipt,) = take(store).receipts
+    assert (receipt.sha256, receipt.days) == (checksum(GOOD.encode()), ("2026-02-27",))
 
 
 def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
