@@ -3,7 +3,7 @@
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core. The model answers 1,000 instances together, and one at
 a time; HGS and PyVRP get budgets down to a millisecond. What is measured is kept in ROWS.jsonl, and
-not measured again. --picture draws it, --table prints it.
+not measured again; the table of all of it is printed, and --picture draws it.
 """
 
 from __future__ import annotations
