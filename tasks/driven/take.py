@@ -163,7 +163,7 @@ def _take(
 
 
 def _rows(store: Store, city: City, path: str, data: bytes) -> pd.DataFrame:
-    """Return the rows of the file at ``path``, whose bytes are ``data``: those that the receipt stands for."""
+    """Return the rows of the file at ``path``, from its bytes ``data``, which the receipt stands for."""
     if path.lower().endswith(SOLUTION):
         return solution_table(store, path, city)
     return _read(path.rsplit("/", 1)[-1], data)
