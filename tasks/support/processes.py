@@ -10,7 +10,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 import psutil
@@ -73,15 +73,27 @@ def stop_group(process: subprocess.Popen[str], *, grace: float = 3.0) -> None:
     process.wait()
 
 
-def descendants(root: int) -> list[int]:
+def below(root: int) -> list[psutil.Process]:
     """Return the running processes below ``root``, nearest first; none where it has ended."""
-    found: list[int] = []
+    found: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in psutil.Process(root).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process.pid)
+                    found.append(process)
     return found
+
+
+def descendants(root: int) -> list[int]:
+    """Return the ids of the running processes below ``root``, nearest first; none where it has ended."""
+    return [process.pid for process in below(root)]
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """Kill those that still run; another process that has got the number of one is left alone."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def kill_descendants() -> None:

@@ -11,15 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import psutil
 import ray
 from ray.job_config import JobConfig
 
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.processes import below, descendants, kill_all
 from mcvrp.tasks.support.ray_node import RayNode, last_line, ray_node
 
 logger = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ def ray_session(
         yield _enough(workers, _cluster_cores(), "the Ray session")
         return
     address = os.environ.get("RAY_ADDRESS")
+    started: list[psutil.Process] = []
     with (
         _environment({} if verbose else _QUIET),
         _signal_handlers() as restore,
@@ -89,17 +91,26 @@ def ray_session(
                 count = _enough(workers, _cluster_cores(), f"the cluster at {address}")
             else:
                 count = _enough(workers, local_cores(), "this machine")
-                _start(count, _OBJECT_STORE + 2 * shared_bytes, verbose)
+                started = _start(count, _OBJECT_STORE + 2 * shared_bytes, verbose)
             restore()  # `ray.init` has taken over Ctrl-C and SIGTERM
             yield count
         finally:
-            ray.shutdown()
+            # Ray kills a raylet that takes more than a second to end; its agents then look for their head
+            # for a minute more.
+            own = [process for root in started for process in (root, *below(root.pid))]
+            try:
+                ray.shutdown()
+            finally:
+                kill_all(own)
 
 
-def _start(cores: int, store_bytes: int, verbose: bool) -> None:
-    """Start Ray on this machine; again where it did not come up, as on a busy one, which Ray gives 30 s."""
+def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:
+    """Start Ray on this machine and return its processes; again where it did not come up.
+
+    A busy machine may take longer than the 30 s that Ray gives itself.
+    """
+    before = descendants(os.getpid())
     for pause in (*_PAUSES, None):
-        before = set(descendants(os.getpid()))
         try:
             ray.init(
                 address="local",
@@ -109,12 +120,10 @@ def _start(cores: int, store_bytes: int, verbose: bool) -> None:
                 object_store_memory=store_bytes,
                 **_options(verbose),
             )
-            return
+            break
         except Exception as error:  # Ray raises a bare one
             ray.shutdown()
-            for pid in set(descendants(os.getpid())) - before:  # what it has started nobody else would end
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            kill_all(_started(before))
             why = brief(reason(error), _WHY)
             if pause is None:
                 raise McvrpError(
@@ -123,6 +132,12 @@ def _start(cores: int, store_bytes: int, verbose: bool) -> None:
                 ) from error
             logger.warning("Ray did not come up (%s): trying again in %g s", why, pause)
             time.sleep(pause)
+    return _started(before)
+
+
+def _started(before: Collection[int]) -> list[psutil.Process]:
+    """Return the running processes below this one, but for those with the ids ``before``."""
+    return [process for process in below(os.getpid()) if process.pid not in before]
 
 
 def require_cluster() -> None:

@@ -38,6 +38,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.faults import is_alive
 from tests.support.poison import poison
 
 CITY = City.uniform(60, seed=3)
@@ -382,14 +383,6 @@ def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield child
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Return whether it is at work: neither gone, nor dead and not yet buried, nor another of its number."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: subprocess.Popen[str]) -> None:

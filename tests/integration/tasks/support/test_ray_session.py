@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
+from typing import Any
 
+import psutil
 import pytest
 import ray
+from ray._private.node import Node
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support import ray_session as session
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.faults import is_alive
 
 
 def test_a_session_begins_and_ends() -> None:
@@ -27,6 +33,27 @@ def test_a_session_begins_and_ends() -> None:
         assert ray.is_initialized()
     assert not ray.is_initialized()
     assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
+
+
+def test_a_raylet_that_is_killed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray kills one that does not end in a second, on a busy machine; its agents then live for a minute."""
+    orderly = Node.kill_all_processes
+
+    def hard(node: Node, *arguments: Any, **options: Any) -> None:
+        for info in node.all_processes.get("raylet", ()):
+            info.process.kill()
+            info.process.wait()
+        orderly(node, *arguments, **options)
+
+    monkeypatch.setattr(Node, "kill_all_processes", hard)
+    before = set(descendants(os.getpid()))
+    with ray_session(1):
+        started = [psutil.Process(pid) for pid in descendants(os.getpid()) if pid not in before]
+    assert len(started) > 2
+    deadline = time.monotonic() + 5
+    while left := [process for process in started if is_alive(process)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def test_more_cores_than_there_are_is_refused() -> None:
