@@ -131,7 +131,7 @@ def _common() -> _Parser:
         "--preset",
         default="laptop",
         metavar="NAME|FILE.toml",
-        help="smoke, laptop, gpu, paper or a file of yours (default: laptop)",
+        help="smoke, laptop, evening, gpu, paper or a file of yours (default: laptop)",
     )
     common.add_argument(
         "--store",

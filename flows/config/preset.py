@@ -61,7 +61,7 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     Parameters
     ----------
     name
-        "smoke", "laptop", "gpu", "paper", or a path that ends in ".toml".
+        "smoke", "laptop", "evening", "gpu", "paper", or a path that ends in ".toml".
     overrides
         Changes to single fields: "label.count=500", "train.phases.0.lr=1e-3".
 

@@ -82,8 +82,13 @@ def _all_samples(spec: BenchmarkSpec) -> tuple[int, ...]:
     return spec.samples[-1:]  # what goes on from samples does so from all of them
 
 
-def _runs(spec: BenchmarkSpec) -> tuple[int, ...]:
-    return spec.heuristic_samples
+def _solver(name: str) -> Method:
+    """Return the method that runs a solver; the spec may have numbers of runs for it alone."""
+
+    def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
+        return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
+
+    return Method(SOLVERS[name].label, runs, program=name)
 
 
 def _one(spec: BenchmarkSpec) -> tuple[int, ...]:
@@ -168,15 +173,16 @@ register = OTHERS.register
 
 def all_methods() -> dict[str, Method]:
     """Return all methods by their names, in the order of lists."""
-    solvers = {name: entry.label for name, entry in SOLVERS.items()}
     timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
-        **{name: Method(label, _runs, program=name) for name, label in solvers.items()},
+        **{name: _solver(name) for name in SOLVERS},
         "am": ATTENTION,
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
         **{
-            f"{name}-equal": Method(f"{solvers[name]} (equal time)", _one, program=name, equal_time=True)
+            f"{name}-equal": Method(
+                f"{SOLVERS[name].label} (equal time)", _one, program=name, equal_time=True
+            )
             for name in timed
         },
         **{f"fm-{name}": _warm_started(name) for name in timed},

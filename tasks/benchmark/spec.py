@@ -47,6 +47,9 @@ class BenchmarkSpec(OrdersSpec):
     methods: tuple[_MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
     samples: tuple[_Samples, ...] = Field((1, 16), min_length=1, description="Samples of a network")
     heuristic_samples: tuple[_Samples, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
+    hgs_samples: tuple[_Samples, ...] | None = Field(
+        None, min_length=1, description="Runs of HGS, else heuristic_samples"
+    )
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
@@ -88,8 +91,8 @@ class BenchmarkSpec(OrdersSpec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name in ("sizes", "samples", "heuristic_samples"):
-            values = getattr(self, name)
+        for name in ("sizes", "samples", "heuristic_samples", "hgs_samples"):
+            values = getattr(self, name) or (1,)
             if list(values) != sorted(set(values)) or values[0] < 1:
                 raise ValueError(f"{name} = {list(values)} must ascend from 1 or more")
         if len(set(self.methods)) < len(self.methods):

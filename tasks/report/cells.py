@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from mcvrp.tasks.report.lines import Line, Percentiles, method_name
+from mcvrp.tasks.report.lines import Line, Percentiles, Published, method_name
 from mcvrp.tasks.report.paper_values import PAPERS_HGS
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
@@ -18,7 +18,7 @@ from mcvrp.tasks.support.text import format_seconds
 BASELINE = "baseline"
 SIGNIFICANCE = "One-sided paired t-tests of the mean cost"
 _HEADINGS = (
-    *("N", "Method", "Wins", "Obj. avg.", "Obj. 80 %"),
+    *("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
     *("Gap avg. (%)", "Gap 80 % (%)", "Time", "Run on"),
 )
 _WINS = 2  # its place among the headings
@@ -68,18 +68,22 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
     gap = spread("gap")
     if line.is_baseline:
         gap = (Cell(BASELINE), Cell("")) if line.gap else (Cell(_NOTHING), Cell(_NOTHING))
-    won = "" if paper is None or paper.wins is None else str(paper.wins)
     seconds = "" if paper is None or paper.seconds is None else format_seconds(paper.seconds)
     every = (
         Cell(str(line.n), value=line.n),
         Cell(line.name, value=line.name),
-        Cell(_NOTHING if line.wins is None else str(line.wins), won, line.wins),
+        Cell(_share(line) or _NOTHING, _share(paper) if paper else "", line.wins),
         *spread("cost"),
         *gap,
         Cell(_NOTHING if line.seconds is None else format_seconds(line.seconds), seconds, line.seconds),
         Cell(line.run_on, value=line.run_on),
     )
     return tuple(cell for k, cell in enumerate(every) if table.has_wins or k != _WINS)
+
+
+def _share(figures: Line | Published) -> str:
+    """Return the wins in percent of the instances, "" where they are unknown: the paper had other numbers."""
+    return "" if figures.wins is None else f"{100 * figures.wins / figures.instances:.1f}"
 
 
 def _spread(values: Percentiles | None, decimals: int) -> tuple[str, str]:

@@ -45,6 +45,7 @@ class Percentiles:
 class Published:
     """Figures of the paper in a line: as in `Line`, None where it prints a dash or has no such column."""
 
+    instances: int
     wins: int | None
     cost: Percentiles | None
     gap: Percentiles | None

@@ -22,6 +22,8 @@ PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 
 _DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.2 and 6.3, text)
 
+_LARGEST_OF_MANY, _MANY, _FEW = 400, 1_000, 100  # customers; instances a size up to it, and beyond (Sec. 5.3)
+
 TestFigures = dict[str, float]  # by column of published/tests.csv
 
 
@@ -53,6 +55,7 @@ def published(table: str) -> dict[tuple[int, str, int], Published]:
     frame = _read("tables.csv")
     return {
         (int(row["n"]), str(row["method"]), int(row["samples"])): Published(
+            instances=_MANY if int(row["n"]) <= _LARGEST_OF_MANY else _FEW,
             wins=None if pd.isna(row["wins"]) else int(row["wins"]),
             cost=_range(row, "cost"),
             gap=_range(row, "gap"),

@@ -23,7 +23,7 @@ def refusal(name: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["gpu", "laptop", "paper", "smoke"])
+@pytest.mark.parametrize("name", ["evening", "gpu", "laptop", "paper", "smoke"])
 def test_every_preset_of_the_application_is_valid(name: str) -> None:
     """A preset that comes with the application loads, and keeps to a name of its own in the store."""
     spec = load_preset(name)
@@ -32,7 +32,7 @@ def test_every_preset_of_the_application_is_valid(name: str) -> None:
 
 def test_the_presets_are_there() -> None:
     """The presets that the README names."""
-    assert preset_names() == ["gpu", "laptop", "paper", "smoke"]
+    assert preset_names() == ["evening", "gpu", "laptop", "paper", "smoke"]
 
 
 def test_the_paper_preset_has_the_papers_figures() -> None:
@@ -195,7 +195,7 @@ def test_sizes_without_a_capacity_rule_are_refused() -> None:
 def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
     """A near miss gets the nearest name, anything else the list."""
     assert "did you mean laptop?" in refusal("laptp")
-    assert "gpu, laptop, paper, smoke" in refusal("zzz")
+    assert "evening, gpu, laptop, paper, smoke" in refusal("zzz")
 
 
 def test_files_are_presets_too(tmp_path: Path) -> None:

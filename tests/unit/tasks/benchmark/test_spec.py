@@ -32,6 +32,17 @@ def test_greedy_decoding_has_one_sample() -> None:
     assert spec.samples_of("lkh3") == (1, 3)
 
 
+def test_runs_of_hgs_alone_may_be_others() -> None:
+    """The paper's tests need many of HGS, which is the baseline; of the others they would only take time."""
+    spec = BenchmarkSpec(sizes=(20,), heuristic_samples=(1, 3), hgs_samples=(1, 16))
+    assert {name: spec.samples_of(name) for name in ("hgs", "pyvrp", "lkh3", "hgs-equal")} == {
+        "hgs": (1, 16),
+        "pyvrp": (1, 3),
+        "lkh3": (1, 3),
+        "hgs-equal": (1,),
+    }
+
+
 def test_what_goes_on_from_samples_does_so_from_all_of_them() -> None:
     """Re-construction and searches have one outcome of the largest number; equal time is one run."""
     spec = BenchmarkSpec(sizes=(20,), samples=(1, 16), heuristic_samples=(1, 3), beam_width=5)

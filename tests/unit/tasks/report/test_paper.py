@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -220,6 +221,18 @@ def test_the_papers_figures_stand_beside_ours_only_in_its_own_setting() -> None:
     assert "<small>(5.17)</small>" in to_html(both)
     assert "\\itshape the paper &  & 5.17 & 4.54 -- 5.84" in to_latex(both)
     assert "paper_cost_mean" in to_csv(both)
+
+
+def test_wins_are_shares_as_the_paper_had_more_instances() -> None:
+    """5 of our 5 instances beside 981 of its 1,000; of its larger sizes it had 100."""
+    table = paper_tables(results(sizes=(200, 800)), is_papers_setting=True)[3]
+    row = line(table, "FM-MCVRP (NS, s = 1000)", 200)
+    assert row.published is not None
+    assert (row.wins, row.instances, row.published.instances) == (5, 5, 1000)
+    assert "| 100.0 (98.1) |" in to_markdown(table)
+    assert published("larger")[800, "FM-MCVRP (GS)", 1].instances == 100
+    counts = pd.read_csv(StringIO(to_csv(table))).set_index(["n", "method", "samples"])
+    assert counts.loc[(200, "FM-MCVRP (NS)", 1000), ["wins", "paper_wins"]].tolist() == [5, 981]
 
 
 @pytest.mark.parametrize(
