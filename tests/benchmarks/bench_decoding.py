@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import torch
+from transformers import T5ForConditionalGeneration
 
 from mcvrp.model.decoding import Decoded, Nucleus, decode
 from mcvrp.model.features import CityTable, problem_features
@@ -99,10 +101,12 @@ def without_cache(model: FmMcvrp, table: CityTable, instance: Instance, samples:
     def step(length: int) -> None:
         torch.matmul(model.decode(solution[:, :length], memory)[:, -1:], weights.transpose(1, 2))
 
-    return tokens / STEPS * sum(measured(lambda length=length: step(length))[0] for length in lengths)
+    return tokens / STEPS * sum(measured(partial(step, length))[0] for length in lengths)
 
 
-def generating(t5: torch.nn.Module, instance: Instance, samples: int, tokens: int, p: float) -> float:
+def generating(
+    t5: T5ForConditionalGeneration, instance: Instance, samples: int, tokens: int, p: float
+) -> float:
     """Return the seconds of T5's `generate` for ``samples`` paths of ``tokens``."""
     ids = torch.from_numpy(instance.nodes)[None]
     options = {"do_sample": True, "top_p": p, "top_k": 0, "num_return_sequences": samples}

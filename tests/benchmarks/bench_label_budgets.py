@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hybgensea
 import numpy as np
@@ -140,7 +141,7 @@ def core_hours(seconds: dict[int, float]) -> float:
     return float(np.exp(np.interp(np.log(list(ALL_SIZES)), np.log(sizes), values)).sum()) * 100_000 / 3600
 
 
-def _rows(results: Path) -> list[dict[str, float | str]]:
+def _rows(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 

@@ -77,4 +77,4 @@ def small_spec(**changes: object) -> TrainSpec:
         "checkpoint_every": 5,
         "log_every": 1,
     }
-    return TrainSpec(**values | changes)  # type: ignore[arg-type]
+    return TrainSpec(**values | changes)
