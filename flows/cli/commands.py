@@ -35,7 +35,7 @@ def execute(options: argparse.Namespace) -> Outcome:
     """
     command = f"city {options.action}" if options.command == "city" else options.command
     if command not in _BASE:
-        require_pipeline(command)
+        require_pipeline(f"mcvrp {command}")
     return (_COMMANDS.get(command) or _stage)(options)
 
 

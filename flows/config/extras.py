@@ -15,10 +15,10 @@ def has_pipeline() -> bool:
 
 
 def require_pipeline(command: str) -> None:
-    """Raise McvrpError if the extra `pipeline` is not installed, which ``command`` needs."""
+    """Raise McvrpError if the extra `pipeline` is not installed, which ``command`` ("mcvrp run") needs."""
     if missing := _missing():
         raise McvrpError(
-            f"mcvrp {command} needs the extra 'pipeline', of which {missing[0]} is not installed: "
+            f"{command} needs the extra 'pipeline', of which {missing[0]} is not installed: "
             "pip install '.[pipeline]' where the source of mcvrp is"
         )
 

@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.extras import require_pipeline
 from mcvrp.flows.config.logs import one_line, terminal
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.actions import DeploymentScheduleCreate
 
+_PROGRAM = "python -m mcvrp.flows.server.deployments"
 POOL = "mcvrp"
 TAG = "mcvrp"  # what is ours, and goes when prefect.yaml does not list it any more
 COMMAND = "python -m mcvrp.flows.server.engine"
@@ -204,13 +206,14 @@ def _remove_others(client: SyncPrefectClient, listed: set[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Register at $PREFECT_API_URL with the values of --preset; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m mcvrp.flows.server.deployments", description=__doc__)
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description=__doc__)
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     options = parser.parse_args(arguments)
     settings.prepare(verbose=False)
     with terminal():
         try:
+            require_pipeline(_PROGRAM)
             for name in register(load_preset(options.preset, options.overrides)):
                 sys.stdout.write(f"{name}\n")
         except McvrpError as error:

@@ -32,6 +32,8 @@ for name in dir(mcvrp):
 from mcvrp.flows.cli.main import run
 for line in sys.stdin.read().splitlines():
     print("code", run(shlex.split(line)), line, flush=True)
+from mcvrp.flows.server import deployments
+print("code", deployments.main([]), "deployments", flush=True)
 """
 _BASE = """\
 inspect
@@ -65,11 +67,13 @@ def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> No
     )
     assert asked.returncode == 0, asked.stderr
     codes = [line.removeprefix("code ") for line in asked.stdout.splitlines() if line.startswith("code ")]
-    assert codes == [*(f"0 {line}" for line in _BASE.splitlines()), *(f"2 {line}" for line in _PIPELINE)]
+    refused = [*_PIPELINE, "deployments"]
+    assert codes == [*(f"0 {line}" for line in _BASE.splitlines()), *(f"2 {line}" for line in refused)]
     said = [line for line in asked.stderr.splitlines() if line.startswith("mcvrp: ")]
-    commands = [line.split()[0] for line in _PIPELINE]
+    commands = [f"mcvrp {line.split()[0]}" for line in _PIPELINE]
+    commands.append("python -m mcvrp.flows.server.deployments")
     assert said == [
-        f"mcvrp: mcvrp {command} needs the extra 'pipeline', of which prefect is not installed: "
+        f"mcvrp: {command} needs the extra 'pipeline', of which prefect is not installed: "
         "pip install '.[pipeline]' where the source of mcvrp is"
         for command in commands
     ]
