@@ -13,12 +13,10 @@ from mcvrp.model.errors import McvrpError, brief, shown
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MESSAGE = 250  # characters of what argparse says
-# Options that nothing stands behind, by what they would ask for: refused by name, as "unrecognized"
-# would not say that no option does it.
-_REFUSED = {
-    "fleet_limit": ("--vehicles", "--max-vehicles", "--fleet", "--max-routes"),
-    "time_window": ("--time-window", "--time-windows", "--service-time", "--shift"),
-}
+# Options that nothing stands behind: refused by name, as "unrecognized" would not say that no option does it.
+_TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
+# What else people call the limits.
+_FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
 _UNROUNDED = "costs of a .vrp with EUC_2D as they are (default: rounded, or as a .sol beside it has them)"
 
 
@@ -223,6 +221,17 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="solve by HGS in equal time too, to compare (default: yes)",
     )
+    command.add_argument(
+        "--fleet", type=int, metavar="K", help="most vehicles (default: any number); --polish pyvrp keeps it"
+    )
+    command.add_argument(
+        "--longest-route",
+        type=float,
+        metavar="LENGTH",
+        help="most that a route may cost, in the city's unit (default: anything); --polish pyvrp keeps it",
+    )
+    command.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
+    command.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
     command.add_argument("--seed", type=int, metavar="N", help="names everything random (default: 0)")
     command.add_argument(
         "--start", metavar="ROUTES", help="earlier routes to begin with: columns route, stop, customer"
@@ -234,9 +243,7 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--overwrite", action="store_true", help="replace the routes of other orders in that folder"
     )
-    for place, names in _REFUSED.items():
-        for name in names:
-            command.add_argument(name, dest=place, nargs="?", action=_Named, help=argparse.SUPPRESS)
+    command.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
 
 
 class _Named(argparse.Action):

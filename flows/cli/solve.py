@@ -23,10 +23,10 @@ from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.support.text import FLEET, TIME, refusal
+from mcvrp.tasks.support.text import TIME, refusal
 
 ROUTES = "routes"  # the folder for folders of routes
-_OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed")
+_OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet", "longest_route")
 
 
 def solve(options: argparse.Namespace) -> Outcome:
@@ -37,9 +37,8 @@ def solve(options: argparse.Namespace) -> Outcome:
     McvrpError
         If the orders, an option or the store are wrong; no file has been written then.
     """
-    for given, what in ((options.fleet_limit, FLEET), (options.time_window, TIME)):
-        if given:
-            raise McvrpError(refusal(f"option {given}", what, "leave it out"))
+    if options.time_window:
+        raise McvrpError(refusal(f"option {options.time_window}", TIME, "leave it out"))
     preset, spec = _specs(options)
     folder = _exported(options)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)

@@ -17,15 +17,14 @@ from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.tasks.files.faults import Faults
-from mcvrp.tasks.support.text import FLEET, TIME, listed, refusal
+from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")
 _WEIGHTS = ("EUC_2D", "CEIL_2D", "FLOOR_2D", "EXPLICIT")
 _SECTIONS = ("NODE_COORD", "DISPLAY_DATA", "EDGE_WEIGHT", "DEMAND", "DEPOT")
 _PLACES = _SECTIONS[:2]
 _MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
-_LENGTH = "a longest route"
-_CONSTRAINTS = {"DISTANCE": _LENGTH, "DURATION": _LENGTH, "TIME": TIME, "VEHICLES": FLEET, "SALESMEN": FLEET}
+_CONSTRAINTS = {"DISTANCE": LENGTH, "DURATION": LENGTH, "TIME": TIME, "VEHICLES": FLEET, "SALESMEN": FLEET}
 
 _Rows = Mapping[str, Sequence[str]]  # of each section
 

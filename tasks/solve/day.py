@@ -19,12 +19,13 @@ from mcvrp.storage.models.models import ModelCard, folder_card, load_model, mode
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_possible
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.solvers.solver import SolverFailed
-from mcvrp.tasks.support.text import listed
+from mcvrp.tasks.solvers.solver import SolverFailed, longest_route
+from mcvrp.tasks.support.text import length_text, listed
 
 if TYPE_CHECKING:
     from mcvrp.model.problem import Solution
@@ -152,11 +153,14 @@ def plan_day(
     Raises
     ------
     McvrpError
-        If there is no such city, model or version, the model is another city's, or the orders are wrong.
+        If there is no such city, model or version, the model is another city's, the orders are wrong, or
+        no routes can keep the limits of ``spec``, or nobody that it names would.
     """
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
+    require_kept(spec)
     if city is None:
-        assert vrp, "orders that are no city themselves need one"
+        if not vrp:
+            raise McvrpError("city is missing: only orders that are an instance of CVRPLIB (.vrp) need none")
         city = PurePath(vrp.name).stem
         there, addresses = vrp.city, Addresses.numbered(vrp.city.customers)
     else:
@@ -166,6 +170,7 @@ def plan_day(
             raise McvrpError(f"city {city!r} is not that of {vrp.name}, which is one itself: name no city")
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, there, addresses, city, capacity)
+    require_possible(spec.limits, there, addresses, day.instance)
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(there, "polish with pyvrp")
     folder = model if isinstance(model, Store) else None
@@ -208,9 +213,9 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         start_up, routed = _routed_by_model(store, planned, planned.card, began)
     other, failure = None, ""
     # a search from nothing is not compared with itself
-    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city)):
+    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city, spec.limits)):
         try:
-            other = baseline(city, instance, routed.fair, spec.seed)
+            other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
         except SolverFailed as error:  # the routes are good without a comparison
             failure = f"nothing to compare with: {error}"
     seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
@@ -299,7 +304,12 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator
             f"{routed.samples:,} of {spec.samples:,} samples fitted into the time limit of "
             f"{spec.time_limit:g} s"
         )
-    if other and not planned.city.symmetric:
+    if spec.limits.given:
+        longest = length_text(longest_route(planned.city, routed.solution), planned.city.unit)
+        yield f"the routes keep {limits_text(spec.limits)}; the longest is {longest}"
+    if other and not SOLVERS["hgs"].keeps(spec.limits):
+        yield f"HGS does not keep them: {other.label} is what the routes are compared with"
+    elif other and not planned.city.symmetric:
         yield (
             f"HGS takes symmetric costs only and the city's depend on the direction: {other.label} "
             "is what the routes are compared with"

@@ -17,7 +17,7 @@ from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
-from mcvrp.tasks.support.text import FLEET, TIME, listed, refusal
+from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
 MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here
@@ -29,6 +29,7 @@ _REFUSED = {
         *("vehicle", "vehicles", "vehicle_id", "num_vehicles", "number_of_vehicles", "max_vehicles"),
         *("fleet", "fleet_size", "fleet_limit", "max_routes", "driver", "drivers"),
     },
+    LENGTH: {"longest_route", "max_distance", "max_length", "max_route_length", "distance_limit"},
     TIME: {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),

@@ -18,11 +18,12 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.devices import cores_text, torch_threads
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
-from mcvrp.tasks.solvers.solver import SolverFailed
+from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 
 _FIRST = 4  # samples of the first portion: one would hardly be faster
@@ -38,7 +39,7 @@ class Routed:
     Parameters
     ----------
     solution
-        Feasible and canonical.
+        Feasible, within the limits, and canonical.
     cost
         In the city's unit.
     samples, sampled
@@ -104,6 +105,8 @@ def route(
     ------
     McvrpError
         If the model does not know the city.
+    SolverFailed
+        If there are limits and no routes were found that keep them.
     """
     clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
     share = 1.0 if spec.polish == "none" else _DECODING_SHARE
@@ -116,13 +119,14 @@ def route(
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
                 best.setdefault(_sorted(decoded.solution(sample)), float(decoded.costs[sample]))
-    samples = sorted(best, key=lambda solution: best[solution])
+    # those that break a limit are no answers, but starts
+    samples = sorted(best, key=lambda solution: (bool(spec.limits.broken(city, solution)), best[solution]))
     decoding = clock.seconds()
     polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
     found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
     if not found:  # feasible by construction, and checked again
         raise McvrpError(f"the model's routes are wrong: {infeasibility(instance, samples[0])}")
-    solution = canonical(city, min(found, key=lambda s: cost(city, s)))
+    solution = canonical(city, _cheapest(city, found, spec))
     return Routed(
         solution=solution,
         cost=cost(city, solution),
@@ -144,26 +148,34 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
     SolverFailed
         If it ends without an answer.
     """
-    name = spec.polish if spec.polish in finishers() else usual_search(city)
+    name = spec.polish if spec.polish in finishers() else usual_search(city, spec.limits)
     clock = _SearchClock(on_cpu=True)
-    search = SOLVERS[name].search(time_limit=spec.time_limit)
-    found = search.search(city, instance, spec.seed, [start] if start else ())
-    if wrong := infeasibility(instance, found):
+    search = SOLVERS[name].search(time_limit=spec.time_limit, **spec.limits.given)
+    starts = [start] if start else []
+    try:
+        found = [search.search(city, instance, spec.seed, starts)]
+    except SolverFailed:
+        if not spec.limits.given:
+            raise
+        found = []  # the start may keep them
+    if found and (wrong := infeasibility(instance, found[0])):
         raise SolverFailed(f"the routes of {search.label} are wrong: {wrong}")
-    best = min([found, *([start] if start else [])], key=lambda solution: cost(city, solution))
-    solution = canonical(city, best)
+    solution = canonical(city, _cheapest(city, [*found, *starts], spec))
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
 
-def usual_search(city: City) -> str:
-    """Return the solver that searches from nothing in ``city``: HGS where costs are symmetric."""
-    return "hgs" if city.symmetric else "pyvrp"
+def usual_search(city: City, limits: Limits = NO_LIMITS) -> str:
+    """Return who searches from nothing: HGS where costs are symmetric and it keeps the limits, else PyVRP."""
+    return "hgs" if city.symmetric and SOLVERS["hgs"].keeps(limits) else "pyvrp"
 
 
-def baseline(city: City, instance: Instance, seconds: float, seed: int) -> Baseline:
+def baseline(
+    city: City, instance: Instance, seconds: float, seed: int, limits: Limits = NO_LIMITS
+) -> Baseline:
     """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
-    search = SOLVERS[usual_search(city)].search(time_limit=max(seconds, _LEAST_SECONDS))
+    entry = SOLVERS[usual_search(city, limits)]
+    search = entry.search(time_limit=max(seconds, _LEAST_SECONDS), **limits.given)
     began = time.perf_counter()
     solution = canonical(city, search.search(city, instance, seed))
     seconds = time.perf_counter() - began
@@ -219,9 +231,20 @@ def _polished(
         return []
     finisher = SOLVERS[spec.polish]
     with contextlib.suppress(SolverFailed):  # then the samples stand
-        search = finisher.search(time_limit=max(seconds * share, _LEAST_SECONDS))
+        search = finisher.search(time_limit=max(seconds * share, _LEAST_SECONDS), **spec.limits.given)
         return [search.search(city, instance, spec.seed, samples[: finisher.starts])]
     return []
+
+
+def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
+    """Return the cheapest of ``found`` that keeps the limits; SolverFailed where none does."""
+    within = [solution for solution in found if spec.limits.broken(city, solution) is None]
+    if not within:
+        raise SolverFailed(
+            f"no routes that keep {limits_text(spec.limits)} were found in {spec.time_limit:g} s: "
+            "give more time (--time-limit) or a wider limit"
+        )
+    return min(within, key=lambda solution: cost(city, solution))
 
 
 def _sorted(solution: Solution) -> Solution:

@@ -1,4 +1,4 @@
-"""Spec of a day: version of the model, samples, time limit, what follows."""
+"""Spec of a day: version of the model, samples, time limit, what follows, what routes have to keep."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mcvrp.tasks.solvers.registry import finishers
+from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.solvers.strategies import Decoding, sampling_strategies
 from mcvrp.tasks.support.registry import OneOf
-from mcvrp.tasks.support.spec import KeptShare, Rotations, StrictSpec, Temperature, TopK
+from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    KeptShare,
+    Rotations,
+    StrictSpec,
+    Temperature,
+    TopK,
+    unset,
+)
 
 
 def polishes() -> tuple[str, ...]:
@@ -61,6 +70,26 @@ class SolveSpec(StrictSpec):
         exclude_if=lambda name: name == "ns",  # what is written of a day says what differs
         description="How samples are drawn; ns: nucleus sampling",
     )
+    fleet: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_CUSTOMERS,
+        exclude_if=unset,
+        description="Most vehicles; with polish pyvrp, which keeps it",
+    )
+    longest_route: float | None = Field(
+        None,
+        ge=1e-6,
+        le=1e15,
+        allow_inf_nan=False,
+        exclude_if=unset,
+        description="Most that a route may cost, in the city's unit; with polish pyvrp, which keeps it",
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """What routes have to keep beside the capacity."""
+        return Limits(self.fleet, self.longest_route)
 
     @property
     def decoding(self) -> Decoding:

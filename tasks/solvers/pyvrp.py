@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import numpy as np
 import pyvrp
+from pyvrp.exceptions import PenaltyBoundWarning
 from pyvrp.stop import NoImprovement
 
-from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.tasks.solvers.solver import SCALED, Answer, SolverFailed, best_of, checked_budget, scaled_costs
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
+from mcvrp.tasks.solvers.solver import (
+    NO_LIMITS,
+    SCALED,
+    Answer,
+    Limits,
+    SolverFailed,
+    best_of,
+    checked_budget,
+    scaled_costs,
+)
+
+_PARTS = round(1 / COST_TOLERANCE)  # of the longest route, which its legs are counted in
 
 
 @dataclass(frozen=True)
@@ -25,10 +38,14 @@ class PyVRP:
         Seconds of processor time a run, as for HGS.
     iterations
         Iterations without improvement after which a run ends: the same answer for the same seed.
+    fleet, longest_route
+        As in `Limits`.
     """
 
     time_limit: float | None = None
     iterations: int | None = None
+    fleet: int | None = None
+    longest_route: float | None = None
     label: str = field(default="PyVRP", init=False)
     device: str = field(default="1 CPU core", init=False)
     version: str = field(default=f"pyvrp {version('pyvrp')}", init=False)
@@ -41,7 +58,15 @@ class PyVRP:
         """Program, budget, fleet and scale in one line."""
         without = " without improvement" if self.iterations is not None else ""
         budget = checked_budget(self.time_limit, self.iterations)
-        return f"{self.version}, {budget}{without}, fleet n, {SCALED}, whole distances"
+        limits = f"fleet {self.fleet or 'n'}"
+        if self.longest_route is not None:
+            limits += f", routes up to {self.longest_route:,.10g}"
+        return f"{self.version}, {budget}{without}, {limits}, {SCALED}, whole distances"
+
+    @property
+    def limits(self) -> Limits:
+        """What its routes keep beside the capacity."""
+        return Limits(self.fleet, self.longest_route)
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -53,40 +78,71 @@ class PyVRP:
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
         """Return the best solution of one run, from the first of ``starts`` where there is one.
 
+        A start may break the limits; of one with more routes than vehicles, those with the least load are
+        put behind others, which then hold too much.
+
         Raises
         ------
         SolverFailed
-            If it ends without an answer.
+            If it ends without an answer, or breaks a limit.
         """
         # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
-        data = problem_data(city, instance)
-        first = visits(data, instance, starts[0]) if starts else None
-        result = pyvrp.solve(
-            data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
-        )
+        data = problem_data(city, instance, self.limits)
+        first = visits(data, instance, _in_fleet(instance, starts[0], self.fleet)) if starts else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PenaltyBoundWarning)  # that there may be no routes: said below
+            result = pyvrp.solve(
+                data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
+            )
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")
-        return solution_of(instance, result.best)
+        found = solution_of(instance, result.best)
+        if broken := self.limits.broken(city, found):
+            raise SolverFailed(f"PyVRP found {broken}")
+        return found
 
 
-def problem_data(city: City, instance: Instance) -> pyvrp.ProblemData:
-    """Return the instance as PyVRP takes it: whole distances, client k - 1 is the k-th customer."""
+def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> pyvrp.ProblemData:
+    """Return the instance as PyVRP takes it: whole distances, client k - 1 is the k-th customer.
+
+    The lengths that a limit counts are durations, in finer units than the distances and each rounded down,
+    so that no route is refused for being rounded. One that is too long by no more than a part a leg passes
+    here: who takes the answer measures it.
+    """
     costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
     np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists
+    lengths, longest = np.zeros_like(costs), dict[str, int]()
+    if limits.longest_route is not None:
+        parts = city.costs(instance.nodes) * (_PARTS / limits.longest_route)
+        lengths = np.minimum(parts, _PARTS + 2).astype(np.int64)  # a leg may be too long for any route
+        np.fill_diagonal(lengths, 0)
+        longest["shift_duration"] = _PARTS + 1  # COST_TOLERANCE
+    vehicles = min(instance.n, limits.fleet or instance.n)
     return pyvrp.ProblemData(
         locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
         clients=[pyvrp.Client(k, delivery=[d]) for k, d in enumerate(instance.demands.tolist(), start=1)],
         depots=[pyvrp.Depot(0)],
-        vehicle_types=[pyvrp.VehicleType(instance.n, capacity=[instance.capacity])],
+        vehicle_types=[pyvrp.VehicleType(vehicles, capacity=[instance.capacity], **longest)],
         distance_matrices=[costs],
-        duration_matrices=[np.zeros_like(costs)],
+        duration_matrices=[lengths],
     )
 
 
 def visits(data: pyvrp.ProblemData, instance: Instance, solution: Solution) -> pyvrp.Solution:
     """Return ``solution`` as PyVRP writes it: routes of client numbers."""
     return pyvrp.Solution(data, [np.searchsorted(instance.ids, route).tolist() for route in solution.routes])
+
+
+def _in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
+    """Return ``solution`` in at most ``fleet`` routes, whatever they then hold."""
+    if fleet is None or len(solution.routes) <= fleet:
+        return solution
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = sorted(map(list, solution.routes), key=lambda route: -sum(demand[node] for node in route))
+    for k, route in enumerate(routes[fleet:], start=1):
+        routes[-k % fleet] += route  # the lightest first
+    return Solution.of(routes[:fleet])
 
 
 def solution_of(instance: Instance, found: pyvrp.Solution) -> Solution:

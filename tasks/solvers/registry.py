@@ -13,7 +13,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.budgets import Budget
-from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Search, Solver, require_costs
+from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
 _WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6  # of an answer: to draw the instance, to write
@@ -42,6 +42,8 @@ class SolverEntry:
     starts
         How many solutions its method ``search`` can go on from, 0 where it has none: such a solver
         finishes what a model has begun.
+    limits
+        Which of `Limits` ``search`` keeps: arguments of the class, too.
     """
 
     label: str
@@ -50,6 +52,7 @@ class SolverEntry:
     seconds: Callable[[Budget, int], float] = Budget.seconds
     costs: Costs = "any"
     starts: int = 0
+    limits: tuple[str, ...] = ()
 
     def make(self, **options: Any) -> Solver:
         """Return the solver with those of ``options`` that it takes; None is its own default.
@@ -61,12 +64,15 @@ class SolverEntry:
         McvrpError
             If there is no such class, or it refuses an option.
         """
+        return self._made(self.takes, options)
+
+    def _made(self, takes: tuple[str, ...], options: dict[str, Any]) -> Solver:
         module, _, name = self.where.partition(":")
         try:
             kind = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise McvrpError(f"the solver {self.label} is not at {self.where}: {error}") from error
-        given = {key: value for key, value in options.items() if key in self.takes and value is not None}
+        given = {key: value for key, value in options.items() if key in takes and value is not None}
         solver: Solver = kind(**given)
         return solver
 
@@ -75,10 +81,14 @@ class SolverEntry:
         return self.seconds(budget, n) + (_WRITE_SECONDS + _WRITE_SECONDS_A_CUSTOMER * n)
 
     def search(self, **options: Any) -> Search:
-        """Return the solver as a search that goes on from solutions."""
+        """Return the solver as a search that goes on from solutions, and keeps those limits that it can."""
         assert self.starts, f"{self.label} takes no solutions to go on from"
-        search: Search = self.make(**options)  # type: ignore[assignment]  # says its entry
+        search: Search = self._made(self.takes + self.limits, options)  # type: ignore[assignment]
         return search
+
+    def keeps(self, limits: Limits) -> bool:
+        """Return whether its searches keep all ``limits`` that there are."""
+        return limits.given.keys() <= set(self.limits)
 
     def require_costs(self, city: City, hint: str = USE_PYVRP) -> None:
         """Raise McvrpError for a city whose costs it does not take."""
@@ -105,7 +115,11 @@ SOLVERS = Registry(
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
         ),
         "pyvrp": SolverEntry(
-            "PyVRP", "mcvrp.tasks.solvers.pyvrp:PyVRP", takes=("time_limit", "iterations"), starts=1
+            "PyVRP",
+            "mcvrp.tasks.solvers.pyvrp:PyVRP",
+            takes=("time_limit", "iterations"),
+            starts=1,
+            limits=("fleet", "longest_route"),
         ),
         "lkh3": SolverEntry(
             "LKH-3",

@@ -5,14 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
+from mcvrp.model.problem import (
+    COST_TOLERANCE,
+    DEPOT,
+    City,
+    Instance,
+    Solution,
+    cost,
+    infeasibility,
+    require_instances,
+)
+from mcvrp.tasks.support.text import unit_text
 
 COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
@@ -72,6 +82,47 @@ class Solver(Protocol):
     ) -> Iterator[Answer]:
         """Yield one answer an instance, in order: the best of ``samples`` runs from ``seed`` up."""
         ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a day's routes have to keep beside the capacity; None: there is no such limit.
+
+    Parameters
+    ----------
+    fleet
+        Most vehicles, so most routes.
+    longest_route
+        Most that a route may cost, in the city's unit.
+    """
+
+    fleet: int | None = None
+    longest_route: float | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The limits that there are, by name: arguments of a solver that keeps them."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def broken(self, city: City, solution: Solution) -> str | None:
+        """Return which limit ``solution`` breaks, or None; a route of just the longest length breaks none."""
+        if self.fleet is not None and len(solution.routes) > self.fleet:
+            return f"more routes ({len(solution.routes):,}) than vehicles ({self.fleet:,})"
+        if self.longest_route is not None:
+            length = longest_route(city, solution)
+            if length > self.longest_route * (1 + COST_TOLERANCE):
+                unit = unit_text(city.unit)
+                return f"a route of {length:,.10g} {unit}, {self.longest_route:,.10g} are the most"
+        return None
+
+
+NO_LIMITS = Limits()
+
+
+def longest_route(city: City, solution: Solution) -> float:
+    """Return the cost of the dearest route of ``solution``, in the city's unit."""
+    path = solution.path
+    return float(np.add.reduceat(city.legs(path), np.flatnonzero(path[:-1] == DEPOT)).max())
 
 
 class Search(Solver, Protocol):

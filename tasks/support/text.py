@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-FLEET, TIME = "a limit of the fleet", "a time window"
+FLEET, LENGTH, TIME = "a limit of the fleet", "a longest route", "a time window"
+_LIMITS = {FLEET: "--fleet", LENGTH: "--longest-route"}  # options of `mcvrp solve`
 _MANY = 2000.0  # metres, from which on they are kilometres
 
 
@@ -36,11 +37,10 @@ def length_text(value: float, unit: str) -> str:
 
 
 def refusal(where: str, what: str, hint: str) -> str:
-    """Return the sentence that refuses ``what``, found at ``where``."""
-    return (
-        f"{where} asks for {what}, and routes here know capacity alone: {hint} to route without, "
-        "knowing that nothing will respect it"
-    )
+    """Return the sentence that refuses ``what``, found at ``where``; ``hint`` is how to take it away."""
+    if option := _LIMITS.get(what):
+        return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
+    return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"
 
 
 def listed(words: Iterable[object], most: int = 5) -> str:

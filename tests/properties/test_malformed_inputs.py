@@ -23,7 +23,9 @@ from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.driven.take import take_routes
+from mcvrp.tasks.solve.limits import require_kept, require_possible
 from mcvrp.tasks.solve.orders import checked_day, read_orders
+from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support import malformed, malformed_store
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, Case, sound
@@ -112,6 +114,18 @@ def orders(desk: Desk, case: Case) -> Act:
     return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
 
 
+def limits(desk: Desk, case: Case) -> Act:
+    file = desk.file("day.csv", case.data)
+    spec = SolveSpec.model_validate({"polish": "pyvrp", **case.options})
+
+    def act() -> None:
+        require_kept(spec)
+        day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
+        require_possible(spec.limits, TOWN, NAMES, day.instance)
+
+    return act
+
+
 def routes(desk: Desk, case: Case) -> Act:
     """Of a file of routes the good rows are taken; the others stand in quarantine, and say why."""
     desk.store.put("incoming/routes.csv", encoded(case.data))
@@ -151,6 +165,7 @@ WAYS_IN: dict[Callable[[Desk, Any], Act], Sequence[Case | StoreCase]] = {
     matrix: malformed.MATRICES,
     history: malformed.HISTORIES,
     orders: malformed.ORDERS,
+    limits: malformed.LIMITS,
     routes: malformed_store.ROWS,
     unreadable_routes: malformed_store.FILES,
     stored: malformed_store.STORED,

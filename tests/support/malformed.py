@@ -192,7 +192,14 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity 'lots'"),
     case(
-        "vehicles", "customer,demand,vehicles\nC1,1,3\n", "vehicles of day.csv asks for a limit of the fleet"
+        "vehicles",
+        "customer,demand,vehicles\nC1,1,3\n",
+        *("vehicles of day.csv asks for a limit of the fleet", "remove it, and give mcvrp solve --fleet"),
+    ),
+    case(
+        "a longest route",
+        "customer,demand,Max Distance\nC1,1,3\n",
+        *("max_distance of day.csv asks for a longest route", "give mcvrp solve --longest-route"),
     ),
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
     case(
@@ -205,5 +212,42 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
         "nothing in a row",
         parquet(pd.DataFrame({"customer": ["C1", None], "demand": [3, None]})),
         *("row 2: customer is missing", "demand is"),
+    ),
+)
+
+LIMITS = (  # of a day of the same customers
+    case(
+        "no polish",
+        "customer,demand\nC1,1\n",
+        *("--polish none does not keep --fleet 3", "give --polish pyvrp"),
+        fleet=3,
+        polish="none",
+    ),
+    case(
+        "HGS",
+        "customer,demand\nC1,1\n",
+        *("--polish hgs does not keep --fleet 3 and --longest-route 1.5", "give --polish pyvrp"),
+        fleet=3,
+        longest_route=1.5,
+        polish="hgs",
+        samples=0,
+    ),
+    case(
+        "too few vehicles",
+        "customer,demand\nC1,15\nC2,8\nC3,1\n",
+        *("--fleet 1 is too few", "want 24 in all", "a vehicle holds 20", "takes 2 vehicles at least"),
+        fleet=1,
+    ),
+    case(
+        "orders that do not share a vehicle",
+        "customer,demand\nC1,11\nC2,11\nC3,11\n",
+        *("--fleet 2 is too few", "takes 3 vehicles at least"),
+        fleet=2,
+    ),
+    case(
+        "customers too far away",
+        "customer,demand\nC1,1\nC2,1\n",
+        *("(and 1 more) is too far for --longest-route 0.001", "there and back it is", "sides of the city"),
+        longest_route=0.001,
     ),
 )

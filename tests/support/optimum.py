@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import lru_cache
 
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City, Instance
+from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits
 
 SMALL = Rules(capacity=(12, 18))  # seven customers need two to five routes
 
 
-def best_cost(city: City, instance: Instance) -> float:
-    """Return the optimum, by trying every set of customers as a route and every way to split them."""
+def best_cost(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> float:
+    """Return the optimum, by trying every set of customers as a route and every way to split them.
+
+    Infinite where no routes keep the limits.
+    """
     legs = city.costs(instance.nodes)
     customers = range(1, instance.n + 1)
 
@@ -27,15 +32,22 @@ def best_cost(city: City, instance: Instance) -> float:
         if sum(int(instance.demands[k - 1]) for k in chosen) <= instance.capacity
     }
 
+    if limits.longest_route is not None:
+        most = limits.longest_route * (1 + 1e-9)
+        route = {chosen: length for chosen, length in route.items() if length <= most}
+
     @lru_cache(None)
-    def serve(left: frozenset[int]) -> float:
+    def serve(left: frozenset[int], vehicles: int) -> float:
         if not left:
             return 0.0
+        if not vehicles:
+            return math.inf
         first = min(left)
         choices = [chosen for chosen in route if chosen[0] == first and left.issuperset(chosen)]
-        return min(route[chosen] + serve(left - set(chosen)) for chosen in choices)
+        costs = (route[chosen] + serve(left - set(chosen), vehicles - 1) for chosen in choices)
+        return min(costs, default=math.inf)
 
-    return serve(frozenset(customers))
+    return serve(frozenset(customers), limits.fleet or instance.n)
 
 
 def every_path(demands: list[int], capacity: int) -> list[list[int]]:

@@ -1,0 +1,156 @@
+"""Fleet and longest route of a day: kept in what is given, or refused in a sentence before any work."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
+from mcvrp.tasks.solve.limits import require_possible
+from mcvrp.tasks.solve.search import _SearchClock, baseline, route, searched
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from tests.support.solving import CITY, one_way_city, put_day
+
+# Customers in opposite directions: each is 20 there and back, both on one route are 40.
+OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
+BOTH = Instance(OPPOSITE.city_id, np.array([1, 2]), np.array([1, 1]), 5)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    save_city(store, "one-way", one_way_city())
+    return store
+
+
+def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
+    """Return a day of 20 orders of 3, of which a vehicle holds six: four vehicles at least."""
+    orders = [Order(customer=str(k), demand=3) for k in range(1, 21)]
+    asked = SolveSpec.model_validate({"polish": "pyvrp", "time_limit": 0.1, **spec})
+    return plan_day(store, city, "small", orders, 18, asked)
+
+
+def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
+    lengths = [cost(city, Solution((path,))) for path in solution.routes]
+    return len(lengths) <= fleet and max(lengths) <= longest * (1 + 1e-9)
+
+
+def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of a network that has learnt nothing break them; the routes that come of them do not."""
+    monkeypatch.setattr(
+        _SearchClock, "share", lambda clock: 1 / 300
+    )  # of a minute, however busy the machine is
+    day = planned(store, samples=4, fleet=4, longest_route=2.6, time_limit=60)
+    network, _ = load_model(store, "small")
+    free = day.spec.model_copy(update={"polish": "none", "fleet": None, "longest_route": None})
+    sample = route(network, CITY, day.day.instance, free, rotations=1)
+    assert not keeps(CITY, sample.solution, 4, 2.6)
+    found = solve_day(store, day, time.monotonic())
+    assert infeasibility(day.day.instance, found.solution) is None
+    assert keeps(CITY, found.solution, 4, 2.6)
+    assert any(
+        note.startswith("the routes keep --fleet 4 and --longest-route 2.6; the longest is")
+        for note in found.summary.notes
+    )
+    assert found.summary.compared is not None
+    assert found.summary.compared.label == "PyVRP"
+    assert "HGS does not keep them: PyVRP is what the routes are compared with" in found.summary.notes
+
+
+@pytest.mark.parametrize("city", ["small", "one-way"])
+def test_a_search_without_a_model_is_by_who_keeps_the_limits(store: Store, city: str) -> None:
+    """Nobody is named, so that nothing need be refused: PyVRP searches, which is not compared with itself."""
+    day = planned(store, city, samples=0, fleet=5, polish="local-search")
+    found = solve_day(store, day, time.monotonic())
+    assert (found.summary.polish, found.summary.compared) == ("pyvrp", None)
+    assert keeps(day.city, found.solution, 5, np.inf)
+
+
+def test_the_comparison_keeps_them_too() -> None:
+    """Two routes of 20 where one of 40 would be allowed without."""
+    free = baseline(OPPOSITE, BOTH, 0.05, 0)
+    assert free.label == "HGS"
+    limited = baseline(OPPOSITE, BOTH, 0.05, 0, Limits(longest_route=39.0))
+    assert (limited.label, len(limited.solution.routes)) == ("PyVRP", 2)
+
+
+def test_where_none_are_found_a_sentence_says_so() -> None:
+    """What no bound has seen: two vehicles would do it, one has too far to go."""
+    spec = SolveSpec(samples=0, time_limit=0.05, fleet=1, longest_route=30.0)
+    require_possible(spec.limits, OPPOSITE, Addresses.numbered(2), BOTH)
+    with pytest.raises(SolverFailed) as caught:
+        searched(OPPOSITE, BOTH, spec)
+    said = str(caught.value)
+    assert said.startswith("no routes that keep --fleet 1 and --longest-route 30 were found in 0.05 s: give")
+    assert len(said) <= LONGEST
+    wide = spec.model_copy(update={"longest_route": 40.0})
+    assert searched(OPPOSITE, BOTH, wide).cost == 40.0
+
+
+def test_a_start_that_keeps_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the search finds none; one that breaks them is none."""
+
+    def none(*_: object) -> Solution:
+        raise SolverFailed("PyVRP found no feasible routes")
+
+    monkeypatch.setattr("mcvrp.tasks.solvers.pyvrp.PyVRP.search", none)
+    spec = SolveSpec(samples=0, time_limit=0.05, longest_route=30.0)
+    apart = Solution(((1,), (2,)))
+    assert searched(OPPOSITE, BOTH, spec, apart).cost == 40.0
+    with pytest.raises(SolverFailed, match="no routes that keep --longest-route 30 were found"):
+        searched(OPPOSITE, BOTH, spec, Solution(((1, 2),)))
+
+
+def test_far_is_what_no_way_makes_near() -> None:
+    """In a matrix the way over another customer of the day may be the cheaper one."""
+    costs = np.array([[0.0, 1, 9], [1, 0, 1], [9, 1, 0]])
+    city = City(OPPOSITE.xy, costs, origin=(-10, -10), scale=20.0)
+    names = Addresses(("depot", "near", "far"))
+    both = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 5)
+    require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 there, 9 back
+    require_possible(Limits(longest_route=4.0), city, names, both)  # a bound: a route passes "near" once
+    with pytest.raises(
+        McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* it is 4 sides"
+    ):
+        require_possible(Limits(longest_route=3.0), city, names, both)
+    alone = Instance(city.city_id, np.array([2]), np.array([1]), 5)
+    with pytest.raises(McvrpError, match="there and back it is 18 sides of"):
+        require_possible(Limits(longest_route=11.0), city, names, alone)
+
+
+@pytest.mark.parametrize("longest", [20.0, 20.0 * (1 - 1e-6)])
+def test_there_and_back_may_be_just_the_longest_route(longest: float) -> None:
+    """No more."""
+    if longest == 20.0:
+        require_possible(Limits(longest_route=longest), OPPOSITE, Addresses.numbered(2), BOTH)
+    else:
+        with pytest.raises(McvrpError, match=r"\(and 1 more\) is too far"):
+            require_possible(Limits(longest_route=longest), OPPOSITE, Addresses.numbered(2), BOTH)
+
+
+def test_refused_before_the_store_is_read(store: Store) -> None:
+    """Who polishes is looked at first, what cannot be as soon as the orders are there."""
+    with pytest.raises(
+        McvrpError, match="--polish local-search does not keep --fleet 4: give --polish pyvrp"
+    ):
+        planned(store, "nowhere", fleet=4, polish="local-search")
+    with pytest.raises(
+        McvrpError, match="--fleet 3 is too few: the orders want 60 in all and a vehicle holds 18"
+    ):
+        planned(store, fleet=3)
+
+
+def test_a_spec_says_of_limits_what_there_are() -> None:
+    """What is written of a day is what it was before there were any."""
+    assert not {"fleet", "longest_route"} & SolveSpec().model_dump(mode="json").keys()
+    assert SolveSpec(fleet=3).model_dump(mode="json")["fleet"] == 3

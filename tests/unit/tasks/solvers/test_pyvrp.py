@@ -1,0 +1,138 @@
+"""PyVRP under limits of a day: exact in small cases, and never beyond a limit, however the search goes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
+from tests.support.optimum import SMALL, best_cost
+from tests.support.sweep import random_solution
+
+XY = City.uniform(30, seed=1).xy
+ROADS = np.random.default_rng(2).integers(1, 1000, (31, 31)).astype(float)
+CITIES = {"lines": City(XY), "one-way": City(XY, ROADS)}
+# Two large orders in the west, two small ones in the east: three routes cost 60, two vehicles 80.
+WEST_EAST = City(np.array([[0.0, 0], [-10, 0], [-10, 0], [10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
+CORNER = City(np.array([[0.0, 0], [0.1, 0], [0, 0.3]]))
+ROUND = float(CORNER.legs(np.array([0, 1, 2, 0])).sum())  # one route of both customers
+
+
+def day(city: City, demands: list[int], capacity: int) -> Instance:
+    return Instance(city.city_id, np.arange(1, len(demands) + 1), np.array(demands), capacity)
+
+
+def lengths(city: City, solution: Solution) -> list[float]:
+    return [cost(city, Solution((route,))) for route in solution.routes]
+
+
+@pytest.mark.parametrize(("fleet", "best"), [(None, 60.0), (4, 60.0), (3, 60.0), (2, 80.0)])
+def test_a_smaller_fleet_may_cost_more(fleet: int | None, best: float) -> None:
+    """Two vehicles have to cross the depot, three do not."""
+    found = PyVRP(iterations=50, fleet=fleet).search(WEST_EAST, day(WEST_EAST, [6, 6, 4, 4], 10), 1)
+    assert cost(WEST_EAST, found) == best
+
+
+@pytest.mark.parametrize(
+    ("longest", "routes"), [(None, 1), (ROUND * (1 + 1e-6), 1), (ROUND, 1), (ROUND * (1 - 1e-8), 2)]
+)
+def test_a_route_of_just_the_longest_length_is_allowed(longest: float | None, routes: int) -> None:
+    """Its legs are no round numbers; a hundred-millionth less, and there are two routes."""
+    found = PyVRP(iterations=50, longest_route=longest).search(CORNER, day(CORNER, [1, 1], 10), 1)
+    assert len(found.routes) == routes
+
+
+@pytest.mark.parametrize("city", CITIES.values(), ids=CITIES)
+@pytest.mark.parametrize("i", range(2))
+def test_limits_cost_what_trying_all_says(city: City, i: int) -> None:
+    """Seven customers; the limits are those of the best routes, made a bit narrower in turn."""
+    instance = InstanceStream(city, 1, "test", SMALL)(7, i)
+    free = PyVRP(iterations=200).search(city, instance, 1)
+    assert cost(city, free) == pytest.approx(best_cost(city, instance), rel=1e-6)
+    for limits in (
+        Limits(longest_route=longest_route(city, free)),
+        Limits(longest_route=0.98 * longest_route(city, free)),
+        Limits(fleet=len(free.routes) - 1),
+    ):
+        expected = best_cost(city, instance, limits)
+        if np.isinf(expected):
+            with pytest.raises(SolverFailed, match="no feasible routes"):
+                PyVRP(iterations=200, **limits.given).search(city, instance, 1)
+        else:
+            found = PyVRP(iterations=200, **limits.given).search(city, instance, 1)
+            assert cost(city, found) == pytest.approx(expected, rel=1e-6)
+
+
+@settings(max_examples=40)
+@given(
+    city=st.sampled_from(list(CITIES.values())),
+    n=st.integers(1, 12),
+    seed=st.integers(0, 1000),
+    fleet=st.none() | st.integers(1, 6),
+    share=st.none() | st.floats(0.3, 1.2),
+    begun=st.booleans(),
+)
+def test_no_answer_breaks_a_limit(
+    city: City, n: int, seed: int, fleet: int | None, share: float | None, begun: bool
+) -> None:
+    """Whatever is asked, from a start that breaks it too: routes that keep it, or none and no warning."""
+    instance = InstanceStream(city, 1, "test", SMALL)(n, seed)
+    start = random_solution(instance, np.random.default_rng(seed))
+    longest = None if share is None else share * longest_route(city, start)
+    search = PyVRP(iterations=20, fleet=fleet, longest_route=longest)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            found = search.search(city, instance, seed, [start] if begun else [])
+        except SolverFailed:
+            return
+    assert infeasibility(instance, found) is None
+    assert fleet is None or len(found.routes) <= fleet
+    assert longest is None or max(lengths(city, found)) <= longest * (1 + 2e-9)
+
+
+def test_a_start_of_too_many_routes_begins_the_search() -> None:
+    """Each customer on a route of their own is a start for two vehicles."""
+    instance = day(WEST_EAST, [6, 6, 4, 4], 10)
+    alone = Solution(((1,), (2,), (3,), (4,)))
+    found = PyVRP(iterations=50, fleet=2).search(WEST_EAST, instance, 1, [alone])
+    assert (len(found.routes), cost(WEST_EAST, found)) == (2, 80.0)
+
+
+def test_an_answer_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyVRP takes for short enough is refused where its legs say otherwise."""
+    monkeypatch.setattr(
+        "mcvrp.tasks.solvers.pyvrp._PARTS", 4
+    )  # so coarse that all legs are rounded to nothing
+    with pytest.raises(
+        SolverFailed, match=r"a route of 0\.7\d* sides of the city's square, 0\.65 are the most"
+    ):
+        PyVRP(iterations=50, longest_route=0.65).search(CORNER, day(CORNER, [1, 1], 10), 1)
+
+
+def test_limits_say_which_is_broken() -> None:
+    """Routes beyond the fleet, the dearest route, nothing."""
+    both, apart = Solution(((1, 2),)), Solution(((1,), (2,)))
+    assert NO_LIMITS.broken(CORNER, apart) is None
+    assert Limits(fleet=1).broken(CORNER, both) is None
+    assert Limits(fleet=1).broken(CORNER, apart) == "more routes (2) than vehicles (1)"
+    assert Limits(longest_route=0.6).broken(CORNER, apart) is None
+    assert str(Limits(longest_route=0.5).broken(CORNER, apart)).startswith("a route of 0.6 sides")
+    assert longest_route(CORNER, apart) == max(lengths(CORNER, apart)) == 0.6
+
+
+def test_who_keeps_limits() -> None:
+    """PyVRP keeps both, and says so in footnotes; the others keep none."""
+    asked = Limits(fleet=3, longest_route=2.5)
+    assert {name for name, entry in SOLVERS.items() if entry.keeps(asked)} == {"pyvrp"}
+    assert all(entry.keeps(NO_LIMITS) for entry in SOLVERS.values())
+    search = SOLVERS["pyvrp"].search(iterations=5, **asked.given)
+    assert "fleet 3, routes up to 2.5" in search.configuration
+    assert "fleet n" in SOLVERS["pyvrp"].search(iterations=5).configuration
