@@ -38,20 +38,32 @@ def write(place: Place, solved: Solved) -> None:
 
 
 _AS_IT_IS = SolveSpec()
+_FILE_IN_STORE = "A file in the store (orders/monday.csv, say, or a .vrp of CVRPLIB), or the orders"
 
 
-@stage("solve", "solve a day of {city}", timeout=HOUR)
+def _place(city: str | None, orders: object, **_: object) -> str:
+    return city or (orders if isinstance(orders, str) else "no city")
+
+
+@stage("solve", lambda **asked: f"solve a day of {_place(**asked)}", timeout=HOUR)
 def solve(
-    city: CityName,
-    model: Annotated[str, shown("Model", "Name of the model in the store")],
-    orders: Annotated[
-        str | list[Order], shown("Orders", "A file in the store (orders/monday.csv, say), or the orders")
+    city: Annotated[
+        CityName | None, shown("City", "Its name in the store; empty for a .vrp, which is a city itself")
     ],
+    model: Annotated[str, shown("Model", "Name of the model in the store")],
+    orders: Annotated[str | list[Order], shown("Orders", _FILE_IN_STORE)],
     capacity: Annotated[
         Annotated[int, Field(ge=1)] | None,
         shown("Capacity", "What a vehicle holds, in units of demand; empty where the orders say it"),
     ] = None,
-    solve: Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, polish")] = _AS_IT_IS,
+    solve: Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, polish, limits")] = _AS_IT_IS,
+    start: Annotated[
+        str | None,
+        shown("Start", "Earlier routes to begin with: a file in the store, solutions/DAY/routes.csv, say"),
+    ] = None,
+    unrounded: Annotated[
+        bool, shown("Unrounded", "Costs of a .vrp with EUC_2D as they are, not rounded to whole numbers")
+    ] = False,
     store: StoreUri = None,
 ) -> SolveSummary:
     """Route a day's orders.
@@ -59,7 +71,7 @@ def solve(
     Parameters
     ----------
     city
-        Name of the city in the store.
+        Name of the city in the store; None for an instance of CVRPLIB, which is one itself.
     model
         Name of the model in the store.
     orders
@@ -70,14 +82,18 @@ def solve(
         What a vehicle holds; none where a column of the orders says it, or all of the city's hold
         the same.
     solve
-        Version of the model, samples, time limit, polish.
+        Version of the model, samples, time limit, polish, limits.
+    start
+        Earlier routes to begin with, a file as for the orders.
+    unrounded
+        Whether straight lines of an instance of CVRPLIB are left as they are.
     store
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     began, there = time.monotonic(), open_store(store)
-    with showing_steps(f"solve {city}", 3) as begin:
+    with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
-        planned = plan_day(there, city, model, orders, capacity, solve)
+        planned = plan_day(there, city, model, orders, capacity, solve, unrounded=unrounded, start=start)
         place = Place(there, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")

@@ -64,8 +64,9 @@ def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
         If a file lies elsewhere, or the store is another.
     """
     taken = {name: _with_files_in_store(name, value) for name, value in values.items()}
-    if isinstance(orders := taken.get("orders"), str):
-        taken["orders"] = in_store("orders", orders)
+    for name in ("orders", "start"):
+        if isinstance(place := taken.get(name), str):
+            taken[name] = in_store(name, place)
     store = taken.get("store")
     if store not in (None, settings.store_uri(None), *settings.other_stores()):
         raise McvrpError(

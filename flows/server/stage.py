@@ -35,7 +35,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, R]], Flow[P, R]]:
+def stage(
+    name: str, run_name: str | Callable[..., str], *, timeout: float
+) -> Callable[[Callable[P, R]], Flow[P, R]]:
     """Declare a flow that takes specs and says in a sentence what is wrong.
 
     What it is called with is checked by us, not by Prefect, so that a person reads in the run's
@@ -45,7 +47,7 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
     Parameters
     ----------
     run_name
-        Of its runs, with the arguments in braces: "label {label.dataset}".
+        Of its runs, with the arguments in braces: "label {label.dataset}"; or what makes it of them.
     timeout
         Seconds after which a run is ended as failed.
     """
@@ -56,7 +58,8 @@ def stage(name: str, run_name: str, *, timeout: float) -> Callable[[Callable[P, 
         def named() -> str:
             context = FlowRunContext.get()
             try:
-                return run_name.format(**parsed(model, context.parameters or {} if context else {}))
+                values = parsed(model, context.parameters or {} if context else {})
+                return run_name(**values) if callable(run_name) else run_name.format(**values)
             except McvrpError:
                 return f"{name}, refused"
 

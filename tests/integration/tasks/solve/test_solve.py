@@ -58,7 +58,12 @@ def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
 
 
 def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Workplace) -> None:
-    """Orders as a form gives them; figures, picture and addresses are one artifact."""
+    """Orders as a form gives them; figures, picture and addresses are one artifact.
+
+    Then an instance of CVRPLIB without city and model, not rounded, begun with the routes of before.
+    """
+    (workplace.store / "orders").mkdir()
+    (workplace.store / "orders" / "e.vrp").write_bytes((DATA / "E-n22-k4.vrp").read_bytes())
     program = """
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
@@ -66,21 +71,37 @@ from mcvrp.flows.server.server import prefect_server
 with prefect_server():
     from mcvrp.flows.solve import solve
     found = solve(
-        city="small", model="small", capacity=30, solve={"samples": 4, "hgs": False},
+        city="small", model="small", capacity=30,
+        solve={"samples": 4, "hgs": False, "polish": "pyvrp", "time_limit": 0.5, "fleet": 2},
         orders=[{"customer": "3", "demand": 4}, {"customer": "9", "demand": 5}],
     )
     from prefect.client.orchestration import get_client
     with get_client(sync_client=True) as client:
         (artifact,) = (found for found in client.read_artifacts() if found.type == "markdown")
-print(found.customers, found.cost > 0)
+    again = solve(
+        city=None, model="nobody", orders="store:orders/e.vrp", unrounded=True,
+        start=f"store:solutions/orders-{found.digest}/routes.csv",
+        solve={"samples": 0, "hgs": False, "time_limit": 0.3, "fleet": 5},
+    )
+print(found.customers, found.cost > 0, again.city, again.cost.is_integer(), again.polish, again.routes <= 5)
+print(*found.notes, *again.notes)
 print(artifact.data)
 """
     done = workplace.python("-c", program)
     assert done.returncode == 0, done.stderr
-    assert "2 True" in done.stdout
+    assert "2 True e False pyvrp True" in done.stdout
+    assert "the routes keep --fleet 2" in done.stdout
+    assert "begun with routes.csv has 2 of 21 customers" in done.stdout
     assert "![The routes](data:image/png;base64," in done.stdout
-    (folder,) = (workplace.store / "solutions").iterdir()
-    assert folder.name.startswith("orders-")
+    other, folder = sorted((workplace.store / "solutions").iterdir())
+    assert (other.name[:2], folder.name[:7]) == ("e-", "orders-")
     assert f"{folder}/routes.geojson" in done.stdout
     names = {name for name, _ in workplace.recorded("task_run")}
-    assert names == {"route 2 customers", f"write solutions/{folder.name}"}
+    assert names == {
+        *("route 2 customers", f"write solutions/{folder.name}"),
+        *("route 21 customers", f"write solutions/{other.name}"),
+    }
+    assert {name for name, _ in workplace.recorded("flow_run")} == {
+        "solve a day of small",
+        "solve a day of store:orders/e.vrp",
+    }

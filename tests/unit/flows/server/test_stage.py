@@ -86,12 +86,15 @@ def test_a_worker_takes_files_of_its_store(monkeypatch: pytest.MonkeyPatch) -> N
     addresses = {"file": "uploads/a.csv", "matrix": "store:uploads/m.npy"}
     city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
     spec = load_preset("smoke").model_copy(update={"city": city})
-    taken = of_worker({"spec": spec, "orders": "monday.csv", "store": "s3://ours", "times": 2})
+    files = {"orders": "monday.csv", "start": "solutions/sunday/routes.csv"}
+    taken = of_worker({"spec": spec, **files, "store": "s3://ours", "times": 2})
     assert taken["spec"].city.addresses.file == "store:uploads/a.csv"
     assert taken["spec"].city.addresses.matrix == "store:uploads/m.npy"
     assert taken["spec"].city.addresses.history is None
     assert taken["spec"].label is spec.label
     assert (taken["orders"], taken["times"]) == ("store:monday.csv", 2)
+    assert taken["start"] == "store:solutions/sunday/routes.csv"
+    assert of_worker({"start": None, "store": None})["start"] is None
 
 
 @pytest.mark.parametrize("file", ["file", "matrix", "history"])
@@ -103,6 +106,13 @@ def test_a_worker_takes_no_other_files(file: str) -> None:
         McvrpError, match=rf"^city\.addresses\.{file} = '/etc/passwd' is no path in the store"
     ):
         of_worker({"city": city, "store": None})
+
+
+@pytest.mark.parametrize("name", ["orders", "start"])
+def test_a_day_is_of_files_of_the_store(name: str) -> None:
+    """Orders and earlier routes alike."""
+    with pytest.raises(McvrpError, match=rf"^{name} = '/etc/passwd' is no path in the store"):
+        of_worker({name: "/etc/passwd", "store": None})
 
 
 def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch: pytest.MonkeyPatch) -> None:
