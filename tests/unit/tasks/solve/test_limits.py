@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.models import load_model
@@ -17,8 +19,10 @@ from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
 from mcvrp.tasks.solve.limits import require_possible
 from mcvrp.tasks.solve.search import _SearchClock, baseline, route, searched
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from mcvrp.tasks.solvers.solver import Limits, SolverFailed, longest_route
+from tests.support.optimum import SMALL
 from tests.support.solving import CITY, one_way_city, put_day
+from tests.support.sweep import random_solution
 
 # Customers in opposite directions: each is 20 there and back, both on one route are 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
@@ -74,6 +78,30 @@ def test_a_search_without_a_model_is_by_who_keeps_the_limits(store: Store, city:
     found = solve_day(store, day, time.monotonic())
     assert (found.summary.polish, found.summary.compared) == ("pyvrp", None)
     assert keeps(day.city, found.solution, 5, np.inf)
+
+
+@settings(max_examples=25)
+@given(
+    city=st.sampled_from([CITY, one_way_city()]),
+    seed=st.integers(0, 1000),
+    fleet=st.integers(1, 6),
+    share=st.floats(0.3, 1.5),
+    begun=st.booleans(),
+)
+def test_no_routes_that_are_given_break_a_limit(
+    city: City, seed: int, fleet: int, share: float, begun: bool
+) -> None:
+    """Whatever the limits and the start are, in however short a time: routes that keep them, or none."""
+    instance = InstanceStream(city, 1, "test", SMALL)(9, seed)
+    start = random_solution(instance, np.random.default_rng(seed))
+    longest = share * longest_route(city, start)
+    spec = SolveSpec(samples=0, time_limit=0.005, fleet=fleet, longest_route=longest)
+    try:
+        found = searched(city, instance, spec, start if begun else None)
+    except SolverFailed:
+        return
+    assert infeasibility(instance, found.solution) is None
+    assert keeps(city, found.solution, fleet, longest * (1 + 1e-9))
 
 
 def test_the_comparison_keeps_them_too() -> None:
