@@ -14,7 +14,7 @@
 
 A document without a version is of version 1. A newer one is never guessed at: the sentence says so. Nor is
 a dataset or training run gone on with in which an earlier version gave a name: see `refuse_earlier`.
-The flat files of the labels' cache look after their own: they are made anew.
+The copies of labels that training reads have a version of their own: of another one they are made anew.
 """
 
 from __future__ import annotations

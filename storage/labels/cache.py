@@ -1,8 +1,8 @@
 """Labels of a dataset on this machine's disk, read from the store once and mapped into memory.
 
-A folder for each fingerprint holds a file a size (`storage.labels.flat`). Every process of the
-machine shares it: one builds what is missing, the others wait. What nobody has open and the
-dataset no longer is, goes.
+A folder for each fingerprint and format holds a file a size (`storage.labels.flat`). Every process
+of the machine shares it: one builds what is missing, the others wait. What nobody has open and the
+dataset no longer is, goes, and so do files of another format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import ROW_GROUP
-from mcvrp.storage.labels.flat import FlatLabels, expected_bytes, map_flat, write_flat
+from mcvrp.storage.labels.flat import FLAT_FORMAT, FlatLabels, expected_bytes, map_flat, write_flat
 from mcvrp.storage.layout import checked_name, label_dir
 from mcvrp.storage.store.store import Store, StoredFile
 
@@ -67,7 +67,8 @@ class LabelCache:
             If labels are missing, have changed since the fingerprint was taken, or the disk has
             no room for them.
         """
-        place = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}" / fingerprint
+        home = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}"
+        place = home / f"{fingerprint}-v{FLAT_FORMAT}"
         with _refusals(folder):
             lock = _locked(place / _USE, fcntl.LOCK_SH)
         try:
@@ -173,7 +174,7 @@ def _mapped(place: Path, counts: Mapping[int, int]) -> dict[int, FlatLabels]:
 
 
 def _path(place: Path, n: int) -> Path:
-    return place / f"n={n:03d}.labels"
+    return place / f"n={n:03d}.arrow"
 
 
 def _check_room(place: Path, counts: Mapping[int, int]) -> None:
@@ -197,7 +198,7 @@ def _check_unchanged(place: Path, labels: Dataset, fingerprint: str, written: li
 
 
 def _remove_others(place: Path) -> None:
-    """Remove what the dataset was before, unless somebody has it open."""
+    """Remove what the dataset was before, and what is of another format, unless somebody has it open."""
     for other in place.parent.iterdir():
         if other != place and other.is_dir():
             _remove(other)

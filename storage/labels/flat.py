@@ -1,18 +1,17 @@
-"""The labels of one size as a file that is mapped into memory: flat arrays on end, no padding.
+"""The labels of one size as flat arrays, and as a file of Arrow (IPC) that is mapped into memory.
 
-A header of one page (a checksum of it, then JSON: what array stands where) and then the arrays'
-bytes, little-endian. Knows no store and no Parquet.
+The file has one record batch, not compressed, so that its columns are the arrays. What describes them
+carries a checksum, the labels themselves do not: nobody reads all of them to open it. Knows no store and
+no Parquet.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 
 from mcvrp.storage.labels.columns import Columns
 
-FLAT_FORMAT = 1
-_HEADER = 4096  # bytes
-_ALIGN = 64  # bytes: where an array may begin
-_DIGEST = 64  # characters of the header's checksum
+FLAT_FORMAT = 2  # 1 was a format of our own
+_CHECK = b"sha256"  # names the checksum of all bytes of a file that are no labels, with zeros in its place
+_ZEROS = b"0" * 64
+_DESCRIPTION = 2200  # bytes of a file that are no labels, about
 _BLOCK = 64  # rows whose nodes are looked up together
 _ROUTE_SHARE = 1.25  # tokens of a path for each customer, about: n and a depot a route
 
@@ -85,27 +84,30 @@ class FlatLabels:
 def expected_bytes(n: int, rows: int) -> int:
     """Return about how many bytes ``rows`` labels of ``n`` customers take in a city of up to 65,535."""
     position = _position_type(n)().itemsize
-    return _HEADER + int(rows * (n * (2 + 1 + _ROUTE_SHARE * position) + 4 + 8))
+    return _DESCRIPTION + int(rows * (n * (2 + 1 + _ROUTE_SHARE * position) + 4 + 8))
 
 
 def write_flat(path: Path, labels: FlatLabels) -> None:
     """Put ``labels`` at ``path``, whole or not at all; OSError where the disk refuses."""
-    arrays = {f.name: _little(getattr(labels, f.name)) for f in fields(labels) if f.name != "n"}
-    places: dict[str, dict[str, Any]] = {}
-    end = _HEADER
-    for name, array in arrays.items():
-        places[name] = {"type": array.dtype.str, "shape": array.shape, "start": end}
-        end += -(-array.nbytes // _ALIGN) * _ALIGN
-    header = {"format": FLAT_FORMAT, "n": labels.n, "rows": len(labels), "bytes": end, "arrays": places}
-    text = json.dumps(header).encode().ljust(_HEADER - _DIGEST)
+    columns = {
+        "ids": pa.FixedSizeListArray.from_arrays(labels.ids.reshape(-1), labels.n),
+        "demands": pa.FixedSizeListArray.from_arrays(labels.demands.reshape(-1), labels.n),
+        "capacity": pa.array(labels.capacities),
+        "path": pa.LargeListArray.from_arrays(labels.offsets, labels.paths),
+    }
+    batch = pa.record_batch(columns, metadata={_CHECK: _ZEROS})
     aside = path.with_name(f".{path.name}.tmp")
     try:
         with aside.open("wb") as stream:
-            stream.write(hashlib.sha256(text).hexdigest().encode() + text)
-            for name, array in arrays.items():
-                stream.seek(places[name]["start"])
-                stream.write(array.data)
-            stream.truncate(end)
+            with pa.ipc.new_file(stream, batch.schema) as file:
+                file.write_batch(batch)
+            stream.flush()
+            _, description = _mapped(aside)
+            # The schema stands at the beginning, for readers of a stream, and again at the end.
+            stream.seek(description.index(_ZEROS))
+            stream.write(_checksum(description))
+            stream.seek(description.rindex(_ZEROS) - len(description), os.SEEK_END)
+            stream.write(_checksum(description))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(aside, path)
@@ -114,29 +116,40 @@ def write_flat(path: Path, labels: FlatLabels) -> None:
 
 
 def map_flat(path: Path, n: int, rows: int) -> FlatLabels | None:
-    """Return the ``rows`` labels of size ``n`` at ``path``, mapped; None if that is not what is there whole.
+    """Return the ``rows`` labels of size ``n`` at ``path``, mapped; None if something else is there."""
+    try:
+        batch, description = _mapped(path)
+        check = batch.schema.metadata[_CHECK]
+        if batch.num_rows != rows or _checksum(description.replace(check, _ZEROS)) != check:
+            return None
+        ids, demands, capacities, paths = batch.columns
+        return FlatLabels(
+            n=n,
+            ids=ids.values.to_numpy().reshape(rows, n),
+            demands=demands.values.to_numpy().reshape(rows, n),
+            capacities=capacities.to_numpy(),
+            paths=paths.values.to_numpy(),
+            offsets=paths.offsets.to_numpy(),
+        )
+    except (OSError, LookupError, TypeError, ValueError, pa.ArrowException):  # absent, cut or foreign
+        return None
+
+
+def _mapped(path: Path) -> tuple[pa.RecordBatch, bytes]:
+    """Return the batch in the file at ``path``, mapped, and what the file holds besides the arrays.
 
     The file is not held open: a mapping a size of the paper must not take a descriptor each.
     """
-    try:
-        with pa.memory_map(str(path)) as file:
-            data = file.read_buffer(file.size())
-    except (OSError, pa.ArrowException):
-        return None
-    head = bytes(data[:_HEADER])
-    digest, text = head[:_DIGEST], head[_DIGEST:]
-    if hashlib.sha256(text).hexdigest().encode() != digest:
-        return None
-    header = json.loads(text)
-    there = [header[name] for name in ("format", "n", "rows", "bytes")]
-    if there != [FLAT_FORMAT, n, rows, data.size]:
-        return None
-    arrays = {}
-    for name, place in header["arrays"].items():
-        count = int(np.prod(place["shape"]))
-        array = np.frombuffer(data, place["type"], count, place["start"])
-        arrays[name] = array.reshape(place["shape"])
-    return FlatLabels(n=n, **arrays)
+    with pa.memory_map(str(path)) as file:
+        data = file.read_buffer()
+    batch = pa.ipc.open_file(data).get_batch(0)
+    first, *_, last = (buffer for column in batch.columns for buffer in column.buffers() if buffer)
+    start, stop = first.address - data.address, last.address + last.size - data.address
+    return batch, bytes(data[:start]) + bytes(data[stop:])
+
+
+def _checksum(description: bytes) -> bytes:
+    return hashlib.sha256(description).hexdigest().encode()
 
 
 def _narrow(
@@ -165,7 +178,3 @@ def _positions(
         row = np.repeat(np.arange(len(block)), np.diff(ends))
         found[ends[0] : ends[-1]] = table[row, nodes[ends[0] : ends[-1]]]
     return found
-
-
-def _little(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

@@ -49,7 +49,7 @@ def drift(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> tupl
         _numbers("demand of a customer", then, now, lambda day: day.demands),
         _numbers("customers a day", then, now, lambda day: day.n),
         _numbers("capacity of a vehicle", then, now, lambda day: day.capacity),
-        Drift("where the orders are", _busiest(before), _busiest(after), moved),
+        Drift("orders by zone", _busiest(before), _busiest(after), moved),
     )
 
 
@@ -62,7 +62,9 @@ def _numbers(
 
 def _described(values: NDArray[np.float64]) -> str:
     low, high = np.percentile(values, [10, 90])
-    return f"{values.mean():.4g} ({low:.4g} – {high:.4g})"
+    numbers = [float(values.mean()), float(low), float(high)]
+    mean, low, high = (f"{each:,.0f}" if each >= 1000 else f"{each:.4g}" for each in numbers)
+    return f"{mean} ({low} – {high})"
 
 
 def _zones(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
@@ -76,7 +78,4 @@ def _zones(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
 
 def _busiest(shares: NDArray[np.float64]) -> str:
     row, column = divmod(int(shares.argmax()), _ZONES)
-    return (
-        f"{100 * shares.max():.0f} % in the busiest zone (column {column + 1} from the west, "
-        f"row {row + 1} from the south)"
-    )
+    return f"{100 * shares.max():.0f} % in zone {column + 1}, {row + 1}"

@@ -12,6 +12,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from mcvrp.model.errors import McvrpError
@@ -85,7 +86,7 @@ def test_what_is_there_is_not_read_again(tmp_path, store):
     with pytest.raises(McvrpError, match="changed while they were read"):
         LabelCache.open(tmp_path / "cache", store, "d", known, COUNTS, lambda *p: heard.append(p))
     assert heard == [(1, 3), (2, 3)]
-    assert files(tmp_path / "cache") == ["n=020.labels"]
+    assert files(tmp_path / "cache") == ["n=020.arrow"]
 
 
 def test_the_first_labels_can_be_asked_for(tmp_path, store):
@@ -139,24 +140,69 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
     assert labels.demands[1].tolist() == columns.demands[0].tolist()
 
 
-@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "other size"])
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty", "other size", "foreign"])
 def test_a_corrupt_file_is_made_again(tmp_path, store, how):
-    """A file that is too short, has a corrupt header or holds something else does no harm."""
+    """A file that is too short, has a corrupt description or holds something else does no harm."""
     opened(tmp_path / "cache", store).close()
-    path = next((tmp_path / "cache").rglob("n=021.labels"))
+    path = next((tmp_path / "cache").rglob("n=021.arrow"))
     data = bytearray(path.read_bytes())
     data[100] ^= 1
+    foreign = pa.BufferOutputStream()
+    with pa.ipc.new_file(foreign, (batch := pa.record_batch({"ids": [1, 2]})).schema) as file:
+        file.write_batch(batch)
     corrupt = {
         "cut": path.read_bytes()[:-1],
         "flipped": bytes(data),
         "empty": b"",
-        "other size": path.with_name("n=020.labels").read_bytes(),
+        "other size": path.with_name("n=020.arrow").read_bytes(),
+        "foreign": foreign.getvalue().to_pybytes(),
     }
     path.write_bytes(corrupt[how])
     heard = []
     with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(21), load_labels(store, "d", 21))
     assert heard == [(2, 3), (3, 3)]
+
+
+def test_what_describes_the_labels_is_checked(tmp_path, store):
+    """No bit of a file that says where an array lies, or of what type, can be another; nor can its rows."""
+    with opened(tmp_path / "cache", store, {20: COUNT}) as cache:
+        labels = cache.labels(20)
+    path = next((tmp_path / "cache").rglob("n=020.arrow"))
+    data = path.read_bytes()
+    assert map_flat(path, 20, COUNT)
+    assert not map_flat(path, COUNT, 20)  # as many numbers
+    start = data.index(labels.ids.tobytes())
+    stop = data.index(labels.paths.tobytes()) + labels.paths.nbytes
+    for place in [*range(0, start, 11), *range(stop, len(data), 11)]:
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        assert not map_flat(path, 20, COUNT), place
+
+
+def test_files_of_another_format_are_made_again(tmp_path, store, monkeypatch):
+    """A cache that another version has written is not read, and goes."""
+    opened(tmp_path / "cache", store, {20: COUNT}).close()
+    monkeypatch.setattr("mcvrp.storage.labels.cache.FLAT_FORMAT", 3)
+    heard = []
+    with opened(tmp_path / "cache", store, {20: COUNT}, lambda *progress: heard.append(progress)) as cache:
+        assert same(cache.labels(20), load_labels(store, "d", 20))
+    assert heard == [(0, 1), (1, 1)]
+    assert files(tmp_path / "cache") == ["n=020.arrow"]
+
+
+def test_any_reader_of_arrow_reads_the_files(tmp_path, store):
+    """A file is one of Arrow: its rows are those of the Parquet file, but for how paths name their nodes."""
+    opened(tmp_path / "cache", store, {20: COUNT}).close()
+    rows = pa.ipc.open_file(next((tmp_path / "cache").rglob("n=020.arrow"))).read_all()
+    rows.validate(full=True)
+    table = read_table(store, label_shard("d", 20, 0))
+    for row, label in zip(rows.to_pylist(), table.to_pylist(), strict=True):
+        assert {name: row[name] for name in ("ids", "demands", "capacity")} == {
+            name: label[name] for name in ("ids", "demands", "capacity")
+        }
+        nodes = [0, *row["ids"]]
+        path = [0, *(node for route in label["routes"] for node in [*route, 0])]
+        assert [nodes[position] for position in row["path"]] == path
 
 
 def test_a_mapping_takes_no_file_descriptor(tmp_path, store):
@@ -220,8 +266,8 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout.readline() == "two\n"
         process.send_signal(signal.SIGKILL)
-    assert files(tmp_path / "cache") == ["n=020.labels", "n=021.labels"]
-    next((tmp_path / "cache").rglob("n=020.labels")).with_name(".n=022.labels.tmp").write_bytes(b"half")
+    assert files(tmp_path / "cache") == ["n=020.arrow", "n=021.arrow"]
+    next((tmp_path / "cache").rglob("n=020.arrow")).with_name(".n=022.arrow.tmp").write_bytes(b"half")
     heard = []
     with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(22), load_labels(store, "d", 22))
@@ -265,7 +311,7 @@ def test_a_disk_without_room_is_named(tmp_path, store, monkeypatch):
     monkeypatch.setattr(os, "fsync", _no_room)
     with pytest.raises(McvrpError, match=r"cannot be written \(No space left on device\).*MCVRP_CACHE"):
         opened(tmp_path / "cache", store)
-    assert not list((tmp_path / "cache").rglob("*labels*"))
+    assert not list((tmp_path / "cache").rglob("*arrow*"))
 
 
 def test_a_folder_that_cannot_be_is_named(tmp_path, store):
@@ -276,7 +322,7 @@ def test_a_folder_that_cannot_be_is_named(tmp_path, store):
 
 
 def test_the_expected_size_is_about_right(tmp_path, store):
-    """Half to twice what the files take, of which a header's page is the larger part here."""
+    """Half to twice what the files take, of which what describes the labels is the larger part here."""
     with opened(tmp_path / "cache", store):
         there = sum(path.stat().st_size for path in (tmp_path / "cache").rglob("n=*"))
     assert 0.5 < sum(expected_bytes(n, rows) for n, rows in COUNTS.items()) / there < 2

@@ -35,7 +35,7 @@ def test_equal_sides_do_not_differ() -> None:
         ("demand of a customer", [replace(i, demands=np.minimum(i.demands + 4, 30)) for i in NOW]),
         ("customers a day", [STREAM(40, i) for i in range(50)]),
         ("capacity of a vehicle", [replace(i, capacity=i.capacity + 10) for i in NOW]),
-        ("where the orders are", [moved(instance) for instance in NOW]),
+        ("orders by zone", [moved(instance) for instance in NOW]),
     ],
 )
 def test_what_has_moved_raises_the_alarm(name: str, now: list[Instance]) -> None:
