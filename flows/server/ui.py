@@ -85,8 +85,8 @@ def serve(options: Options) -> NoReturn:
     McvrpError
         If the server does not start or answer, its database does not, or a deployment is refused.
     """
-    server = _found(options) or server_at(options.port)
     database = database_environment(options.database)  # an address that does not answer is refused now
+    server = _found(options) or server_at(options.port)
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[_Keeper] = []
