@@ -16,7 +16,7 @@ EXTRAS := pipeline,dev$(if $(filter 1,$(LKH)),$(comma)lkh)
 TORCH := $(if $(filter 1,$(CPU)),$(shell sed -n 's/^torch==.*/&+cpu/p' constraints.txt))
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -135,6 +135,7 @@ UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
 up: docker/.env
+	@$(PYTHON) docker/preflight.py --secrets docker/.env
 	$(COMPOSE) build
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
@@ -148,16 +149,20 @@ logs: docker/.env
 	$(COMPOSE) logs
 
 # The stack on this machine's engine, in a project and on an address of its own: one fault, or all.
-test-stack: $(STAMP)
+test-stack: test-engine $(STAMP)
 	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
-test-stack-full: $(STAMP)
+test-stack-full: test-engine $(STAMP)
 	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
+
+# Before gigabytes are installed for it.
+test-engine:
+	@MCVRP_HOST=127.0.0.2 $(PYTHON) docker/preflight.py --project mcvrp-test
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \
 	  echo "$$name=$$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"; done > $@.new && mv $@.new $@)
-	@echo "Made docker/.env with new secrets: keep it, the volumes open with no others."
+	@echo "Made docker/.env with new secrets, for your eyes only."
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -6,13 +6,27 @@ import contextlib
 import os
 import platform
 from functools import cache
+from pathlib import Path
 
 import psutil
 
+_CGROUPS = Path("/sys/fs/cgroup")
+
 
 def local_cores() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processors this process may use; a container's limit counts, in whole ones."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = cpu_limit(_CGROUPS)
+    return cores if limit is None else max(1, min(cores, int(limit)))
+
+
+def cpu_limit(cgroup: Path) -> float | None:
+    """Return how many processors' time a container (Linux, cgroup v2) may take; None without a limit."""
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
 
 
 def busy_seconds() -> float | None:

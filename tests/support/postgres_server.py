@@ -19,25 +19,33 @@ _SECONDS = 60.0
 _USER = "postgres"  # Debian's; Postgres refuses to run as root
 
 
-def _programs() -> Path | None:
-    """Return the folder of Postgres' programs: on the PATH, or where Debian has them."""
+def require_programs() -> Path:
+    """Return the folder of Postgres' programs: on the PATH, or where Debian has them.
+
+    Where there are none the test is skipped; in CI it fails.
+    """
     found = shutil.which("initdb")
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-    return Path(found).resolve().parent if found else (versions[-1] if versions else None)
+    if found is None and not versions:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Postgres: apt-get install postgresql")
+    return Path(found).resolve().parent if found else versions[-1]
+
+
+def as_nobody_special(folder: Path) -> list[str]:
+    """Return what begins the command of a Postgres that has ``folder``: it refuses to run as root."""
+    if os.geteuid() != 0:
+        return []
+    user = pwd.getpwnam(_USER)
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--pdeathsig=KILL"]
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of an empty database; skips where Postgres is not installed, fails in CI."""
-    programs = _programs()
-    if programs is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Postgres: apt-get install postgresql")
+    programs = require_programs()
     folder = Path(tempfile.mkdtemp(prefix="mcvrp-postgres-"))
-    become: list[str] = []
-    if os.geteuid() == 0:
-        become = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--pdeathsig=KILL"]
-        user = pwd.getpwnam(_USER)
-        os.chown(folder, user.pw_uid, user.pw_gid)
+    become = as_nobody_special(folder)
     data, password = folder / "data", folder / "password"
     password.write_text("secret")
     password.chmod(0o644)
