@@ -24,6 +24,7 @@ from mcvrp.tasks.support.spec import (
     Rotations,
     Temperature,
     TopK,
+    unset,
 )
 
 DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
@@ -48,7 +49,7 @@ class BenchmarkSpec(OrdersSpec):
     samples: tuple[_Samples, ...] = Field((1, 16), min_length=1, description="Samples of a network")
     heuristic_samples: tuple[_Samples, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
     hgs_samples: tuple[_Samples, ...] | None = Field(
-        None, min_length=1, description="Runs of HGS, else heuristic_samples"
+        None, min_length=1, exclude_if=unset, description="Runs of HGS, else heuristic_samples"
     )
     p: KeptShare = 0.9
     top_k: TopK = None

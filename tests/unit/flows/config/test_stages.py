@@ -22,9 +22,9 @@ def test_a_row_names_what_there_is(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
 def test_a_row_asks_what_its_flow_takes(stage: Stage) -> None:
-    """In the flow's order, which is that of the check; of the phase the command knows, of orders a person."""
+    """In the flow's order, which is that of the check; of the phase the command knows, of a day a person."""
     taken = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
-    left = {"store", "phase", "orders", "capacity"}
+    left = {"store", "phase", "orders", "capacity", "start", "unrounded"}
     assert list(stage.asks(load_preset("smoke"))) == [name for name in taken if name not in left]
 
 
