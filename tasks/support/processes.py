@@ -92,21 +92,19 @@ def descendants(root: int) -> list[int]:
 def kill_all(processes: Iterable[psutil.Process]) -> None:
     """Kill those that still run; another process that has got the number of one is left alone."""
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process.kill()
 
 
 def kill_descendants() -> None:
     """Kill every process that this one started, directly or not."""
     for _ in range(3):  # one that forks while we look is found the next time
-        pids = descendants(os.getpid())
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in pids:
+        left = below(os.getpid())
+        kill_all(left)
+        for process in left:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        if not pids:
+                os.waitpid(process.pid, os.WNOHANG)
+        if not left:
             return
 
 

@@ -71,6 +71,13 @@ def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
         assert STAGES["benchmark"].asks(spec)["benchmark"].hgs_fleet == fleet
 
 
+def test_the_demo_has_what_every_table_and_test_of_the_paper_asks_for() -> None:
+    """A size beyond training, a single run of HGS, and as many runs of it as the network has samples."""
+    spec = load_preset("laptop")
+    assert spec.benchmark.sizes[-1] > spec.label.largest == spec.benchmark.sizes[-2]
+    assert spec.benchmark.samples_of("hgs") == (1, spec.benchmark.samples_of("fm-ns")[-1])
+
+
 def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
     """First the encoder on some labels, then both on sets that grow; the paper's has no more than that."""
     for name in preset_names():

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.processes import below
+from tests.support.faults import is_alive
 
 # A main thread as busy as ours gets, with a child that has a child of its own in another session.
 PROGRAM = """
@@ -42,14 +42,7 @@ IGNORES = """
 """
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
 @pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signals, work: str) -> None:
@@ -60,12 +53,12 @@ def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signal
     assert process.stderr is not None
     assert process.stderr.readline() == "ready\n"
     deadline = time.monotonic() + 30
-    while len(family := descendants(process.pid)) < 2:
+    while len(family := below(process.pid)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(number)
     assert process.wait(timeout=5) == 130
     process.stderr.close()
-    while any(alive(pid) for pid in family):  # killed, but not yet gone
+    while any(map(is_alive, family)):  # killed, but not yet gone
         assert time.monotonic() < deadline
         time.sleep(0.05)
