@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
+from typing import NoReturn
+
 from fastapi import FastAPI
 from prefect.server.api.server import create_app as create_prefect
 from starlette.requests import Request
@@ -17,11 +22,13 @@ if (location.hash.length > 1) localStorage.setItem("prefect-password", btoa(loca
 location.replace("/");
 </script>
 """
+_COLLECT_SECONDS = 1.0
 
 
 def create_app() -> FastAPI:
-    """Return the application that uvicorn serves."""
+    """Return the application that uvicorn serves; a thread collects its process's garbage from now on."""
     app = create_prefect()
+    _collect_aside()
     # before Prefect's routes: the last of these takes every path
     app.router.routes.insert(0, Route(ENTRY, _enter))
     return app
@@ -29,3 +36,22 @@ def create_app() -> FastAPI:
 
 async def _enter(request: Request) -> HTMLResponse:
     return HTMLResponse(_PAGE, headers={"Cache-Control": "no-store"})
+
+
+def _collect_aside() -> None:
+    """Have no garbage collected by the thread that serves.
+
+    The cursor of a statement that failed ends as garbage, and SQLite lets nobody end it while its
+    connection waits for another to write. The thread that serves would wait with it, for a minute, and
+    with that for itself: it alone can have the other connection commit.
+    """
+    gc.collect()
+    gc.freeze()  # what is imported stays: never looked through again
+    gc.disable()
+    threading.Thread(target=_collect, name="garbage", daemon=True).start()
+
+
+def _collect() -> NoReturn:
+    while True:
+        time.sleep(_COLLECT_SECONDS)
+        gc.collect()

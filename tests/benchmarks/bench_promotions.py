@@ -155,9 +155,9 @@ def main() -> None:
     )
     parser.add_argument("store", type=Path, help="a store in which the demo has run")
     parser.add_argument("folder", type=Path, help="where the copies go")
-    parser.add_argument("cases", nargs="*", default=list(cases), choices=list(cases))
+    parser.add_argument("--case", choices=list(cases), action="append", help="only this one (repeatable)")
     args = parser.parse_args()
-    for case in args.cases:
+    for case in args.case or cases:
         copy = args.folder / case
         shutil.copytree(args.store, copy, dirs_exist_ok=True)
         cases[case](copy)
