@@ -2,9 +2,9 @@
 
 Three cases, each on a copy of the demo's store, by the commands that users run:
 
-- moved: 200 days whose customers all live on one side of the town, driven as HGS would; the champion knows
+- moved: 600 days whose customers all live on one side of the town, driven as HGS would; the champion knows
   the whole town. A night.
-- same: 200 days like those that the champion has learned from. A night, which has nothing to gain.
+- same: 600 days like those that the champion has learned from. A night, which has nothing to gain.
 - sweep: the champion is trained on the routes of a sweep over the map, which stand in for driven ones.
   Five rounds of improving, and the gap of each champion to HGS on 300 held-out instances.
 """
@@ -37,8 +37,9 @@ from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.sweep import sweep
 from tests.support.training import write_dataset
 
-CITY, DAYS, SIZES = "laptop", 200, range(20, 25)
-POLICY = ("policy.steps=150", "policy.instances=32", "policy.samples=8", "policy.labels=0.4")
+CITY, DAYS, SIZES = "laptop", 600, range(20, 25)
+POLICY = ("policy.instances=32", "policy.samples=8", "policy.labels=0.4")
+NIGHT_STEPS, ROUND_STEPS = 600, 150
 PHASES = (
     "{name='I', first=20, last=24, trunc=1000, trains='encoder', lr=0.003}",
     "{name='II', first=24, last=24, passes=8, lr=0.002, schedule='knee', tail=0.5}",
@@ -119,7 +120,7 @@ def night(store: Path, side: bool) -> None:
     there = Store.open(store)
     city = load_city(there, CITY)
     drive(there, city, side)
-    changes = [f"nightly.{change}" for change in (*POLICY, "quiet_seconds=0", "instances=100")]
+    changes = [f"nightly.{change}" for change in (*POLICY, f"policy.steps={NIGHT_STEPS}", "quiet_seconds=0")]
     seconds = run(store, "nightly", *changes)
     print(f"{'moved' if side else 'same'}: a night, {seconds:.0f} s")
     told(there, CITY, list(trial_records(there, CITY, NIGHT)))
@@ -138,7 +139,8 @@ def rounds(store: Path) -> None:
         assert champion is not None
         print(f"| {number} | version {champion} | {gaps(there, city, champion, 'swept')} |", flush=True)
         if number < 5:
-            changes = (*POLICY, f"rounds={number + 1}", "model=swept", "count=2000", "instances=100")
+            own = (f"policy.steps={ROUND_STEPS}", f"rounds={number + 1}", "model=swept", "count=2000")
+            changes = (*POLICY, *own, "instances=100")
             run(store, "improve", *(f"improve.{change}" for change in changes))
             told(there, "swept", list(trial_records(there, "swept", ROUND))[-1:])
 
