@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +21,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
 from tests.support.poison import poison
-
-INJECTED: Counter[str] = Counter()  # faults by kind, in all trials of this run of the tests
 
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
 
@@ -75,7 +72,6 @@ def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
                 assert driver.wait() == 0, driver.said
                 lose_shards(site.observer, rng)
                 driver = site.start()
-        INJECTED[kind] += 1
         if kind.startswith("driver"):
             driver.wait()
             driver = site.start()
@@ -113,7 +109,6 @@ def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None
         while bytes(data) == before:
             _CORRUPTIONS[kind](data, rng)
         store.put(path, bytes(data))
-    INJECTED[kind] += 1
 
 
 def corruptible(store: Store) -> list[str]:
@@ -154,7 +149,6 @@ def filled(disk: Path, left: int) -> Iterator[None]:
     ballast = disk / "ballast"
     free = os.statvfs(disk)
     ballast.write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - left)))
-    INJECTED["disk full"] += 1
     try:
         yield
     finally:
@@ -168,7 +162,6 @@ def poisoned(folder: Path, n: int, i: int) -> dict[str, str]:
     """Return the environment in which HGS dies of a segmentation fault whenever it meets instance (n, i)."""
     folder.mkdir()
     poison(folder, CITY, n, i, "os.kill(os.getpid(), signal.SIGSEGV)")
-    INJECTED["poison instance"] += 1
     return {"PYTHONPATH": str(folder), "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -268,3 +269,9 @@ def _wait(until: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not until() and time.monotonic() < deadline:
         time.sleep(_POLL)
+
+
+def site_at(folder: Path, scratch: Path) -> Site:
+    """Return a site whose store at ``folder`` has the city and no labels."""
+    shutil.copytree(undisturbed() / "cities", folder / "cities")
+    return Site(str(folder), scratch, Store.open(folder), {"RAY_TMPDIR": str(scratch)})

@@ -1,0 +1,110 @@
+"""Labelling survives what happens to its files and disks: the same command ends with the undisturbed dataset.
+
+The seed in a test's name draws the faults and their moments, see `tests.integration.tasks.label.test_faults`.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.tasks.label.stage import label_missing
+from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.fault_kinds import (
+    CORRUPTIONS,
+    corrupt_file,
+    corruptible,
+    filled,
+    seeds,
+    small_disk,
+    strike,
+)
+from tests.support.faults import CITY, NAME, SPEC, Site, site_at, undisturbed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    """Ray for what the tests do themselves; the commands have their own."""
+    with ray_session(2):
+        yield
+
+
+@pytest.mark.parametrize("seed", seeds(1, 9))
+def test_corrupt_files(site: Site, seed: int) -> None:
+    """Faults in a finished dataset are found by verify, all of them, and repaired by label."""
+    rng = random.Random(seed)
+    store = site.observer
+    shutil.copytree(undisturbed() / layout.label_dir(NAME), Path(site.uri) / layout.label_dir(NAME))
+    corrupt = {}
+    for path in rng.sample(corruptible(store), 5):
+        corrupt[path] = rng.choice(CORRUPTIONS)
+        corrupt_file(store, path, corrupt[path], rng)
+    report = verify_dataset(store, NAME)
+    shards = [path for path in corrupt if layout.shard_number(path) is not None]
+    faulty = {fault.path for fault in report.faults}
+    lost = [path for path in shards if corrupt[path] == "file deleted"]
+    if layout.shard_list(NAME) not in corrupt:
+        assert faulty >= set(shards), corrupt
+    assert not lost or report.missing, corrupt
+    label_missing(store, CITY, SPEC)
+    site.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_corrupt_on_the_way(site: Site, seed: int) -> None:
+    """The driver is killed, and what it has staged and published so far is corrupt."""
+    rng = random.Random(seed)
+    driver = site.start()
+    site.await_moment(driver, rng, at_work=True)
+    strike("driver killed", site, driver, rng)
+    driver.wait()
+    files = corruptible(site.observer)
+    for path in rng.sample(files, min(3, len(files))):
+        corrupt_file(site.observer, path, rng.choice(CORRUPTIONS), rng)
+    verify_dataset(site.observer, NAME)
+    site.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 3))
+def test_full_disk(scratch: Path, seed: int) -> None:
+    """A disk without room ends the run in a sentence; when there is room again it goes on."""
+    rng = random.Random(seed)
+    with small_disk(scratch / "store", 2**21) as disk:
+        site = site_at(disk / "s", scratch)
+        try:
+            for _ in range(2):
+                with filled(disk, rng.randrange(0, 80_000)):
+                    try:
+                        label_missing(site.observer, CITY, SPEC)
+                    except McvrpError as error:
+                        assert "space" in str(error)  # noqa: PT017
+            label_missing(site.observer, CITY, SPEC)
+            site.check()
+        finally:
+            site.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(0, 2))
+def test_disk_fills_while_at_work(scratch: Path, seed: int) -> None:
+    """Somebody else fills the disk for a while."""
+    rng = random.Random(seed)
+    with small_disk(scratch / "store", 2**21) as disk:
+        site = site_at(disk / "s", scratch)
+        try:
+            driver = site.start()
+            site.await_moment(driver, rng, at_work=True)
+            with filled(disk, rng.randrange(0, 4096)):
+                assert driver.wait() in (0, 1, 2)
+            site.finish()
+        finally:
+            site.clear()
