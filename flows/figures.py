@@ -117,10 +117,16 @@ def phase_figures(phase: PhaseSummary) -> Figures:
 
 
 def phase_table(phases: Sequence[PhaseSummary]) -> str:
-    """Return the key figures of phases as a Markdown table, a row each."""
-    figures = [phase_figures(phase) for phase in phases]
-    names = list(dict.fromkeys(name for row in figures for name in row))
-    return table(names, [[row.get(name, "") for name in names] for row in figures])
+    """Return the key figures of phases as a Markdown table, a column each, and notes on them below.
+
+    Phases are few and their names short, so that it fits a page of Prefect, which cuts off what is wider.
+    """
+    figures = [dict(phase_figures(phase)) for phase in phases]
+    notes = [f"- {each['phase']}: {each.pop('note')}" for each in figures if "note" in each]
+    header, *rows = dict.fromkeys(name for each in figures for name in each)
+    cells = [[name, *(each.get(name, "") for each in figures)] for name in rows]
+    found = table([header, *(each[header] for each in figures)], cells, right=True)
+    return "\n\n".join(filter(None, [found, "\n".join(notes)]))
 
 
 def train_figures(train: TrainSummary) -> Figures:

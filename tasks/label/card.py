@@ -98,7 +98,7 @@ def card_text(
         absent=sum(size.absent for size in statistics),
         sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
         figures=FIGURES,
-        size_table=size_table(statistics) if statistics else "",
+        size_tables=size_tables(statistics) if statistics else "",
         makers=_makers(statistics),
         hours=sum(size.rows * size.runtime.mean for size in statistics) / 3600,
         columns=table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
@@ -125,21 +125,29 @@ def _size_category(rows: int) -> str:
     return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
-def size_table(statistics: Sequence[SizeStatistics]) -> str:
-    """Return the table by size as Markdown, of many sizes a selection, with the totals."""
+def size_tables(statistics: Sequence[SizeStatistics]) -> str:
+    """Return two tables by size as Markdown, of many sizes a selection: labels with totals, solutions.
+
+    One of all columns would be wider than a page of Prefect, which cuts it off.
+    """
     shown = selection(statistics, _SHOWN) if len(statistics) > _ROWS else list(statistics)
-    header = ["Customers", "Labels", "Unsolved", "Distance", "80 %", "Routes", "80 %", "Solver time", "MB"]
     rows = [
         [
             f"{size.n}",
             f"{size.rows:,}",
             f"{size.absent:,}",
+            f"{size.runtime.mean:.3g} s",
+            f"{size.bytes / 1e6:,.1f}",
+        ]
+        for size in shown
+    ]
+    solutions = [
+        [
+            f"{size.n}",
             f"{size.cost.mean:,.3f} ± {size.cost.std:,.3f}",
             f"{size.cost.p10:,.2f} – {size.cost.p90:,.2f}",
             f"{size.routes.mean:.2f}",
             f"{size.routes.p10:.0f} – {size.routes.p90:.0f}",
-            f"{size.runtime.mean:.3g} s",
-            f"{size.bytes / 1e6:,.1f}",
         ]
         for size in shown
     ]
@@ -148,20 +156,23 @@ def size_table(statistics: Sequence[SizeStatistics]) -> str:
     seconds = sum(size.rows * size.runtime.mean for size in statistics)
     megabytes = f"{sum(size.bytes for size in statistics) / 1e6:,.1f}"
     name = f"all {len(statistics)} sizes" if len(shown) < len(statistics) else "all"
-    rows.append([name, total, absent, "", "", "", "", f"{duration(seconds)} in all", megabytes])
-    return table(header, rows, right=True)
+    rows.append([name, total, absent, f"{duration(seconds)} in all", megabytes])
+    labels = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
+    header = ["Customers", "Distance", "80 %", "Routes", "80 %"]
+    return f"{labels}\n\n{table(header, solutions, right=True)}"
 
 
 def _makers(statistics: Sequence[SizeStatistics]) -> str:
+    """Return who made how many labels as a Markdown list, which wraps: processors have long names."""
     labels: Counter[Maker] = Counter()
     for size in statistics:
         for maker in size.makers:
             labels[replace(maker, rows=0)] += maker.rows
-    cells = [
-        [maker.source, maker.solver, maker.version, maker.budget, maker.cpu, f"{rows:,}"]
-        for maker, rows in labels.most_common()
-    ]
-    return table(["Source", "Solver", "Version", "Budget", "Processor", "Labels"], cells)
+    lines = []
+    for maker, rows in labels.most_common():
+        told = filter(None, (maker.source, maker.solver, maker.version, maker.budget, maker.cpu))
+        lines.append(f"- **{rows:,}**: {', '.join(told)}")
+    return "\n".join(lines)
 
 
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:

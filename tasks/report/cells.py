@@ -23,6 +23,7 @@ _HEADINGS = (
 )
 _WINS = 2  # its place among the headings
 _NOTHING = "–"
+_LARGE = 10_000  # a mean that needs no decimals: costs in metres
 _SMALLEST = 1e-300  # below, a double has no digits left to tell
 _STATISTICS = {  # the rows of the paper's Tables 7 and 8: fields of `Statistics`, decimals
     "mean of X": (("x_mean",), 2),
@@ -61,7 +62,7 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
         """Return the cells of a mean and of its range; the paper has two decimals, and dashes."""
         ours: Percentiles | None = getattr(line, name)
         theirs = _spread(getattr(paper, name), 2) if paper else ("", "")
-        mean, span = _spread(ours, table.decimals)
+        mean, span = _spread(ours, 0 if ours and ours.mean >= _LARGE else table.decimals)
         low, middle = (ours.low, ours.mean) if ours else (None, None)
         return Cell(mean, theirs[0], middle), Cell(span, theirs[1], low)
 

@@ -31,8 +31,8 @@ def data_notes(lines: Sequence[Line], unit: str) -> Iterator[str]:
         "wins: instances strictly better than the baseline; s: number of samples or runs, the best counts."
     )
     yield (
-        "Time: wall-clock per instance as run, on what the last column says; instances decoded together "
-        "share it evenly, of the runs of a heuristic it is what had passed after so many."
+        "Time: wall-clock per instance as run, on what is named beside it or below; instances decoded "
+        "together share it evenly, of the runs of a heuristic it is what had passed after so many."
     )
     for line in lines:
         if line.failed and line.cost:

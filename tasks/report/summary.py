@@ -10,7 +10,7 @@ import pandas as pd
 
 from mcvrp.model.problem import City
 from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.report.formats import to_markdown
+from mcvrp.tasks.report.formats import to_narrow_markdown
 from mcvrp.tasks.report.lines import MethodRun, baseline_of, gaps, paired
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.tables import Table
@@ -40,7 +40,7 @@ class BenchmarkSummary:
     hardware
         What this ran on.
     markdown
-        The table.
+        The table of every method, as two narrow ones.
     baseline
         HGS, or who stands in for it (`tasks.report.tables.baseline_of`).
     """
@@ -83,7 +83,7 @@ def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkS
         mean_costs=means,
         failures=_failures(frame),
         hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
-        markdown=to_markdown(table),
+        markdown=to_narrow_markdown(table),
         baseline=baseline_of(frame)[0],
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcvrp.flows.cli.output import aligned, markdown_text, plain
-from mcvrp.flows.figures import label_figures, label_lacks, phase_figures
+from mcvrp.flows.figures import label_figures, label_lacks, phase_figures, phase_table
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.train.phases import PhaseSummary
 
@@ -71,6 +71,17 @@ def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
     assert figures["steps"] == "10 of 30"
     assert figures["greedy gap, held out"] == "7.50 %"
     assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
+
+
+def test_phases_stand_side_by_side() -> None:
+    """A column each, empty where one has no such figure; what is noted of one stands below them."""
+    kept = PhaseSummary("III", 9, 9, 90, 0, 1.0, {"greedy_gap": 7.5, "kept_step": 4})
+    table, note = phase_table([PhaseSummary("I", 30, 30, 300, 0, 1.0, {}), kept]).split("\n\n")
+    rows = table.splitlines()
+    assert rows[0] == "| phase | I | III |"
+    assert rows[2] == "| steps | 30 | 9 |"
+    assert rows[-1] == "| greedy gap, held out |  | 7.50 % |"
+    assert note == f"- III: {phase_figures(kept)['note']}"
 
 
 def test_held_out_labels_are_told() -> None:

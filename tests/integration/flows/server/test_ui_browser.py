@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from mcvrp.flows.figures import phase_table
+from mcvrp.model.problem import City
+from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.cities import load_city
+from mcvrp.storage.labels.statistics import SizeStatistics, Spread
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.label.card import size_tables
+from mcvrp.tasks.report.formats import to_narrow_markdown
+from mcvrp.tasks.report.tables import benchmark_table
+from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.browser import new_page
 from tests.support.command import Workplace
 from tests.support.driving import drive
+from tests.support.paper_shaped import paper_shaped
 from tests.support.ui import Ui, mcvrp_ui, until
 
 pytestmark = pytest.mark.slow
@@ -28,6 +40,13 @@ def shows(page: Page, *texts: str) -> None:
     """Wait until ``page`` shows ``texts``."""
     for text in texts:
         expect(page.locator("body")).to_contain_text(text, use_inner_text=True)
+
+
+def cut_off(page: Page) -> list[str]:
+    """Return the headings of each table that is wider than its place, which shows no bar for it."""
+    wide = "tables => tables.filter(t => t.parentElement.scrollWidth > t.parentElement.clientWidth)"
+    found: list[str] = page.locator("table").evaluate_all(f"{wide}.map(t => t.rows[0].innerText)")
+    return found
 
 
 def submit(page: Page, was: int, count: str) -> None:
@@ -54,7 +73,7 @@ def artifacts(ui: Ui, run: str) -> list[dict[str, Any]]:
 
 
 def read(page: Page, ui: Ui, text: str, *also: str) -> None:
-    """Open the newest artifact whose Markdown holds ``text``; it shows that, ``also``, and its pictures."""
+    """Open the newest artifact whose Markdown holds ``text``; it shows that, ``also`` and all else it has."""
     found = ui.api(
         "/artifacts/filter", {"artifacts": {"type": {"any_": ["markdown"]}}, "sort": "CREATED_DESC"}
     )
@@ -62,6 +81,7 @@ def read(page: Page, ui: Ui, text: str, *also: str) -> None:
     page.goto(f"{ui.page}/artifacts/artifact/{artifact['id']}")
     shows(page, text.removeprefix("# "), *also)
     page.wait_for_function(f"{_PICTURES} >= {artifact['data'].count('data:image')}")
+    assert cut_off(page) == []
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +100,7 @@ def ui(workplace: Workplace) -> Iterator[Ui]:
 @pytest.fixture(scope="module")
 def page(browser: Browser, ui: Ui) -> Iterator[Page]:
     """A window that is let in by the link that `mcvrp ui` prints."""
-    with new_page(browser) as page:
+    with new_page(browser, 1300) as page:
         page.goto(ui.link)
         shows(page, "Dashboard")
         yield page
@@ -137,7 +157,31 @@ def test_a_label_run_from_the_form_to_its_artifact(
     page.locator(f"a[href*='{artifact['id']}']").first.click()
     shows(page, "90 solved instances", str(workplace.store / "labels" / "smoke"))
     page.wait_for_function(_PICTURES)
+    assert cut_off(page) == []
     page.screenshot(path=tmp_path / "artifact.png")
+
+
+def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path) -> None:
+    """A million labels a size, the paper's phases and samples, costs in metres."""
+    rng = np.random.default_rng(0)
+    metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
+    spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
+    sizes = [SizeStatistics(n, 10**6, 12_345, 9, 10**10, "", *spreads, ()) for n in (900, 1000)]
+    metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
+    done = {"step": 500_000, "steps": 500_000, "samples": 512_000_000, "began_at": 250_000, "seconds": 1e6}
+    phases = [PhaseSummary(name, **done, metrics=metrics) for name in ("I", "II-A", "II-B", "II-C")]
+    rows = [
+        replace(row, costs=tuple(2e4 * cost for cost in row.costs))
+        for row in paper_shaped(City.uniform(500, seed=1), instances=2, sizes=(20, 400))
+    ]
+    store = Store.open(tmp_path)
+    write_results(store, "b", rows)
+    compared = to_narrow_markdown(benchmark_table(results_frame(read_results(store, "b"))))
+    text = "\n\n".join(["# Large runs", size_tables(sizes), phase_table(phases), compared])
+    ui.api("/artifacts/", {"key": "large", "type": "markdown", "data": text})
+    read(page, ui, "# Large runs", "II-C", "FM-MCVRP (NS) + PyVRP (equal time, s = 1000)")
+    expect(page.locator("table")).to_have_count(5)
+    page.screenshot(path=tmp_path / "large.png")
 
 
 def test_a_cancelled_pipeline_ends_and_goes_on(

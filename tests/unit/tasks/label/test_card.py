@@ -18,7 +18,7 @@ from mcvrp.storage.labels.schema import SCHEMA, table_labels
 from mcvrp.storage.labels.statistics import SizeStatistics, Spread, read_statistics
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import statistics as label_statistics
-from mcvrp.tasks.label.card import COLUMNS, figure_path, selection, size_table, spread_figure, write_card
+from mcvrp.tasks.label.card import COLUMNS, figure_path, selection, size_tables, spread_figure, write_card
 from mcvrp.tasks.label.statistics import update_statistics
 from tests.support.datasets import CITY, label_spec, make_dataset
 
@@ -110,7 +110,7 @@ def test_the_card_says_what_there_is(store: Store) -> None:
         "20 solved instances",
         "20 to 21 customers",
         CITY.city_id,
-        "sweep 1",
+        "\n- **20**: solver, sweep, sweep 1, ",
         "abacus",
         "mcvrp verify d",
     ):
@@ -154,9 +154,9 @@ def test_any_number_of_sizes_is_drawn_and_listed(count: int, quantity: str) -> N
     """One size has one panel; many have a selection and their course; the table stays readable."""
     statistics = some_statistics(count)
     assert spread_figure(statistics, quantity, "m").startswith(b"\x89PNG")
-    table = size_table(statistics).splitlines()
-    assert len(table) <= 2 + 40 + 1
-    assert f"{50 * count:,}" in table[-1]
+    labels, solutions = (table.splitlines() for table in size_tables(statistics).split("\n\n"))
+    assert len(labels) - 1 == len(solutions) <= 2 + 40
+    assert f"{50 * count:,}" in labels[-1]
 
 
 def test_a_selection_has_both_ends() -> None:

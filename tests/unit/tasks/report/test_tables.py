@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mcvrp.tasks.report.cells import cells
-from mcvrp.tasks.report.formats import latex_escape, to_csv, to_html, to_latex, to_markdown
+from mcvrp.tasks.report.formats import (
+    latex_escape,
+    to_csv,
+    to_html,
+    to_latex,
+    to_markdown,
+    to_narrow_markdown,
+)
 from mcvrp.tasks.report.lines import Line, Percentiles, blocks_of, gaps, make_line, paired, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
@@ -167,6 +174,36 @@ def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
     results = pd.concat([block("HGS", 20, HGS), block("a|b", 20, HGS)])
     rows = [r for r in to_markdown(benchmark_table(results)).splitlines() if r.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
+
+
+def markdown_columns(text: str) -> dict[str, list[str]]:
+    """Return the columns of all tables in ``text``, by their headings."""
+    found = {}
+    for part in text.split("\n\n"):
+        if part.startswith("|"):
+            head, _, *rows = (row[2:-2].split(" | ") for row in part.splitlines())
+            found |= dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
+    return found
+
+
+def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
+    """Columns and notes, but what each row ran on: that is in the note on its method."""
+    table = small_table()
+    wide, narrow = to_markdown(table), to_narrow_markdown(table)
+    there = markdown_columns(wide)
+    assert there.pop("Run on")
+    assert markdown_columns(narrow) == there
+    assert narrow.split("\n- ")[1:] == wide.split("\n- ")[1:]
+
+
+def test_large_costs_have_no_decimals() -> None:
+    """Of metres they say nothing; gaps, in percent, keep theirs."""
+    table = benchmark_table(
+        pd.concat([block("HGS", 20, [9_999.125]), block("A", 20, [10_998.5]), block("B", 20, [12_345.678])])
+    )
+    found = markdown_columns(to_markdown(table))
+    assert found["Obj. avg."] == ["9999.12", "10998", "12346"]
+    assert found["Gap avg. (%)"][1:] == ["9.99", "23.47"]
 
 
 def test_latex_has_no_naked_special_character() -> None:
