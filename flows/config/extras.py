@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from importlib.util import find_spec
 
+from mcvrp.flows.config.logs import one_line, terminal
 from mcvrp.model.errors import McvrpError
+
+logger = logging.getLogger(__name__)
 
 _PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
 
@@ -21,6 +26,21 @@ def require_pipeline(command: str) -> None:
             f"{command} needs the extra 'pipeline', of which {missing[0]} is not installed: "
             "pip install '.[pipeline]' where the source of mcvrp is"
         )
+
+
+def run_program(command: str, work: Callable[[], None]) -> int:
+    """Do ``work`` of ``command`` ("python -m …"), which needs the extra `pipeline`; return the exit code.
+
+    What is wrong is said on stderr in a line.
+    """
+    with terminal():
+        try:
+            require_pipeline(command)
+            work()
+        except McvrpError as error:
+            logger.error("mcvrp: %s", one_line(error))
+            return error.exit_code
+    return 0
 
 
 def _missing() -> list[str]:

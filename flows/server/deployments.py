@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +19,11 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.extras import require_pipeline
-from mcvrp.flows.config.logs import one_line, terminal
+from mcvrp.flows.config.extras import run_program
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
-
-logger = logging.getLogger("mcvrp.flows.server.deployments")  # also under python -m
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -211,15 +207,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     options = parser.parse_args(arguments)
     settings.prepare(verbose=False)
-    with terminal():
-        try:
-            require_pipeline(_PROGRAM)
-            for name in register(load_preset(options.preset, options.overrides)):
-                sys.stdout.write(f"{name}\n")
-        except McvrpError as error:
-            logger.error("mcvrp: %s", one_line(error))
-            return error.exit_code
-    return 0
+
+    def work() -> None:
+        for name in register(load_preset(options.preset, options.overrides)):
+            sys.stdout.write(f"{name}\n")
+
+    return run_program(_PROGRAM, work)
 
 
 if __name__ == "__main__":

@@ -1,66 +1,34 @@
-"""A worker of Prefect for our pool that runs our flows and nothing else, whatever the server asks of it.
+"""A worker of Prefect for our pool that runs our flows and nothing else, of the type in `flow_worker`.
 
-    python -m mcvrp.flows.server.worker [OPTIONS OF `prefect worker start`]
-
-Prefect's own would run the command that a run, its deployment or the pool names, and for hooks load the
-code that the deployment pulls in: whoever can open the UI could run any program as the worker's user.
+Run it as `python -m mcvrp.flows.server.worker [OPTIONS OF prefect worker start]`.
 """
 
 from __future__ import annotations
 
 import runpy
-import shlex
 import sys
-import warnings
-from typing import Any, Self
-
-from prefect import Flow
-from prefect.workers import process
-from pydantic import model_validator
+from collections.abc import Sequence
+from functools import partial
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server.deployments import COMMAND, POOL
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.config.extras import run_program
+from mcvrp.flows.server.deployments import POOL
+
+_PROGRAM = "python -m mcvrp.flows.server.worker"
 
 
-class _OurCommand(process.ProcessJobConfiguration):
-    """What the worker does for a run: our command in the environment of the worker, and in its own folder."""
-
-    @model_validator(mode="after")
-    def _no_other(self) -> Self:
-        others = {"command": self.command != COMMAND, "env": self.env, "working_dir": self.working_dir}
-        if refused := [name for name, other in others.items() if other]:
-            raise McvrpError(
-                f"job variable {refused[0]} is refused: this worker runs `{COMMAND}` in its own environment; "
-                "`python -m mcvrp.flows.server.deployments` puts pool and deployments right"
-            )
-        # this Python, also where its folder is not on the PATH
-        self.command = f"{shlex.quote(sys.executable)} {COMMAND.partition(' ')[2]}"
-        return self
-
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that there is a worker of this type: we take its place
-
-    class FlowWorker(process.ProcessWorker):
-        """Prefect's process worker, with `_OurCommand`."""
-
-        job_configuration = _OurCommand
-
-
-async def _without_hooks(*_: Any, **__: Any) -> Flow[Any, Any]:
-    """Return a flow that has no hooks: those of ours are for the process of a run."""
-    return Flow(lambda: None, name="without-hooks")
-
-
-def main() -> None:
-    """Start it with the options of `prefect worker start`, but for pool and type."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start it with the options of `prefect worker start`, but for pool and type; return the exit code."""
     settings.prepare(verbose=True)
-    # of Prefect's own, for hooks, which would load what the deployment names
-    process.load_flow_from_flow_run = _without_hooks  # type: ignore[attr-defined]
-    sys.argv = ["prefect", "worker", "start", "--pool", POOL, "--type", "process", *sys.argv[1:]]
+    return run_program(_PROGRAM, partial(_start, sys.argv[1:] if arguments is None else arguments))
+
+
+def _start(options: Sequence[str]) -> None:
+    from mcvrp.flows.server import flow_worker  # noqa: F401  # Prefect takes the type that was declared last
+
+    sys.argv = ["prefect", "worker", "start", "--pool", POOL, "--type", "process", *options]
     runpy.run_module("prefect", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
