@@ -222,13 +222,16 @@ def _add_solve_options(command: argparse.ArgumentParser) -> None:
         help="solve by HGS in equal time too, to compare (default: yes)",
     )
     command.add_argument(
-        "--fleet", type=int, metavar="K", help="most vehicles (default: any number); --polish pyvrp keeps it"
+        "--fleet",
+        type=int,
+        metavar="K",
+        help="most vehicles (default: any number); --polish hgs or pyvrp keeps it",
     )
     command.add_argument(
         "--longest-route",
         type=float,
         metavar="LENGTH",
-        help="most that a route may cost, in the city's unit (default: anything); --polish pyvrp keeps it",
+        help="most that a route may cost, in the city's unit (default: any); --polish hgs or pyvrp keeps it",
     )
     command.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     command.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)

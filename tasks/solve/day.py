@@ -213,7 +213,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         start_up, routed = _routed_by_model(store, planned, planned.card, began)
     other, failure = None, ""
     # a search from nothing is not compared with itself
-    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city, spec.limits)):
+    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city)):
         try:
             other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
         except SolverFailed as error:  # the routes are good without a comparison
@@ -307,9 +307,7 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator
     if spec.limits.given:
         longest = length_text(longest_route(planned.city, routed.solution), planned.city.unit)
         yield f"the routes keep {limits_text(spec.limits)}; the longest is {longest}"
-    if other and not SOLVERS["hgs"].keeps(spec.limits):
-        yield f"HGS does not keep them: {other.label} is what the routes are compared with"
-    elif other and not planned.city.symmetric:
+    if other and not planned.city.symmetric:
         yield (
             f"HGS takes symmetric costs only and the city's depend on the direction: {other.label} "
             "is what the routes are compared with"

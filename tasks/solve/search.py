@@ -148,7 +148,7 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
     SolverFailed
         If it ends without an answer.
     """
-    name = spec.polish if spec.polish in finishers() else usual_search(city, spec.limits)
+    name = spec.polish if spec.polish in finishers() else usual_search(city)
     clock = _SearchClock(on_cpu=True)
     search = SOLVERS[name].search(time_limit=spec.time_limit, **spec.limits.given)
     starts = [start] if start else []
@@ -165,16 +165,16 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
 
-def usual_search(city: City, limits: Limits = NO_LIMITS) -> str:
-    """Return who searches from nothing: HGS where costs are symmetric and it keeps the limits, else PyVRP."""
-    return "hgs" if city.symmetric and SOLVERS["hgs"].keeps(limits) else "pyvrp"
+def usual_search(city: City) -> str:
+    """Return who searches from nothing: HGS where costs are symmetric, else PyVRP."""
+    return "hgs" if city.symmetric else "pyvrp"
 
 
 def baseline(
     city: City, instance: Instance, seconds: float, seed: int, limits: Limits = NO_LIMITS
 ) -> Baseline:
     """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
-    entry = SOLVERS[usual_search(city, limits)]
+    entry = SOLVERS[usual_search(city)]
     search = entry.search(time_limit=max(seconds, _LEAST_SECONDS), **limits.given)
     began = time.perf_counter()
     solution = canonical(city, search.search(city, instance, seed))

@@ -75,7 +75,7 @@ class SolveSpec(StrictSpec):
         ge=1,
         le=MOST_CUSTOMERS,
         exclude_if=unset,
-        description="Most vehicles; with polish pyvrp, which keeps it",
+        description="Most vehicles; with polish hgs or pyvrp, which keep it",
     )
     longest_route: float | None = Field(
         None,
@@ -83,7 +83,7 @@ class SolveSpec(StrictSpec):
         le=1e15,
         allow_inf_nan=False,
         exclude_if=unset,
-        description="Most that a route may cost, in the city's unit; with polish pyvrp, which keeps it",
+        description="Most that a route may cost, in the city's unit; with polish hgs or pyvrp, which keep it",
     )
 
     @property

@@ -12,14 +12,17 @@ import hybgensea
 import numpy as np
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
 from mcvrp.tasks.solvers.packing import fewest_vehicles, packed_vehicles
 from mcvrp.tasks.solvers.solver import (
     SCALED,
     Answer,
+    Limits,
     SolverFailed,
     best_of,
     checked_budget,
+    cost_factor,
+    in_fleet,
     require_costs,
     scaled_costs,
     scaled_xy,
@@ -29,6 +32,7 @@ _NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
 # Where orders are hard to pack: iterations without improvement, at least; iterations between two changes
 # of the price of an overload, else 100; vehicles beyond those that hold all orders.
 _HARD_ITERATIONS, _HARD_PRICES, _SPARE_VEHICLES = 1000, 20, 3
+_LENIENT = 1e-5  # MY_EPSILON of HGS-CVRP: by how much less a route may be longer than its limit
 
 
 def own_bound(instance: Instance) -> int:
@@ -50,6 +54,8 @@ class HGS:
         Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3, and more where
         orders need more; the authors' public helper for the paper sets 10,000, which costs solution
         quality.
+    longest_route
+        As in `Limits`; "default" is then a vehicle a customer.
     population
         Smallest population (Vidal's mu, 25 by default). A run first improves four times as many
         random solutions: at n = 20 that is most of its time, and far fewer will do.
@@ -61,6 +67,7 @@ class HGS:
     time_limit: float | None = None
     iterations: int | None = None
     fleet: Literal["default"] | int = "default"
+    longest_route: float | None = None
     population: int | None = None
     granular: int | None = None
     label: str = field(default="HGS", init=False)
@@ -77,7 +84,13 @@ class HGS:
         """Budget, fleet and scale in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{self._settings()}, {SCALED}"
+        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}"
+        return f"HGS-CVRP, {budget}{without}, fleet {self.fleet}{longest}{self._settings()}, {SCALED}"
+
+    @property
+    def limits(self) -> Limits:
+        """What its routes keep beside the capacity."""
+        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route)
 
     def _settings(self) -> str:
         return "".join(
@@ -107,18 +120,24 @@ class HGS:
         city, instance, seed
             What is solved, and the seed of the search.
         starts
-            Solutions of the instance that join the population before its random ones, as they are.
-            Those with more routes than the fleet has vehicles are left out.
+            Solutions of the instance that join the population before its random ones. They may break the
+            limits. Those with more routes than HGS-CVRP's own bound are left out; of those with more than a
+            fleet that is given, the lightest are put behind others.
 
         Raises
         ------
         SolverFailed
-            If it ends without an answer.
+            If it ends without an answer, or breaks a limit.
         """
+        found = self._found(city, instance, seed, starts)
+        if broken := self.limits.broken(city, found):
+            raise SolverFailed(f"HGS found {broken}")
+        return found
+
+    def _found(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
         if instance.n == 1:  # HGS-CVRP's crossover looks for a second customer, for ever
             return Solution.of([instance.ids.tolist()])
-        needed = fewest_vehicles(instance)
-        fleet = own_bound(instance) if self.fleet == "default" else self.fleet
+        needed, fleet = fewest_vehicles(instance), self._fleet(instance)
         if fleet >= needed:
             try:
                 return self._run(city, instance, seed, fleet, starts)
@@ -130,6 +149,11 @@ class HGS:
         elif fleet < needed:
             raise SolverFailed(f"{needed} vehicles are needed at least, the fleet is {fleet}")
         return self._run(city, instance, seed, fleet, starts, hard=True)
+
+    def _fleet(self, instance: Instance) -> int:
+        if self.fleet != "default":
+            return self.fleet
+        return own_bound(instance) if self.longest_route is None else instance.n
 
     def _run(
         self,
@@ -143,11 +167,16 @@ class HGS:
     ) -> Solution:
         iterations = self.iterations or _NO_LIMIT
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
-        fitting = [start.routes for start in starts if len(start.routes) <= fleet]
+        most = None if self.fleet == "default" else fleet
+        begun = [in_fleet(instance, start, most).routes for start in starts]
         options = {
             "initial_solutions": [
-                [np.searchsorted(instance.nodes, route).tolist() for route in routes] for routes in fitting
+                [np.searchsorted(instance.nodes, route).tolist() for route in routes]
+                for routes in begun
+                if len(routes) <= fleet
             ],
+            "initial_solutions_allow_infeasible": bool(self.limits.given),
+            "duration_limit": self._duration_limit(city, instance),
             "num_vehicles": fleet,
             "extract_all_feasible": False,
             "verbose": False,
@@ -175,3 +204,10 @@ class HGS:
             raise SolverFailed(f"HGS gave up: {error}") from error
         nodes = instance.nodes.tolist()
         return Solution.of([nodes[k] for k in route] for route in result.routes)
+
+    def _duration_limit(self, city: City, instance: Instance) -> float | None:
+        """Return the longest route as HGS-CVRP takes it: in scaled costs, and less what it lets pass."""
+        if self.longest_route is None:
+            return None
+        longest = self.longest_route * cost_factor(city, instance) * (1 + COST_TOLERANCE)
+        return max(longest - _LENIENT, 0.0)

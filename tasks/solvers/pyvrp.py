@@ -22,6 +22,7 @@ from mcvrp.tasks.solvers.solver import (
     SolverFailed,
     best_of,
     checked_budget,
+    in_fleet,
     scaled_costs,
 )
 
@@ -89,7 +90,7 @@ class PyVRP:
         # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
         data = problem_data(city, instance, self.limits)
-        first = visits(data, instance, _in_fleet(instance, starts[0], self.fleet)) if starts else None
+        first = visits(data, instance, in_fleet(instance, starts[0], self.fleet)) if starts else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PenaltyBoundWarning)  # that there may be no routes: said below
             result = pyvrp.solve(
@@ -111,7 +112,6 @@ def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> 
     here: who takes the answer measures it.
     """
     costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
-    np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists
     lengths, longest = np.zeros_like(costs), dict[str, int]()
     if limits.longest_route is not None:
         parts = city.costs(instance.nodes) * (_PARTS / limits.longest_route)
@@ -132,17 +132,6 @@ def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> 
 def visits(data: pyvrp.ProblemData, instance: Instance, solution: Solution) -> pyvrp.Solution:
     """Return ``solution`` as PyVRP writes it: routes of client numbers."""
     return pyvrp.Solution(data, [np.searchsorted(instance.ids, route).tolist() for route in solution.routes])
-
-
-def _in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
-    """Return ``solution`` in at most ``fleet`` routes, whatever they then hold."""
-    if fleet is None or len(solution.routes) <= fleet:
-        return solution
-    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = sorted(map(list, solution.routes), key=lambda route: -sum(demand[node] for node in route))
-    for k, route in enumerate(routes[fleet:], start=1):
-        routes[-k % fleet] += route  # the lightest first
-    return Solution.of(routes[:fleet])
 
 
 def solution_of(instance: Instance, found: pyvrp.Solution) -> Solution:

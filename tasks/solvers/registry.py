@@ -113,6 +113,7 @@ SOLVERS = Registry(
             takes=("time_limit", "iterations", "fleet", "population", "granular", "budget"),
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
+            limits=("fleet", "longest_route"),
         ),
         "pyvrp": SolverEntry(
             "PyVRP",

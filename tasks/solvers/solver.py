@@ -125,6 +125,17 @@ def longest_route(city: City, solution: Solution) -> float:
     return float(np.add.reduceat(city.legs(path), np.flatnonzero(path[:-1] == DEPOT)).max())
 
 
+def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
+    """Return ``solution`` in at most ``fleet`` routes: the lightest go behind others, whatever these hold."""
+    if fleet is None or len(solution.routes) <= fleet:
+        return solution
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = sorted(map(list, solution.routes), key=lambda route: -sum(demand[node] for node in route))
+    for k, route in enumerate(routes[fleet:], start=1):
+        routes[-k % fleet] += route  # the lightest first
+    return Solution.of(routes[:fleet])
+
+
 class Search(Solver, Protocol):
     """A solver that can go on from solutions."""
 
@@ -217,11 +228,22 @@ def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
     Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4; one of
     whole numbers by a whole number from 1 up, so that a solver which rounds counts exactly.
     """
-    costs = city.costs(instance.nodes)
+    return _costs(city, instance) * cost_factor(city, instance)
+
+
+def cost_factor(city: City, instance: Instance) -> float:
+    """Return what `scaled_costs` multiplies costs with."""
     if city.matrix is None:
-        return costs * (COORDINATE_SCALE / city.scale)
+        return COORDINATE_SCALE / city.scale
+    costs = _costs(city, instance)
     largest = float(costs.max())
     factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
     if np.array_equal(costs, np.rint(costs)):
         factor = max(1.0, np.floor(factor))
-    return costs * factor
+    return factor
+
+
+def _costs(city: City, instance: Instance) -> NDArray[np.float64]:
+    costs = city.costs(instance.nodes)
+    np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists, HGS-CVRP would pay it for each empty route
+    return costs

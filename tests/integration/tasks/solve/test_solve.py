@@ -89,7 +89,7 @@ print(artifact.data)
 """
     done = workplace.python("-c", program)
     assert done.returncode == 0, done.stderr
-    assert "2 True e False pyvrp True" in done.stdout
+    assert "2 True e False hgs True" in done.stdout
     assert "the routes keep --fleet 2" in done.stdout
     assert "begun with routes.csv has 2 of 21 customers" in done.stdout
     assert "![The routes](data:image/png;base64," in done.stdout

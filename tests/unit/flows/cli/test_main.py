@@ -86,9 +86,15 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         ("solve day.csv --set solve.p=2", ["--set", "solve.p", "at most 1"]),
         ("solve day.csv --set solve.samplse=2", ["--set", "solve.samplse", "did you mean samples?"]),
-        ("solve day.csv --fleet 3", ["--polish local-search does not keep --fleet 3: give --polish pyvrp"]),
-        ("solve day.csv --vehicles 3 --polish hgs", ["--polish hgs does not keep --fleet 3"]),
-        ("solve day.csv --longest-route 2.5", ["does not keep --longest-route 2.5: give --polish pyvrp"]),
+        (
+            "solve day.csv --fleet 3",
+            ["--polish local-search does not keep --fleet 3: give --polish hgs or pyvrp"],
+        ),
+        ("solve day.csv --vehicles 3 --polish none", ["--polish none does not keep --fleet 3"]),
+        (
+            "solve day.csv --longest-route 2.5",
+            ["does not keep --longest-route 2.5: give --polish hgs or pyvrp"],
+        ),
         ("solve day.csv --set solve.fleet=3", ["does not keep --fleet 3"]),
         ("solve day.csv --fleet 0", ["--fleet", "at least 1"]),
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is no whole number"]),

@@ -1,4 +1,4 @@
-"""PyVRP under limits of a day: exact in small cases, and never beyond a limit, however the search goes."""
+"""HGS and PyVRP under limits of a day: exact in small cases, never beyond a limit, however they go."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
@@ -24,6 +25,15 @@ WEST_EAST = City(np.array([[0.0, 0], [-10, 0], [-10, 0], [10, 0], [10, 0]]), ori
 CORNER = City(np.array([[0.0, 0], [0.1, 0], [0, 0.3]]))
 ROUND = float(CORNER.legs(np.array([0, 1, 2, 0])).sum())  # one route of both customers
 
+Keeper = type[HGS] | type[PyVRP]
+KEPT: dict[str, tuple[Keeper, City]] = {  # by whom where
+    "HGS": (HGS, CITIES["lines"]),
+    "HGS, matrix": (HGS, City(XY, (ROADS + ROADS.T) / 2)),
+    "PyVRP": (PyVRP, CITIES["lines"]),
+    "PyVRP, one-way": (PyVRP, CITIES["one-way"]),
+}
+each_keeper = pytest.mark.parametrize("keeper", [HGS, PyVRP])
+
 
 def day(city: City, demands: list[int], capacity: int) -> Instance:
     return Instance(city.city_id, np.arange(1, len(demands) + 1), np.array(demands), capacity)
@@ -33,28 +43,42 @@ def lengths(city: City, solution: Solution) -> list[float]:
     return [cost(city, Solution((route,))) for route in solution.routes]
 
 
+@each_keeper
 @pytest.mark.parametrize(("fleet", "best"), [(None, 60.0), (4, 60.0), (3, 60.0), (2, 80.0)])
-def test_a_smaller_fleet_may_cost_more(fleet: int | None, best: float) -> None:
+def test_a_smaller_fleet_may_cost_more(keeper: Keeper, fleet: int | None, best: float) -> None:
     """Two vehicles have to cross the depot, three do not."""
-    found = PyVRP(iterations=50, fleet=fleet).search(WEST_EAST, day(WEST_EAST, [6, 6, 4, 4], 10), 1)
+    found = keeper(iterations=50, **Limits(fleet).given).search(
+        WEST_EAST, day(WEST_EAST, [6, 6, 4, 4], 10), 1
+    )
     assert cost(WEST_EAST, found) == best
 
 
 @pytest.mark.parametrize(
-    ("longest", "routes"), [(None, 1), (ROUND * (1 + 1e-6), 1), (ROUND, 1), (ROUND * (1 - 1e-8), 2)]
+    ("keeper", "longest", "routes"),
+    [
+        *(
+            (keeper, *case)
+            for keeper in (HGS, PyVRP)
+            for case in ((None, 1), (ROUND * (1 + 1e-6), 1), (ROUND, 1))
+        ),
+        (PyVRP, ROUND * (1 - 1e-8), 2),
+        (HGS, ROUND * (1 - 1e-3), 2),  # it prices what is too long: so little it would not notice
+    ],
 )
-def test_a_route_of_just_the_longest_length_is_allowed(longest: float | None, routes: int) -> None:
-    """Its legs are no round numbers; a hundred-millionth less, and there are two routes."""
-    found = PyVRP(iterations=50, longest_route=longest).search(CORNER, day(CORNER, [1, 1], 10), 1)
+def test_a_route_of_just_the_longest_length_is_allowed(
+    keeper: Keeper, longest: float | None, routes: int
+) -> None:
+    """Its legs are no round numbers; a bit less, and there are two routes."""
+    found = keeper(iterations=50, longest_route=longest).search(CORNER, day(CORNER, [1, 1], 10), 1)
     assert len(found.routes) == routes
 
 
-@pytest.mark.parametrize("city", CITIES.values(), ids=CITIES)
+@pytest.mark.parametrize(("keeper", "city"), KEPT.values(), ids=KEPT)
 @pytest.mark.parametrize("i", range(2))
-def test_limits_cost_what_trying_all_says(city: City, i: int) -> None:
+def test_limits_cost_what_trying_all_says(keeper: Keeper, city: City, i: int) -> None:
     """Seven customers; the limits are those of the best routes, made a bit narrower in turn."""
     instance = InstanceStream(city, 1, "test", SMALL)(7, i)
-    free = PyVRP(iterations=200).search(city, instance, 1)
+    free = keeper(iterations=200).search(city, instance, 1)
     assert cost(city, free) == pytest.approx(best_cost(city, instance), rel=1e-6)
     for limits in (
         Limits(longest_route=longest_route(city, free)),
@@ -63,16 +87,26 @@ def test_limits_cost_what_trying_all_says(city: City, i: int) -> None:
     ):
         expected = best_cost(city, instance, limits)
         if np.isinf(expected):
-            with pytest.raises(SolverFailed, match="no feasible routes"):
-                PyVRP(iterations=200, **limits.given).search(city, instance, 1)
+            with pytest.raises(SolverFailed, match=r"no feasible|vehicles are needed"):
+                keeper(iterations=200, **limits.given).search(city, instance, 1)
         else:
-            found = PyVRP(iterations=200, **limits.given).search(city, instance, 1)
+            found = keeper(iterations=200, **limits.given).search(city, instance, 1)
             assert cost(city, found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_staying_would_cost_is_none_of_the_routes() -> None:
+    """HGS-CVRP would pay the diagonal of the matrix for each vehicle that stays at the depot."""
+    waiting = np.where(np.eye(5, dtype=bool), 1000.0, WEST_EAST.costs(np.arange(5)))
+    city = City(WEST_EAST.xy, waiting, origin=(-10, -10), scale=20.0)
+    for demands in ([1, 1, 1, 1], [6, 6, 4, 4]):
+        instance = day(city, demands, 10)
+        found = HGS(iterations=50).search(city, instance, 1)
+        assert cost(city, found) == best_cost(city, instance)
 
 
 @settings(max_examples=40)
 @given(
-    city=st.sampled_from(list(CITIES.values())),
+    kept=st.sampled_from(list(KEPT.values())),
     n=st.integers(1, 12),
     seed=st.integers(0, 1000),
     fleet=st.none() | st.integers(1, 6),
@@ -80,13 +114,14 @@ def test_limits_cost_what_trying_all_says(city: City, i: int) -> None:
     begun=st.booleans(),
 )
 def test_no_answer_breaks_a_limit(
-    city: City, n: int, seed: int, fleet: int | None, share: float | None, begun: bool
+    kept: tuple[Keeper, City], n: int, seed: int, fleet: int | None, share: float | None, begun: bool
 ) -> None:
     """Whatever is asked, from a start that breaks it too: routes that keep it, or none and no warning."""
+    keeper, city = kept
     instance = InstanceStream(city, 1, "test", SMALL)(n, seed)
     start = random_solution(instance, np.random.default_rng(seed))
     longest = None if share is None else share * longest_route(city, start)
-    search = PyVRP(iterations=20, fleet=fleet, longest_route=longest)
+    search = keeper(iterations=20, **Limits(fleet, longest).given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -98,11 +133,12 @@ def test_no_answer_breaks_a_limit(
     assert longest is None or max(lengths(city, found)) <= longest * (1 + 2e-9)
 
 
-def test_a_start_of_too_many_routes_begins_the_search() -> None:
+@each_keeper
+def test_a_start_of_too_many_routes_begins_the_search(keeper: Keeper) -> None:
     """Each customer on a route of their own is a start for two vehicles."""
     instance = day(WEST_EAST, [6, 6, 4, 4], 10)
     alone = Solution(((1,), (2,), (3,), (4,)))
-    found = PyVRP(iterations=50, fleet=2).search(WEST_EAST, instance, 1, [alone])
+    found = keeper(iterations=50, fleet=2).search(WEST_EAST, instance, 1, [alone])
     assert (len(found.routes), cost(WEST_EAST, found)) == (2, 80.0)
 
 
@@ -129,10 +165,11 @@ def test_limits_say_which_is_broken() -> None:
 
 
 def test_who_keeps_limits() -> None:
-    """PyVRP keeps both, and says so in footnotes; the others keep none."""
+    """HGS and PyVRP keep both, and say so in footnotes; the others keep none."""
     asked = Limits(fleet=3, longest_route=2.5)
-    assert {name for name, entry in SOLVERS.items() if entry.keeps(asked)} == {"pyvrp"}
+    assert {name for name, entry in SOLVERS.items() if entry.keeps(asked)} == {"hgs", "pyvrp"}
     assert all(entry.keeps(NO_LIMITS) for entry in SOLVERS.values())
-    search = SOLVERS["pyvrp"].search(iterations=5, **asked.given)
-    assert "fleet 3, routes up to 2.5" in search.configuration
+    for name in ("hgs", "pyvrp"):
+        search = SOLVERS[name].search(iterations=5, **asked.given)
+        assert "fleet 3, routes up to 2.5" in search.configuration
     assert "fleet n" in SOLVERS["pyvrp"].search(iterations=5).configuration
