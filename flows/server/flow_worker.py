@@ -15,6 +15,7 @@ from prefect import Flow
 from prefect.workers import process
 from pydantic import model_validator
 
+from mcvrp.flows.server.dead_runs import end_tasks_of_dead_runs
 from mcvrp.flows.server.deployments import COMMAND
 from mcvrp.model.errors import McvrpError
 
@@ -39,9 +40,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that there is a worker of this type: we take its place
 
     class FlowWorker(process.ProcessWorker):
-        """Prefect's process worker, with `_OurCommand`."""
+        """Prefect's process worker, with `_OurCommand`, that ends task runs of runs that were killed."""
 
         job_configuration = _OurCommand
+
+        async def sync_with_backend(self) -> None:
+            """Do what Prefect does as the worker starts and twice a minute, and look for such task runs."""
+            await super().sync_with_backend()
+            await end_tasks_of_dead_runs(self.client)
 
 
 async def _without_hooks(*_: Any, **__: Any) -> Flow[Any, Any]:

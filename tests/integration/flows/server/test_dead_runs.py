@@ -75,6 +75,69 @@ with tempfile.TemporaryFile("w+") as log:
 print(json.dumps(states))
 """
 
+# A worker looks once at what the death of runs has left.
+LEFT = """
+import asyncio, json, tempfile
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from prefect import flow, task
+from prefect.client.orchestration import get_client
+from prefect.states import Cancelled, Completed, Crashed, Pending, Running
+from mcvrp.flows.server.deployments import POOL, TAG, _make_pool
+from mcvrp.flows.server.flow_worker import FlowWorker
+from mcvrp.flows.server.server import server_at, start_server
+from mcvrp.tasks.support.processes import free_port, stop_group
+
+@flow
+def work():
+    pass
+
+@task
+def step():
+    pass
+
+async def look():
+    async with FlowWorker(work_pool_name=POOL):
+        pass
+
+server = server_at(free_port())
+with tempfile.TemporaryFile("w+") as log:
+    process = start_server(server, log, {})
+    try:
+        with server.in_use(), get_client(sync_client=True) as client:
+            _make_pool(client)
+            tasks = {}
+            for name, tags, of_run, of_task in (
+                ("killed", [TAG], Crashed(), Running()),
+                ("cancelled", [TAG], Cancelled(), Pending()),
+                ("done before", [TAG], Crashed(), Completed()),
+                ("alive", [TAG], Running(), Running()),
+                ("of others", [], Crashed(), Running()),
+            ):
+                run = client.create_flow_run(work, tags=tags)
+                tasks[name] = client.create_task_run(step, run.id, dynamic_key="0", state=of_task).id
+                client.set_flow_run_state(run.id, of_run, force=True)
+            asyncio.run(look())
+            states = {name: client.read_task_run(task).state for name, task in tasks.items()}
+    finally:
+        stop_group(process, grace=1.0)
+print(json.dumps({name: [state.type.value, state.message] for name, state in states.items()}))
+"""
+
+
+@pytest.mark.slow
+def test_task_runs_end_with_their_run(tmp_path: Path) -> None:
+    """Those of ours that were open when it died: Prefect would show them as running for ever."""
+    done = Workplace.new(tmp_path).python("-c", LEFT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "killed": ["CRASHED", "its flow run has ended"],
+        "cancelled": ["CRASHED", "its flow run has ended"],
+        "done before": ["COMPLETED", None],
+        "alive": ["RUNNING", None],
+        "of others": ["RUNNING", None],
+    }
+
 
 @pytest.mark.slow
 def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
