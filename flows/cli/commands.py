@@ -73,6 +73,7 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
 
 def _on_record(work: Callable[[], Any]) -> Any:
     """Do ``work`` under a Prefect server, and see to it that every stage is on record afterwards."""
+    from mcvrp.flows.server.outages import outliving_outages
     from mcvrp.flows.server.records import RECORDS
     from mcvrp.flows.server.server import prefect_server
 
@@ -80,7 +81,8 @@ def _on_record(work: Callable[[], Any]) -> Any:
     with prefect_server() as server:
         if server.ours:
             logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.link)
-        result = work()
+        with outliving_outages():
+            result = work()
         RECORDS.verify()
     return result
 

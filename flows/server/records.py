@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,9 +11,12 @@ from uuid import UUID
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-from prefect.client.schemas.objects import FlowRun, TaskRun
+from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 
-from mcvrp.model.errors import IncompleteError
+from mcvrp.flows.server.outages import AWAY, outlived, tell
+from mcvrp.model.errors import IncompleteError, brief
+
+logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 30.0
 POLL_SECONDS = 0.25
@@ -70,20 +74,42 @@ class Records:
     def verify(self, seconds: float = DRAIN_SECONDS) -> None:
         """Wait until the server has every run in its final state.
 
+        Where it was away meanwhile, what is missing is said and no error: the work is done.
+
         Raises
         ------
         IncompleteError
             If some are not there after ``seconds``.
         """
         deadline = time.monotonic() + seconds
-        while missing := self.missing():
+        if outlived():
+            self._repeat()
+        while missing := self._missing():
             if time.monotonic() > deadline:
                 names = ", ".join(f"{record.kind} '{record.name}'" for record in missing)
+                if outlived():
+                    logger.warning("not on record with Prefect, which was away: %s", brief(names))
+                    return
                 raise IncompleteError(
                     f"the work is done, but {len(missing)} of {len(self)} stages are not on record with "
                     f"Prefect ({names}): look at the server's log; run the command again to record them"
                 )
             time.sleep(POLL_SECONDS)
+
+    def _repeat(self) -> None:
+        """Tell the server how flow runs ended while it was away; task runs are told until it has heard."""
+        missing = [record for record in self._missing() if record.kind == "flow"]
+        with get_client(sync_client=True) as client:
+            for record in missing:
+                client.set_flow_run_state(record.id, State(type=StateType(record.state)), force=True)
+
+    def _missing(self) -> list[Record]:
+        """Return what `missing` does; nothing where the server is away, which is said."""
+        try:
+            return self.missing()
+        except AWAY as error:
+            tell(error)
+            return []
 
 
 RECORDS = Records()

@@ -1,0 +1,85 @@
+"""A Prefect server that is away while a run works: the work goes on, the records come late or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Workplace
+
+# A stage within a stage; the server ends where the inner one works. Few retries: seconds for minutes.
+AWAY = """
+import logging, sys, tempfile, threading, time
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from prefect import task
+from prefect.settings import PREFECT_API_URL, PREFECT_API_AUTH_STRING, temporary_settings
+from mcvrp.flows.cli import commands
+from mcvrp.flows.config.logs import terminal
+from mcvrp.flows.server import outages
+from mcvrp.flows.server.server import server_at, start_server
+from mcvrp.flows.server.stage import stage, task_options
+from mcvrp.tasks.support.processes import free_port, stop_group
+
+outages.STATE_RETRIES, back_again = 1, sys.argv[1] == "back"
+server, processes = server_at(free_port()), []
+
+def start():
+    processes.append(start_server(server, log, {}))
+
+def start_and_stay():  # it dies with the thread that has started it
+    time.sleep(3)
+    start()
+    time.sleep(500)
+
+@task(name="work", **task_options())
+def work():
+    stop_group(processes.pop(), grace=1.0)
+    time.sleep(1)
+    if back_again:
+        threading.Thread(target=start_and_stay, daemon=True).start()
+
+@stage("inner", "inner", timeout=500)
+def inner():
+    work()
+
+@stage("later", "later", timeout=500)
+def later():
+    pass
+
+@stage("outer", "outer", timeout=500)
+def outer():
+    inner()
+    if back_again:
+        later()
+    return 7
+
+with tempfile.TemporaryFile("w+") as log, terminal():
+    start()
+    try:
+        with temporary_settings({PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: server.password}):
+            print("came of it:", commands._on_record(outer), flush=True)
+    finally:
+        for process in processes:
+            stop_group(process, grace=1.0)
+"""
+_SAID = "the Prefect server does not answer: the work goes on"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", ["away", "back"])
+def test_a_run_outlives_its_server(tmp_path: Path, then: str) -> None:
+    """It ends as if nothing had happened, and says so once; what follows the server's return is on record."""
+    place = Workplace.new(tmp_path)
+    done = place.python("-c", AWAY, then)
+    assert done.returncode == 0, done.stderr
+    assert "came of it: 7" in done.stdout
+    assert done.stderr.count(_SAID) == 1
+    assert "Traceback" not in done.stderr
+    states = place.recorded("flow_run")
+    if then == "back":
+        assert states == Counter({(name, "COMPLETED"): 1 for name in ("inner", "later", "outer")})
+    else:
+        assert states == Counter({("inner", "RUNNING"): 1, ("outer", "RUNNING"): 1})
