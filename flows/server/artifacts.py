@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -41,8 +42,15 @@ def show_figures(thing: str, title: str, figures: Mapping[str, object], *parts: 
     # A list wraps on a narrow screen, where Prefect cuts a table off; and a table needs headings.
     lines = "\n".join(f"- {name}: **{value}**" for name, value in figures.items())
     markdown = "\n\n".join(part for part in (f"# {title}", lines, *parts) if part) + "\n"
-    with contextlib.suppress(Exception):
+    with _at_once():
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
+
+
+@contextmanager
+def _at_once() -> Iterator[None]:
+    """Show what is shown in this context now or never: Prefect would try for minutes, and the work wait."""
+    with contextlib.suppress(Exception), temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        yield
 
 
 class _Bar:
@@ -55,7 +63,7 @@ class _Bar:
 
     def show(self, share: float, description: str) -> None:
         percent, self.shown = min(100.0, 100 * share), time.monotonic()
-        with contextlib.suppress(Exception):
+        with _at_once():
             if self._id is None:
                 created = create_progress_artifact(percent, key=self._key, description=description)
                 assert isinstance(created, UUID)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from mcvrp.flows.server import artifacts
 from mcvrp.tasks.support.progress import Progress
@@ -113,3 +114,19 @@ def test_a_server_that_is_gone_stops_no_work(monkeypatch: pytest.MonkeyPatch) ->
     with artifacts.showing_steps("city c", 1) as begin, artifacts.showing_progress("city c"):
         begin("addresses")
         artifacts.show_figures("city c", "City", {})
+
+
+def test_no_work_waits_for_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars and figures are tried once: Prefect's own tries take a minute, a bar moves every two seconds."""
+    retries: list[int] = []
+
+    def away(*_: Any, **__: Any) -> None:
+        retries.append(PREFECT_CLIENT_MAX_RETRIES.value())
+        raise ConnectionError
+
+    monkeypatch.setattr(artifacts, "create_progress_artifact", away)
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", away)
+    with artifacts.showing_steps("pipeline smoke", 2) as begin:
+        begin("labels")
+    artifacts.show_figures("label smoke", "Labels", {"labels": 3})
+    assert retries == [0, 0, 0]
