@@ -219,18 +219,20 @@ LIMITS = (  # of a day of the same customers
     case(
         "no polish",
         "customer,demand\nC1,1\n",
-        *("--polish none does not keep --fleet 3", "give --polish pyvrp"),
+        *("--polish none does not keep --fleet 3", "give --polish hgs or pyvrp"),
         fleet=3,
         polish="none",
     ),
     case(
-        "HGS",
+        "local search",
         "customer,demand\nC1,1\n",
-        *("--polish hgs does not keep --fleet 3 and --longest-route 1.5", "give --polish pyvrp"),
+        *(
+            "--polish local-search does not keep --fleet 3 and --longest-route 1.5",
+            "give --polish hgs or pyvrp",
+        ),
         fleet=3,
         longest_route=1.5,
-        polish="hgs",
-        samples=0,
+        polish="local-search",
     ),
     case(
         "too few vehicles",

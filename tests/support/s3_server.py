@@ -40,6 +40,8 @@ osd pool default pg num = 1
 osd pool default pgp num = 1
 osd pool default pg autoscale mode = off
 osd crush chooseleaf type = 0
+osd class update on start = false
+osd crush update on start = false
 osd objectstore = memstore
 memstore device bytes = 4294967296
 mon allow pool size one = true
@@ -199,6 +201,8 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
     run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
     daemon("ceph-mon", "-i", "a")
     run("ceph", "osd", "create")
+    # The disk would say so itself, at times before it knows whose disk it is, and then never come up ("wrong fsid").
+    run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
     run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")
     _await(lambda: "1 up" in run("ceph", "osd", "stat"), "its disk", folder)
