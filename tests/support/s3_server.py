@@ -201,7 +201,7 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
     run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
     daemon("ceph-mon", "-i", "a")
     run("ceph", "osd", "create")
-    # The disk would say so itself, at times before it knows whose disk it is, and then never come up ("wrong fsid").
+    # The disk would say so itself, at times too early ("wrong fsid"), and then never come up.
     run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
     run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")
