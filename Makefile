@@ -111,7 +111,7 @@ bench-network: $(STAMP)
 bench-training: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_training
 
-SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 1.7 GB more (CPU=1 leaves that out))
+SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "mcvrp needs Python 3.11 to 3.13, $(PYTHON) is $$($(PYTHON) --version); set PYTHON=..." >&2; exit 2; }

@@ -228,14 +228,18 @@ def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
     Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4; one of
     whole numbers by a whole number from 1 up, so that a solver which rounds counts exactly.
     """
-    return _costs(city, instance) * cost_factor(city, instance)
+    costs = _costs(city, instance)
+    return costs * _factor(city, costs)
 
 
 def cost_factor(city: City, instance: Instance) -> float:
     """Return what `scaled_costs` multiplies costs with."""
+    return _factor(city, _costs(city, instance))
+
+
+def _factor(city: City, costs: NDArray[np.float64]) -> float:
     if city.matrix is None:
         return COORDINATE_SCALE / city.scale
-    costs = _costs(city, instance)
     largest = float(costs.max())
     factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
     if np.array_equal(costs, np.rint(costs)):

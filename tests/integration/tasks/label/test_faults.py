@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,11 @@ import pytest
 from mcvrp.storage import layout
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.processes import free_port
-from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.fault_kinds import FIRST, Cluster, disturb, poisoned, seeds
 from tests.support.faults import NAME, SPEC, TOTAL, Site
 
 pytestmark = pytest.mark.slow
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    """Ray for what the tests do themselves; the commands have their own."""
-    with ray_session(2):
-        yield
 
 
 @pytest.mark.parametrize("seed", seeds(0, 4))

@@ -16,7 +16,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
-from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.fault_kinds import (
     CORRUPTIONS,
     corrupt_file,
@@ -29,11 +28,19 @@ from tests.support.fault_kinds import (
 from tests.support.faults import CITY, NAME, SPEC, Site, site_at, undisturbed
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    """Ray for what the tests do themselves; the commands have their own."""
-    with ray_session(2):
-        yield
+@pytest.fixture
+def disk(scratch: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    with small_disk(scratch / "store", 2**21) as disk:
+        yield disk
+
+
+@pytest.fixture
+def site_on_disk(disk: Path, scratch: Path) -> Iterator[Site]:
+    """What `site` is, on that disk."""
+    site = site_at(disk / "s", scratch)
+    yield site
+    site.clear()
 
 
 @pytest.mark.parametrize("seed", seeds(1, 9))
@@ -75,36 +82,26 @@ def test_corrupt_on_the_way(site: Site, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(0, 3))
-def test_full_disk(scratch: Path, seed: int) -> None:
+def test_full_disk(disk: Path, site_on_disk: Site, seed: int) -> None:
     """A disk without room ends the run in a sentence; when there is room again it goes on."""
-    rng = random.Random(seed)
-    with small_disk(scratch / "store", 2**21) as disk:
-        site = site_at(disk / "s", scratch)
-        try:
-            for _ in range(2):
-                with filled(disk, rng.randrange(0, 80_000)):
-                    try:
-                        label_missing(site.observer, CITY, SPEC)
-                    except McvrpError as error:
-                        assert "space" in str(error)  # noqa: PT017
-            label_missing(site.observer, CITY, SPEC)
-            site.check()
-        finally:
-            site.clear()
+    rng, site = random.Random(seed), site_on_disk
+    for _ in range(2):
+        with filled(disk, rng.randrange(0, 80_000)):
+            try:
+                label_missing(site.observer, CITY, SPEC)
+            except McvrpError as error:
+                assert "space" in str(error)  # noqa: PT017
+    label_missing(site.observer, CITY, SPEC)
+    site.check()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(0, 2))
-def test_disk_fills_while_at_work(scratch: Path, seed: int) -> None:
+def test_disk_fills_while_at_work(disk: Path, site_on_disk: Site, seed: int) -> None:
     """Somebody else fills the disk for a while."""
-    rng = random.Random(seed)
-    with small_disk(scratch / "store", 2**21) as disk:
-        site = site_at(disk / "s", scratch)
-        try:
-            driver = site.start()
-            site.await_moment(driver, rng, at_work=True)
-            with filled(disk, rng.randrange(0, 4096)):
-                assert driver.wait() in (0, 1, 2)
-            site.finish()
-        finally:
-            site.clear()
+    rng, site = random.Random(seed), site_on_disk
+    driver = site.start()
+    site.await_moment(driver, rng, at_work=True)
+    with filled(disk, rng.randrange(0, 4096)):
+        assert driver.wait() in (0, 1, 2)
+    site.finish()

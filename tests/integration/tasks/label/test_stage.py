@@ -37,18 +37,11 @@ from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.processes import descendants
-from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.faults import is_alive
 from tests.support.poison import poison
 
 CITY = City.uniform(60, seed=3)
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    with ray_session(2):
-        yield
 
 
 @pytest.fixture

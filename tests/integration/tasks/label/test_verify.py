@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.label.verify import verify_dataset
-from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 from tests.support.datasets import (
     CITY,
@@ -36,12 +35,6 @@ from tests.support.datasets import (
 )
 
 FIRST, SECOND = layout.label_shard("d", 20, 0), layout.label_shard("d", 20, 1)  # rows 0-5 and 6-9
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    with ray_session(2):
-        yield
 
 
 @pytest.fixture(scope="module")
