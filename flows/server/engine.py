@@ -34,11 +34,11 @@ def main() -> None:
     settings.prepare(verbose=False)
     from prefect import flow_engine  # what is prepared, it reads when it is imported
 
-    from mcvrp.flows.server.outages import outliving_outages
-
     # A run that failed says why in its state, in a sentence. Asked for a result that there is not, Prefect
     # would raise the error once more and put its traceback below the sentence.
     flow_engine.run_flow = partial(flow_engine.run_flow, return_type="state")
+    from mcvrp.flows.server.outages import outliving_outages
+
     with terminal(), stopping_in_time(), outliving_outages(waiting=True):
         settings.run_entrypoint(_entrypoint(UUID(run_id)))
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

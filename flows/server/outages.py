@@ -58,14 +58,13 @@ def outlived() -> bool:
 
 def tell(error: Exception) -> None:
     """Log that the server is away, the first time only."""
-    if _told:
-        return
+    if not _told:
+        logger.warning(
+            "the Prefect server does not answer: the work goes on, what is recorded meanwhile may be missing "
+            "there, and a stage that is to begin waits for it (%s)",
+            error,
+        )
     _told.append(str(error))
-    logger.warning(
-        "the Prefect server does not answer: the work goes on, what is recorded meanwhile may be missing "
-        "there, and a stage that is to begin waits for it (%s)",
-        error,
-    )
 
 
 def _proposed(
