@@ -50,7 +50,8 @@ logger = logging.getLogger(__name__)
 STILL_SECONDS = 60.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
 ANSWER_SECONDS = 10.0
 STOP_SECONDS = 1.0
-DRAIN_SECONDS = 2.0
+_DRAIN_SECONDS = 30.0  # for what a server has still to hear; one of our own, on this machine, hears it in two
+_OWN_DRAIN_SECONDS = 2.0
 _LOOK_SECONDS = 0.1
 _WHY = 120  # characters of what it died of
 _DATABASE_SECONDS = 5.0  # for its answer
@@ -120,7 +121,8 @@ def prefect_server() -> Iterator[Server]:
         If the configured server does not answer, or our own does not start.
     """
     if there := configured_server():
-        yield there
+        with draining():
+            yield there
         return
     with tempfile.TemporaryFile("w+") as log:
         server = server_at(free_port())
@@ -128,11 +130,8 @@ def prefect_server() -> Iterator[Server]:
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         process = start_server(server, log, off)
         try:
-            with server.in_use():
-                try:
-                    yield server
-                finally:
-                    _drain()
+            with server.in_use(), draining(_OWN_DRAIN_SECONDS):
+                yield server
         finally:
             stop_group(process, grace=STOP_SECONDS)
 
@@ -197,10 +196,22 @@ def answers(url: str, seconds: float) -> bool:
         return False
 
 
-def _drain() -> None:
-    # Prefect sends events and logs from threads that, at exit, would look for our server for a minute.
-    for worker in (EventsWorker, APILogWorker):
-        worker.drain_all(timeout=DRAIN_SECONDS)
+@contextmanager
+def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
+    """At the end of the context, send events and logs for ``seconds``; what the server has not taken is lost.
+
+    Prefect sends them from threads, for which the process waits when it exits: where the server is away,
+    as long as there are tries left, a quarter of an hour and more.
+    """
+    try:
+        yield
+    finally:
+        for kind in (EventsWorker, APILogWorker):
+            services = list(kind._instances.values())
+            kind.drain_all(timeout=seconds)
+            for service in services:
+                if service._loop and service._done_event:
+                    service._loop.call_soon_threadsafe(service._done_event.set)
 
 
 def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:

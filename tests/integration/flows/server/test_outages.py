@@ -15,11 +15,10 @@ import logging, sys, tempfile, threading, time
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import task
-from prefect.settings import PREFECT_API_URL, PREFECT_API_AUTH_STRING, temporary_settings
 from mcvrp.flows.cli import commands
 from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server import outages
-from mcvrp.flows.server.server import server_at, start_server
+from mcvrp.flows.server.server import draining, server_at, start_server
 from mcvrp.flows.server.stage import stage, task_options
 from mcvrp.tasks.support.processes import free_port, stop_group
 
@@ -59,7 +58,7 @@ def outer():
 with tempfile.TemporaryFile("w+") as log, terminal():
     start()
     try:
-        with temporary_settings({PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: server.password}):
+        with server.in_use(), draining(2.0):
             print("came of it:", commands._on_record(outer), flush=True)
     finally:
         for process in processes:
