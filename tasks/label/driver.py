@@ -6,7 +6,6 @@ out again, isolated. What it holds does not grow with the number of shards.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import time
@@ -132,10 +131,8 @@ class Driver:
             self._retry_queue.clear()
             self._cores = CoreCount()  # an open question of this cluster means nothing to the next
             raise
-        finally:
-            for reference in self._in_flight:
-                with contextlib.suppress(Exception):  # Ray may be gone already
-                    ray.cancel(reference, force=True)
+        # What is left in flight ends with the session, and what it stages is kept. To cancel a unit that
+        # is just coming back would have Ray abort this process, and leave its own behind.
 
     def _count_workers(self) -> None:
         """Take note of machines that have come or gone; a limit of the spec stays one."""
