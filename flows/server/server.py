@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -206,12 +206,12 @@ def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
     try:
         yield
     finally:
-        for kind in (EventsWorker, APILogWorker):
+        kinds: tuple[Any, ...] = (EventsWorker, APILogWorker)
+        for kind in kinds:
             services = list(kind._instances.values())
             kind.drain_all(timeout=seconds)
             for service in services:
-                if service._loop and service._done_event:
-                    service._loop.call_soon_threadsafe(service._done_event.set)
+                service._loop.call_soon_threadsafe(service._done_event.set)
 
 
 def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
