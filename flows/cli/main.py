@@ -6,6 +6,7 @@ Nothing heavy is imported here: `mcvrp --help` answers at once.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
@@ -80,14 +82,17 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
     return BAD_INPUT
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Run the command line of this process; the console entry."""
     with terminal(), stopping_in_time():
         code = run(sys.argv[1:])
-    if code == INTERRUPTED:  # libraries would take their time to say goodbye
-        os._exit(code)
-    return code
+    # All is written and nobody is left. Libraries would take their time to say goodbye, and now and then
+    # a thread of one ends in a segmentation fault when Python takes down what it uses.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -37,12 +37,15 @@ def main() -> None:
     # A run that failed says why in its state, in a sentence. Asked for a result that there is not, Prefect
     # would raise the error once more and put its traceback below the sentence.
     flow_engine.run_flow = partial(flow_engine.run_flow, return_type="state")
-    from mcvrp.flows.server.outages import outliving_outages
+    from mcvrp.flows.server.outages import outlived, outliving_outages
+    from mcvrp.flows.server.records import RECORDS
     from mcvrp.flows.server.server import draining
 
     with terminal(), stopping_in_time(), draining(), outliving_outages(waiting=True):
         settings.run_entrypoint(_entrypoint(UUID(run_id)))
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+        if outlived():
+            RECORDS.verify()
 
 
 def _entrypoint(run_id: UUID) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from uuid import UUID
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.exceptions import ObjectNotFound
 
 from mcvrp.flows.server.outages import AWAY, outlived, tell
 from mcvrp.model.errors import IncompleteError, brief
@@ -83,25 +85,31 @@ class Records:
         """
         deadline = time.monotonic() + seconds
         if outlived():
-            self._repeat()
-        while missing := self._missing():
-            if time.monotonic() > deadline:
-                names = ", ".join(f"{record.kind} '{record.name}'" for record in missing)
-                if outlived():
-                    logger.warning("not on record with Prefect, which was away: %s", brief(names))
-                    return
-                raise IncompleteError(
-                    f"the work is done, but {len(missing)} of {len(self)} stages are not on record with "
-                    f"Prefect ({names}): look at the server's log; run the command again to record them"
-                )
+            self._repeat("flow")
+        while (missing := self._missing()) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
+        if missing and outlived():
+            self._repeat("task")  # not before: Prefect itself tells of them again for a while
+            missing = self._missing()
+        if not missing:
+            return
+        names = ", ".join(f"{record.kind} '{record.name}'" for record in missing)
+        if outlived():
+            logger.warning("not on record with Prefect, which was away: %s", brief(names))
+            return
+        raise IncompleteError(
+            f"the work is done, but {len(missing)} of {len(self)} stages are not on record with "
+            f"Prefect ({names}): look at the server's log; run the command again to record them"
+        )
 
-    def _repeat(self) -> None:
-        """Tell the server how flow runs ended while it was away; task runs are told until it has heard."""
-        missing = [record for record in self._missing() if record.kind == "flow"]
+    def _repeat(self, kind: str) -> None:
+        """Tell the server how runs of ``kind`` ended while it was away, as far as it knows them."""
+        missing = [record for record in self._missing() if record.kind == kind]
         with get_client(sync_client=True) as client:
+            tell_it = client.set_flow_run_state if kind == "flow" else client.set_task_run_state
             for record in missing:
-                client.set_flow_run_state(record.id, State(type=StateType(record.state)), force=True)
+                with contextlib.suppress(ObjectNotFound, *AWAY):  # or is away again
+                    tell_it(record.id, State(type=StateType(record.state)), force=True)
 
     def _missing(self) -> list[Record]:
         """Return what `missing` does; nothing where the server is away, which is said."""

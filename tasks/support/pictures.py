@@ -70,9 +70,9 @@ def style(axis: Axes) -> None:
 
 def png(figure: Figure) -> bytes:
     """Return ``figure`` as PNG, the same bytes for the same figure."""
-    FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    # not `savefig`, which lays everything out and draws it once more beforehand
+    FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
 
 

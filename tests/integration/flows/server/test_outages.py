@@ -79,6 +79,7 @@ def test_a_run_outlives_its_server(tmp_path: Path, then: str) -> None:
     assert "Traceback" not in done.stderr
     states = place.recorded("flow_run")
     if then == "back":
+        assert {state for _, state in place.recorded("task_run")} == {"COMPLETED"}
         assert states == Counter({(name, "COMPLETED"): 1 for name in ("inner", "later", "outer")})
     else:
         assert states == Counter({("inner", "RUNNING"): 1, ("outer", "RUNNING"): 1})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from prefect import flow_engine
 from prefect.client.schemas.objects import State
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed
 
 from mcvrp.flows.server import outages
@@ -91,3 +94,23 @@ def test_work_that_is_done_is_done_without_records(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(records, "missing", _refused)
     records.verify(seconds=0)
     assert outlived()
+
+
+def test_a_task_run_that_the_server_has_missed_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect's own events of it are lost; of one that the server does not know, nothing can be told."""
+    known, unknown = (Record("task", uuid4(), name, "COMPLETED") for name in ("known", "unknown"))
+    told: list[UUID] = []
+
+    def tell(run: UUID, state: State[Any], *, force: bool) -> None:
+        if run == unknown.id:
+            raise ObjectNotFound(http_exc=httpx.HTTPError("404"))
+        assert state.is_completed()
+        told.append(run)
+
+    records = Records()
+    client = SimpleNamespace(set_task_run_state=tell)
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(records, "missing", lambda: [r for r in (known, unknown) if r.id not in told])
+    monkeypatch.setattr(outages, "_told", ["away"])
+    records.verify(seconds=0)
+    assert told == [known.id]
