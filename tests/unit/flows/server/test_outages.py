@@ -108,7 +108,7 @@ def test_a_task_run_that_the_server_has_missed_is_told_again(monkeypatch: pytest
         told.append(run)
 
     records = Records()
-    client = SimpleNamespace(set_task_run_state=tell)
+    client = SimpleNamespace(set_flow_run_state=tell, set_task_run_state=tell)
     monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
     monkeypatch.setattr(records, "missing", lambda: [r for r in (known, unknown) if r.id not in told])
     monkeypatch.setattr(outages, "_told", ["away"])
