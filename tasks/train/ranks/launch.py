@@ -40,13 +40,15 @@ def run_local(job: RankJob, progress: Progress) -> None:
         job_file.write_bytes(pickle.dumps(job))
         # Beside the folder: the log of a failure is named to the user, and has to outlive this call.
         descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
-        with os.fdopen(descriptor, "w") as stderr:
-            process = start_group(
+        with (
+            os.fdopen(descriptor, "w") as stderr,
+            start_group(
                 _command(job.ranks, job_file, folder),
                 env=_environment(job),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-            )
+            ) as process,
+        ):
             try:
                 error = _follow(process, progress)
                 code = process.wait()
