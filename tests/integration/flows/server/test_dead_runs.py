@@ -151,7 +151,7 @@ def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
         "began": "RUNNING",
         "never stopped": "CANCELLED",
     }
-    # The server of Prefect has missed a run's last event in two of nine runs of this test, why is not
+    # The server of Prefect has missed a run's last event in two of eight runs of this test, why is not
     # known yet; another server is asked then.
     for server in ("one", "another"):
         (tmp_path / server).mkdir()
