@@ -66,7 +66,6 @@ def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
     return data[: int(end * len(data))]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # garbage of an earlier test
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60)
