@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 import torch
 
-from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import Launcher
@@ -18,26 +16,10 @@ from tests.support.training import StoppedHere
 Here = Callable[..., Launcher]
 
 
-@pytest.fixture(scope="session")
-def _only_rank() -> Iterator[tuple[dict[str, str], torch.device]]:
-    """Make this process the only rank of a group, once: DeepSpeed keeps the first group that it meets."""
-    from mcvrp.tasks.train.distributed import distributed
-
-    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
-    names |= {"MASTER_PORT": free_port()}
-    environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
-    with contextlib.ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            device = stack.enter_context(distributed(cores=1))
-        yield environment, device
-
-
 @pytest.fixture(scope="module")
-def device(_only_rank: tuple[dict[str, str], torch.device]) -> Iterator[torch.device]:
+def device(only_rank: tuple[dict[str, str], torch.device]) -> Iterator[torch.device]:
     """Have this process be the only rank of a group."""
-    environment, device = _only_rank
+    environment, device = only_rank
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-import torch.distributed
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mcvrp.model.curriculum import Samples
@@ -32,13 +31,7 @@ BATCH = SimpleNamespace(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def alone(tmp_path_factory):
-    """A group of one rank."""
-    where = tmp_path_factory.mktemp("group") / "store"
-    torch.distributed.init_process_group("gloo", init_method=f"file://{where}", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
+pytestmark = pytest.mark.usefixtures("only_rank")
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""A group of one rank, which is the process of the tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from mcvrp.tasks.support.processes import free_port
+
+
+@pytest.fixture(scope="session")
+def only_rank() -> Iterator[tuple[dict[str, str], torch.device]]:
+    """Make this process the only rank of a group, once: DeepSpeed keeps the first group that it meets.
+
+    Every test that needs a group takes this one: no second can be made beside it.
+    """
+    from mcvrp.tasks.train.distributed import distributed
+
+    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
+    names |= {"MASTER_PORT": free_port()}
+    environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            device = stack.enter_context(distributed(cores=1))
+        yield environment, device
