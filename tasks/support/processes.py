@@ -17,9 +17,7 @@ import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_ERROR_LINE = re.compile(
-    r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*|.*\bSignal \d+ \(SIG\w+\).*"
-)
+_ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
 _RANDOM = random.SystemRandom()  # a seeded one would draw the same in two processes
 
 
@@ -109,9 +107,9 @@ def kill_descendants() -> None:
 
 
 def last_error(log: str) -> str:
-    """Return the last line of ``log`` that names an exception or a signal, "" where none does."""
-    found = [line for line in log.splitlines() if _ERROR_LINE.match(line) and "ChildFailedError" not in line]
-    return found[-1].strip().removeprefix("traceback : ") if found else ""
+    """Return the last line of ``log`` that names an exception, "" where none does."""
+    found = [line for line in log.splitlines() if _ERROR_LINE.match(line)]
+    return found[-1].strip() if found else ""
 
 
 def free_port() -> int:

@@ -24,7 +24,7 @@ def distributed(cores: int) -> Iterator[torch.device]:
     """Yield this rank's device, with torch.distributed up; ranks of this machine share ``cores``.
 
     Expects RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
-    environment, as torch.distributed.run and Ray Train set them.
+    environment, as `ranks.launch` and Ray Train set them.
     """
     local = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():

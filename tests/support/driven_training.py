@@ -27,7 +27,7 @@ from mcvrp.tasks.train.phases import train_phase
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.spec import TrainSpec
 
-Part = Literal["rank", "launcher", "driver", "everything"]
+Part = Literal["rank", "driver", "everything"]
 _ROOT = Path(__file__).parents[2]
 _LAUNCHED = "launched"
 _GONE_SECONDS = 20.0  # until what a killed driver has started must have ended
@@ -110,15 +110,9 @@ class DrivenRun:
         return self._process.stdout.readline().strip()
 
     def _chosen(self, part: Part, driver: int, family: list[int]) -> list[int]:
-        ranks = [
-            pid
-            for pid in family
-            if _runs(pid, "mcvrp.tasks.train.ranks.rank") and not _runs(pid, "torch.distributed.run")
-        ]
+        ranks = [pid for pid in family if _runs(pid, "mcvrp.tasks.train.ranks.rank")]
         if part == "rank":
             return [self.chance.choice(ranks)] if ranks else []
-        if part == "launcher":
-            return [pid for pid in family if _runs(pid, "torch.distributed.run")][:1]
         return [driver] if part == "driver" else [driver, *family]
 
     def _start(self) -> subprocess.Popen[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -10,12 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.processes import last_error, start_group, stop_group
+from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
 
@@ -25,7 +27,7 @@ logger = logging.getLogger(__name__)
 def run_local(job: RankJob, progress: Progress) -> None:
     """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
 
-    Whatever happens to this process, the ranks end with it.
+    Whatever happens to this process, the ranks end with it; when one fails, so do the others.
 
     Raises
     ------
@@ -36,34 +38,17 @@ def run_local(job: RankJob, progress: Progress) -> None:
     """
     require_cores(job.ranks, job.cores)
     with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
-        job_file = Path(folder, "job.pickle")
-        job_file.write_bytes(pickle.dumps(job))
-        # Beside the folder: the log of a failure is named to the user, and has to outlive this call.
-        descriptor, log = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
-        with (
-            os.fdopen(descriptor, "w") as stderr,
-            start_group(
-                _command(job.ranks, job_file, folder),
-                env=_environment(job),
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            ) as process,
-        ):
-            try:
-                error = _follow(process, progress)
-                code = process.wait()
-            except (KeyboardInterrupt, McvrpError):
-                Path(log).unlink(missing_ok=True)  # the ranks did nothing wrong
-                raise
-            finally:
-                stop_group(process)
-    if code == 0:
-        Path(log).unlink(missing_ok=True)
-        return
-    if error:  # a sentence for the user, so that the log adds nothing
-        Path(log).unlink(missing_ok=True)
-        raise error
-    raise ranks_died(job, _last_error(Path(log), code), log)
+        logs = [Path(folder, f"rank-{rank}.log") for rank in range(job.ranks)]
+        deaths, error = _train(job, progress, Path(folder, "job.pickle"), logs)
+        if error:  # a sentence for the user, so that the logs add nothing
+            raise error
+        if deaths:
+            # Beside the folder: it is named to the user, and has to outlive this call.
+            descriptor, kept = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
+            with os.fdopen(descriptor, "w") as whole:
+                whole.writelines(f"rank {rank}:\n{_said(log)}\n" for rank, log in enumerate(logs))
+            rank, code = deaths[0]  # those after it have seen it go
+            raise ranks_died(job, _why(rank, code, _said(logs[rank])), kept)
 
 
 def require_cores(ranks: int, cores: int) -> None:
@@ -91,28 +76,69 @@ def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | N
     return refusal(event)
 
 
-def _follow(process: subprocess.Popen[str], progress: Progress) -> McvrpError | None:
-    error = None  # the last refusal; the ranks end by themselves after one
-    assert process.stdout is not None
-    for line in process.stdout:
-        error = follow_event(json.loads(line), progress) or error
-    return error
+def _train(
+    job: RankJob, progress: Progress, job_file: Path, logs: Sequence[Path]
+) -> tuple[list[tuple[int, int]], McvrpError | None]:
+    """Start the ranks, follow them to their end, and return who failed, first who was first, with what code.
+
+    And the last refusal that was reported.
+    """
+    job_file.write_bytes(pickle.dumps(job))
+    environment, deaths, error = _environment(job), [], None
+    reader, writer = os.pipe()
+    with contextlib.ExitStack() as stack:
+        reports = stack.enter_context(os.fdopen(reader))
+        ranks: list[subprocess.Popen[str]] = []
+        with os.fdopen(writer, "w") as channel:
+            for rank, log in enumerate(logs):
+                stderr = stack.enter_context(log.open("w"))
+                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                ranks.append(
+                    start_group(_command(job_file), env=environment | own, stdout=channel, stderr=stderr)
+                )
+                stack.callback(stop_group, ranks[-1])
+
+        def watch(rank: int) -> None:
+            if code := ranks[rank].wait():
+                deaths.append((rank, code))
+                for other in ranks:  # they may be waiting for it
+                    other.kill()
+
+        # A thread each: who asks them in turn does not learn which was the first.
+        watchers = [threading.Thread(target=watch, args=(rank,), daemon=True) for rank in range(job.ranks)]
+        for watcher in watchers:
+            watcher.start()
+        for line in reports:
+            error = follow_event(json.loads(line), progress) or error
+        for watcher in watchers:
+            watcher.join()
+    return deaths, error
 
 
-def _command(ranks: int, job_file: Path, folder: str) -> list[str]:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    # It logs to a folder of its own even where it has nothing to log, and leaves it there.
-    return [*launcher, f"--log-dir={folder}", "-m", "mcvrp.tasks.train.ranks.rank", str(job_file)]
+def _command(job_file: Path) -> list[str]:
+    return [sys.executable, "-m", "mcvrp.tasks.train.ranks.rank", str(job_file)]
 
 
 def _environment(job: RankJob) -> dict[str, str]:
+    group = {"WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks, "MASTER_PORT": free_port()}
     threads = str(max(1, job.cores // job.ranks))  # else each rank would start one a core
-    # Threads that spin while they wait take the cores from each other on a busy machine.
-    # `-m` would put the working directory first, and a user's json.py before Python's.
-    return {**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
+    return {
+        **os.environ,
+        **{name: str(value) for name, value in group.items()},
+        "MASTER_ADDR": "127.0.0.1",
+        # `-m` would put the working directory first, and a user's json.py before Python's.
+        "PYTHONSAFEPATH": "1",
+        # Threads that spin while they wait take the cores from each other on a busy machine.
+        "OMP_NUM_THREADS": threads,
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
 
 
-def _last_error(log: Path, code: int) -> str:
-    if code < 0:  # the ranks ended because it did, whatever they say
-        return f"its launcher was killed by {signal.Signals(-code).name}"
-    return last_error(log.read_text(errors="replace")) or f"exit code {code}"
+def _said(log: Path) -> str:
+    return log.read_text(errors="replace")
+
+
+def _why(rank: int, code: int, said: str) -> str:
+    if code < 0:
+        return f"rank {rank} was killed by {signal.Signals(-code).name}"
+    return last_error(said) or f"exit code {code} of rank {rank}"

@@ -1,7 +1,7 @@
-"""The program that a rank runs: `python -m torch.distributed.run ... -m tasks.train.ranks.rank JOB`.
+"""The program that a rank on one machine runs: `python -m mcvrp.tasks.train.ranks.rank JOB`.
 
 Standard output belongs to the reports, one JSON document a line; whatever else is printed goes
-to standard error. A rank whose launcher died ends by itself.
+to standard error. A rank ends by itself when the process that started it has.
 """
 
 from __future__ import annotations

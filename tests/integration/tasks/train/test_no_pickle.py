@@ -50,7 +50,7 @@ pickle.load, pickle.loads, pickle.Unpickler = load, loads, Unpickler
 def test_a_resumed_training_unpickles_nothing_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two ranks begin a phase and end before it does; two others go on. What is unpickled is the launcher's
+    """Two ranks begin a phase and end before it does; two others go on. What is unpickled is the driver's
     job file and what Python's and PyTorch's own processes tell each other, never bytes of a stored file."""
     store, city = Store.open(tmp_path / "store"), City.uniform(60, seed=3)
     save_city(store, "c", city)

@@ -97,7 +97,7 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
     [
         pytest.param(2, ("rank", "driver"), marks=pytest.mark.slow),
         *(
-            pytest.param(ranks, ("rank", "driver", "everything", "launcher") * 5, marks=pytest.mark.slow)
+            pytest.param(ranks, ("rank", "driver", "everything") * 3, marks=pytest.mark.slow)
             for ranks in (1, 2)
         ),
     ],
@@ -116,7 +116,7 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     finally:
         run.close()
     restarts = [line for line in run.said if "started again from step" in line]
-    assert len(restarts) == sum(part in ("rank", "launcher") for part in parts)
+    assert len(restarts) == parts.count("rank")
     assert all("SIGKILL" in line for line in restarts)
     assert_same(store, "killed", "whole")
 

@@ -21,7 +21,7 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import OF_ANY_RANK, RanksDiedError, ranks_died, refused
 from mcvrp.tasks.train.phases import PhaseSummary, publish, until_complete
-from mcvrp.tasks.train.ranks.launch import _last_error, follow_event, run_local
+from mcvrp.tasks.train.ranks.launch import follow_event, run_local
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.datasets import age, count_footers
 from tests.support.training import small_spec, write_dataset
@@ -371,7 +371,7 @@ def dying(steps):
         for step in left:
             if step > progress.done:
                 pretend(job, progress, step)
-            raise ranks_died(job, "Signal 9 (SIGKILL) received by PID 7", "a.log")
+            raise ranks_died(job, "rank 1 was killed by SIGKILL", "a.log")
         pretend(job, progress)
 
     return launch, starts
@@ -456,25 +456,41 @@ def test_one_process_at_a_time_trains_a_run(store, city):
 
 
 @pytest.mark.parametrize(
-    ("lines", "code", "reason"),
+    ("ends", "reason"),
     [
-        # torch.distributed.run's summary comes last, and knows the signal
-        (
-            [
-                "[rank0]: RuntimeError: Connection closed by peer",
-                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
-                "  traceback : Signal 9 (SIGKILL) received by PID 7",
-            ],
-            1,
-            "Signal 9 (SIGKILL) received by PID 7",
-        ),
-        # ranks whose launcher died see each other go
-        (["[rank0]: RuntimeError: Connection closed by peer"], -9, "its launcher was killed by SIGKILL"),
-        (["warming up", "done"], 3, "exit code 3"),
+        (["kill()", "time.sleep(999)"], "rank 0 was killed by SIGKILL"),
+        (["peer()", "kill()"], "rank 1 was killed by SIGKILL"),
+        (["time.sleep(999)", "raise ValueError('no such row')"], "ValueError: no such row"),
+        (["raise ValueError('no such row')", "peer()"], "ValueError: no such row"),
+        (["sys.exit(3)", "time.sleep(999)"], "exit code 3 of rank 0"),
     ],
 )
-def test_the_reason_of_an_early_end_is_what_happened_first(tmp_path, lines, code, reason):
-    """A signal counts for more than the errors of those who noticed."""
-    log = tmp_path / "log"
-    log.write_text("\n".join(lines))
-    assert _last_error(log, code) == reason
+def test_the_reason_of_an_early_end_is_what_happened_first(store, city, tmp_path, monkeypatch, ends, reason):
+    """The others may notice, or wait for ever: they end with it, and all logs are in one."""
+    program = tmp_path / "rank.py"
+    program.write_text(
+        f"""
+import os, pathlib, signal, sys, time
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+def peer():
+    time.sleep(0.5)
+    raise RuntimeError("Connection closed by peer")
+rank = int(os.environ["RANK"])
+print("this is", rank, "of", os.environ["WORLD_SIZE"], file=sys.stderr, flush=True)
+pathlib.Path({str(tmp_path)!r}, f"{{rank}}.here").touch()
+while len(list(pathlib.Path({str(tmp_path)!r}).glob("*.here"))) < 2:
+    time.sleep(0.01)
+exec({ends!r}[rank])
+"""
+    )
+    launch = "mcvrp.tasks.train.ranks.launch."
+    monkeypatch.setattr(launch + "_command", lambda _: [sys.executable, str(program)])
+    monkeypatch.setattr(launch + "require_cores", lambda *_: None)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(RanksDiedError) as raised:
+        train_phase(store, city, small_spec(ranks=2, restarts=0), "I", run_local)
+    assert raised.value.reason.startswith(reason)
+    (log,) = tmp_path.glob("mcvrp-small-I-*.log")
+    assert str(log) in str(raised.value)
+    assert "this is 0 of 2" in log.read_text()
