@@ -16,6 +16,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
+from mcvrp.tasks.support.ray_session import kept_ray
 
 # The timeline of Prefect's UI has no dash but the hyphen.
 _HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
@@ -57,8 +58,10 @@ def label(
     there = open_store(store)
     read = preflight(check_labels, there, city, label)
     dataset, *apart = label.datasets
-    summary = solve(there, read.city, dataset)
-    for spec in apart:
-        held_out = solve.with_options(task_run_name=_HELD_OUT)(there, read.city, spec)
-        summary = replace(summary, held_out=held_out)
+    matrix = read.city.matrix
+    with kept_ray(0 if matrix is None else matrix.nbytes):
+        summary = solve(there, read.city, dataset)
+        for spec in apart:
+            held_out = solve.with_options(task_run_name=_HELD_OUT)(there, read.city, spec)
+            summary = replace(summary, held_out=held_out)
     return summary

@@ -44,6 +44,7 @@ _QUIET = {
 
 
 _node: RayNode | None = None  # that the session works through, where it has joined a cluster
+_keeper: tuple[contextlib.ExitStack, int] | None = None  # who ends the session that stays; its shared bytes
 
 
 class ClusterLost(McvrpError):
@@ -75,10 +76,14 @@ def ray_session(
         If there are fewer cores than asked, ``RAY_ADDRESS`` (Ray's own variable) names a cluster that
         does not answer, or Ray does not come up here, after some tries.
     """
+    global _keeper
+    address = os.environ.get("RAY_ADDRESS")
+    if _keeper and not address and not ray.is_initialized():
+        (stack, most), _keeper = _keeper, None
+        stack.enter_context(ray_session(workers, shared_bytes=max(shared_bytes, most), verbose=verbose))
     if ray.is_initialized():
         yield _enough(workers, _cluster_cores(), "the Ray session")
         return
-    address = os.environ.get("RAY_ADDRESS")
     started: list[psutil.Process] = []
     with (
         _environment({} if verbose else _QUIET),
@@ -102,6 +107,27 @@ def ray_session(
                 ray.shutdown()
             finally:
                 kill_all(own)
+
+
+@contextlib.contextmanager
+def kept_ray(shared_bytes: int = 0) -> Iterator[None]:
+    """Keep the first session that is begun on this machine for those after it: each costs 5 s of a core.
+
+    Sessions on a cluster end as ever, for who loses one joins the cluster again.
+
+    Parameters
+    ----------
+    shared_bytes
+        Size of what all workers will share, at most.
+    """
+    global _keeper
+    before = _keeper
+    with contextlib.ExitStack() as stack:
+        _keeper = stack, shared_bytes
+        try:
+            yield
+        finally:
+            _keeper = before
 
 
 def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:

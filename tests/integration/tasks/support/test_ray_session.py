@@ -17,7 +17,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support import ray_session as session
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import descendants
-from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.ray_session import kept_ray, ray_session
 from tests.support.faults import is_alive
 
 
@@ -31,6 +31,24 @@ def test_a_session_begins_and_ends() -> None:
         with ray_session() as inner:
             assert inner == 1
         assert ray.is_initialized()
+    assert not ray.is_initialized()
+    assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
+
+
+def test_a_session_that_is_kept_is_there_for_the_next() -> None:
+    """It begins with the first that needs it, has room for all that is shared, and ends with the keeper."""
+    before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
+    with kept_ray(shared_bytes=2**28):
+        assert not ray.is_initialized()
+        with ray_session(1) as workers:
+            assert workers == 1
+            node = ray.get_runtime_context().get_node_id()
+            assert ray.cluster_resources()["object_store_memory"] > 2**29
+        with ray_session() as workers:
+            assert workers == 1
+            assert ray.get_runtime_context().get_node_id() == node
+        with pytest.raises(McvrpError, match="2 workers asked, the Ray session has 1"), ray_session(2):
+            pass
     assert not ray.is_initialized()
     assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
 
