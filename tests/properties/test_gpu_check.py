@@ -15,6 +15,7 @@ from tests.gpu.batches import sweep_batch
 from tests.gpu.flops import training_flops
 
 
+@pytest.mark.slow
 def test_the_script_runs_without_a_gpu(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

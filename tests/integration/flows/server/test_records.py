@@ -76,6 +76,7 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert place.processes() == []
 
 
+@pytest.mark.slow
 def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
     """Another city under the same name fails the task and the flow, in a sentence on the terminal."""
     (place.store / "cities" / "smoke").mkdir(parents=True)

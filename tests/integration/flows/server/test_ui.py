@@ -46,6 +46,10 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         pass
 
 
+# What does not depend on the database.
+on_sqlite = pytest.mark.parametrize("ui", ["SQLite"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
     server = Receiver()
@@ -98,6 +102,7 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     assert run["state"]["message"].startswith("dataset 'smoke' has no labels of 20-22 customers")
 
 
+@on_sqlite
 def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
     """Whoever can open the UI reads and writes the worker's store, and nothing else that its user can."""
     imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}
@@ -120,6 +125,7 @@ def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
         assert ended["state"]["message"].startswith(said)
 
 
+@on_sqlite
 def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Path) -> None:
     """No command, environment, code or pull step that a run, a deployment or the pool names."""
     there, touched = ui.deployment("city"), tmp_path / "touched"
@@ -149,6 +155,7 @@ def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Pat
     assert not touched.exists()
 
 
+@on_sqlite
 def test_a_run_that_bad_input_has_failed_says_so_in_a_sentence(ui: Ui) -> None:
     """The state has it, and no line below speaks of an exception: nothing is to be looked for in the code."""
     run = ui.ended(ui.start("solve", orders="orders/monday.csv"))

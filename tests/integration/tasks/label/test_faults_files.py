@@ -43,7 +43,7 @@ def site_on_disk(disk: Path, scratch: Path) -> Iterator[Site]:
     site.clear()
 
 
-@pytest.mark.parametrize("seed", seeds(1, 9))
+@pytest.mark.parametrize("seed", seeds(0, 10))
 def test_corrupt_files(site: Site, seed: int) -> None:
     """Faults in a finished dataset are found by verify, all of them, and repaired by label."""
     rng = random.Random(seed)

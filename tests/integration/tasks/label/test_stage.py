@@ -397,6 +397,7 @@ def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: subpro
     assert len(load_labels(store, "d", 20)) == COUNT
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_followed_at_once(
     store: Store, at_work: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -412,6 +413,7 @@ def test_a_killed_driver_is_followed_at_once(
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
 
 
+@pytest.mark.slow
 def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_path: Path) -> None:
     """A solver that crashes on one instance each time: its worker dies, all other labels are there.
 

@@ -22,37 +22,32 @@ from tests.support.faults import is_alive
 
 
 def test_a_session_begins_and_ends() -> None:
-    """Inside there are one-thread workers; afterwards no Ray, and the old handlers and environment."""
-    before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
-    with ray_session(1) as workers:
-        assert workers == 1
-        threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
-        assert ray.get(threads.remote()) == "1"
-        with ray_session() as inner:
-            assert inner == 1
-        assert ray.is_initialized()
-    assert not ray.is_initialized()
-    assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
+    """Inside there are one-thread workers; afterwards no Ray, and the old handlers and environment.
 
-
-def test_a_session_that_is_kept_is_there_for_the_next() -> None:
-    """It begins with the first that needs it, has room for all that is shared, and ends with the keeper."""
+    One that is kept is there for the next, and has room for all that any of them shares.
+    """
     before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
     with kept_ray(shared_bytes=2**28):
         assert not ray.is_initialized()
         with ray_session(1) as workers:
             assert workers == 1
+            threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
+            assert ray.get(threads.remote()) == "1"
             node = ray.get_runtime_context().get_node_id()
             assert ray.cluster_resources()["object_store_memory"] > 2**29
         with ray_session() as workers:
             assert workers == 1
             assert ray.get_runtime_context().get_node_id() == node
+            with ray_session() as inner:
+                assert inner == 1
+            assert ray.is_initialized()
         with pytest.raises(McvrpError, match="2 workers asked, the Ray session has 1"), ray_session(2):
             pass
     assert not ray.is_initialized()
     assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
 
 
+@pytest.mark.slow
 def test_a_raylet_that_is_killed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray kills one that does not end in a second, on a busy machine; its agents then live for a minute."""
     orderly = Node.kill_all_processes

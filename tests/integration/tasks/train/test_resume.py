@@ -131,7 +131,8 @@ def test_training_to_object_storage_survives_kills(s3_uri: str, tmp_path: Path) 
     assert_same(store, "killed", "whole")
 
 
-@pytest.mark.parametrize("order", [pytest.param("paper", marks=pytest.mark.slow), "bucketed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["paper", "bucketed"])
 def test_a_run_goes_on_with_another_number_of_ranks(store: Store, tmp_path: Path, order: str) -> None:
     """Begun by one rank, continued by two and finished by three: the same batches and losses as by one."""
     network = small_spec().network.model_copy(update={"dropout": 0.0})
