@@ -25,13 +25,9 @@ from tests.support.poison import poison
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
 
 
-def seeds(short: int, full: int) -> list[ParameterSet]:
-    """Return ``short`` seeds for every run of the tests, and ``full`` more for the slow one."""
-    numbers = range(FIRST, FIRST + short + full)
-    slow = [()] * short + [pytest.mark.slow] * full
-    return [
-        pytest.param(seed, id=f"seed-{seed}", marks=mark) for seed, mark in zip(numbers, slow, strict=True)
-    ]
+def seeds(count: int) -> list[ParameterSet]:
+    """Return ``count`` seeds, from MCVRP_FAULT_SEED on."""
+    return [pytest.param(seed, id=f"seed-{seed}") for seed in range(FIRST, FIRST + count)]
 
 
 # Processes

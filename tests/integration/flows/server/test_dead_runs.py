@@ -57,6 +57,9 @@ with tempfile.TemporaryFile("w+") as log:
                 runs[name] = client.create_flow_run(work, name=name, tags=tags)
                 for state in states:
                     client.set_flow_run_state(runs[name].id, state, force=True)
+                    # Prefect handles an event after the one before it. One that comes in the moment in which
+                    # that is done waits in vain, for 15 minutes: two states of a real run lie further apart.
+                    time.sleep(1)
             for name in ("killed", "alive", "done", "of others"):
                 beat(runs[name])
             time.sleep(5)
@@ -142,7 +145,9 @@ def test_task_runs_end_with_their_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
     """In any state that a kill leaves; not one that works, has ended, or is no run of ours."""
-    wanted = {
+    done = Workplace.new(tmp_path).python("-c", SILENT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
         "killed": "CRASHED",
         "alive": "RUNNING",
         "done": "COMPLETED",
@@ -151,15 +156,3 @@ def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
         "began": "RUNNING",
         "never stopped": "CANCELLED",
     }
-    # The server of Prefect has missed a run's last event in two of eight runs of this test, why is not
-    # known yet; another server is asked then.
-    for server in ("one", "another"):
-        (tmp_path / server).mkdir()
-        done = Workplace.new(tmp_path / server).python("-c", SILENT)
-        assert done.returncode == 0, done.stderr
-        states = json.loads(done.stdout)
-        wrong = {name for name in wanted if states[name] != wanted[name]}
-        assert wrong <= {"killed", "never began", "never stopped"}, states  # nobody else is touched, ever
-        if not wrong:
-            break
-    assert states == wanted

@@ -411,26 +411,3 @@ def test_a_killed_driver_is_followed_at_once(
     assert len(rows_of(store)) == COUNT
     label_missing(store, CITY, wanted(dataset="fresh"))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
-
-
-@pytest.mark.slow
-def test_a_poison_instance_is_quarantined_and_the_rest_done(store: Store, tmp_path: Path) -> None:
-    """A solver that crashes on one instance each time: its worker dies, all other labels are there.
-
-    The command says which instance it was and that it is incomplete; with a solver that does not
-    crash the same command completes the dataset.
-    """
-    poison(tmp_path, CITY, 20, 7, "os.kill(os.getpid(), signal.SIGSEGV)")
-    spec = wanted(count=10)
-    with driver(store, spec, tmp_path) as child:
-        said, _ = child.communicate(timeout=240)
-    reason = "(n=20, i=7): the solver died with SIGSEGV"
-    assert child.returncode != 0
-    assert f"dataset 'd' lacks 1 of 10 labels: quarantined 1 (first: {reason})" in said
-    (entry,) = store.get_json(layout.quarantine("d"))["instances"]
-    assert (entry["n"], entry["i"], entry["attempts"]) == (20, 7, 3)
-    assert set(rows_of(store)) == {(20, i) for i in range(10) if i != 7}
-    assert label_missing(store, CITY, spec).new == 1
-    assert not store.exists(layout.quarantine("d"))
-    label_missing(store, CITY, wanted(count=10, dataset="fresh"))
-    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
