@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Minutes each: the one of two test processes that ended with such a file would keep the other waiting.
-_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py")
+# Minutes each: the test process that ended with such a file would keep the others waiting.
+_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py", "test_loop.py", "test_paper_step.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from _pytest.mark import ParameterSet
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
+from tests.support.hosts import Host
 from tests.support.poison import poison
 
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
@@ -166,28 +167,38 @@ def poisoned(folder: Path, n: int, i: int) -> dict[str, str]:
 
 @dataclass
 class Cluster:
-    """Two Ray nodes of one core on this machine."""
+    """Ray nodes of one core on this machine, or each on its host of ``places``, by name."""
 
     folder: Path
     port: int
     nodes: dict[str, Family] = field(default_factory=dict)
+    places: Mapping[str, Host] = field(default_factory=dict)
     _token: str = field(default_factory=lambda: secrets.token_hex(32))
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables that lead a command to it."""
-        return {"RAY_ADDRESS": f"127.0.0.1:{self.port}", **self._authority}
+        return {"RAY_ADDRESS": self._address, **self._authority}
+
+    @property
+    def _address(self) -> str:
+        return f"{self.places['head'].address if self.places else '127.0.0.1'}:{self.port}"
 
     @property
     def _authority(self) -> dict[str, str]:
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
 
     def start(self, name: str) -> None:
-        """Start the node ``name``, "head" or "second", and wait for it."""
-        where = [f"--address=127.0.0.1:{self.port}"]
+        """Start the node ``name``, "head" or another, and wait for it."""
+        where = [f"--address={self._address}"]
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1", *where]
+        inside: tuple[str, ...] = ()
+        if self.places:
+            inside = self.places[name].inside
+            where.append(f"--node-ip-address={self.places[name].address}")
+        program = [*inside, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+        command = [*program, "--num-cpus=1", *where]
         changes = {
             **self._authority,
             "RAY_TMPDIR": str(self.folder),

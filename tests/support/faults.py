@@ -165,6 +165,8 @@ class Site:
         Environment variables of the command.
     nodes
         The nodes of the cluster by name, if RAY_ADDRESS names one.
+    inside
+        What the command begins with to run on another host.
     """
 
     uri: str
@@ -172,12 +174,20 @@ class Site:
     observer: Store
     changes: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, Family] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()
     drivers: list[LabelCommand] = field(default_factory=list)
 
     def start(self, **changes: str) -> LabelCommand:
         """Start the command."""
         log = self.folder / f"command-{len(self.drivers)}.log"
-        command = [sys.executable, "-c", _COMMAND, self.uri, SPEC.model_dump_json(exclude_none=True)]
+        command = [
+            *self.inside,
+            sys.executable,
+            "-c",
+            _COMMAND,
+            self.uri,
+            SPEC.model_dump_json(exclude_none=True),
+        ]
         process, family = start_family(command, log, **{**self.changes, **changes})
         self.drivers.append(LabelCommand(process, family, log))
         return self.drivers[-1]

@@ -1,0 +1,44 @@
+"""Labelling on hosts of their own addresses: a link goes down and comes back, a host goes for good."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from mcvrp.tasks.support.processes import free_port
+from tests.support.fault_kinds import Cluster, lose_shards
+from tests.support.faults import Site
+from tests.support.hosts import hosts
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+_DOWN_SECONDS = 60.0
+
+
+def test_hosts_come_and_go(site: Site, scratch: Path) -> None:
+    """The driver has a host of its own; what a lost host was at the others do, and nothing is done twice."""
+    rng = random.Random(0)
+    with hosts(4) as (of_head, one, two, of_driver):
+        cluster = Cluster(scratch, free_port(), places={"head": of_head, "one": one, "two": two})
+        try:
+            for name in cluster.places:
+                cluster.start(name)
+            site.nodes, site.changes, site.inside = cluster.nodes, cluster.environment, of_driver.inside
+            driver = site.start()
+            site.await_moment(driver, rng, at_work=True)
+            assert driver.running
+            one.link("down")
+            time.sleep(_DOWN_SECONDS)
+            one.link("up")
+            assert driver.wait() == 0, driver.said
+            lose_shards(site.observer, rng)
+            driver = site.start()
+            site.await_moment(driver, rng, at_work=True)
+            assert driver.running
+            cluster.nodes["two"].kill()
+            site.finish(driver, runs=1)
+        finally:
+            site.clear()
+            cluster.stop()

@@ -1,0 +1,77 @@
+"""Several hosts on one machine: network namespaces with addresses of their own, on one bridge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+_NETWORK = "10.213.77"
+_BRIDGE = "mcvrp-bridge"
+
+
+@dataclass(frozen=True)
+class Host:
+    """One of them: its namespace and its address."""
+
+    name: str
+    address: str
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """What a command begins with to run on it; it sees no process of the others."""
+        return (
+            "ip",
+            "netns",
+            "exec",
+            self.name,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        )
+
+    def link(self, state: str) -> None:
+        """Set its link "up" or "down"."""
+        _ip("-netns", self.name, "link", "set", "eth0", state)
+        if state == "up":  # a route goes with its link
+            _ip("-netns", self.name, "route", "replace", "default", "via", f"{_NETWORK}.254")
+
+
+@contextlib.contextmanager
+def hosts(count: int) -> Iterator[list[Host]]:
+    """Make ``count`` hosts that reach each other alone; skip where that is not allowed, but not in CI."""
+    made = [Host(f"mcvrp-host-{k}", f"{_NETWORK}.{k}") for k in range(1, count + 1)]
+    try:
+        try:
+            _ip("link", "add", _BRIDGE, "type", "bridge")
+        except subprocess.CalledProcessError as error:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(
+                f"no network of its own here: {error.stderr.strip()}"
+            )
+        _ip("address", "add", f"{_NETWORK}.254/24", "dev", _BRIDGE)
+        _ip("link", "set", _BRIDGE, "up")
+        for k, host in enumerate(made):
+            outer = f"mcvrp-veth-{k}"
+            _ip("netns", "add", host.name)
+            _ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            _ip("link", "set", outer, "master", _BRIDGE, "up")
+            _ip("-netns", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
+            _ip("-netns", host.name, "link", "set", "lo", "up")
+            host.link("up")
+        yield made
+    finally:
+        for host in made:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _ip("netns", "delete", host.name)
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _ip("link", "delete", _BRIDGE)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
