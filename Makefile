@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some machines of CI set it; hundreds of processes would each compile all that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make same        results to compare with another version's            make clean       removes what make installs"
 	@echo "make up          the full stack in containers          make down        stop it; its data stays"
 	@echo "make ps, logs    how it is, what it says               make test-stack  tests it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, driver, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: measure; results go into BENCHMARKS.md by hand"
+	@echo "make bench-...   hgs, labels, budgets, driver, scaling, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: measure; results go into BENCHMARKS.md by hand"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -78,6 +78,10 @@ bench-budgets: $(STAMP)
 
 bench-driver: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_driver
+
+# A cluster of up to 64 cores that sleep; 15 GB of memory.
+bench-scaling: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_label_scaling
 
 bench-stream: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_stream

@@ -32,6 +32,8 @@ SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MU
 PROJECT, HOST = "mcvrp-test", "127.0.0.2"
 ASKED = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
 SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
+FAULTS = [*(f"{service} killed" for service in SERVICES), "ray-worker cut off", "s3 cut off"]
+_CUT_SECONDS = 45.0
 _UP_SECONDS, _RUN_SECONDS = 900, 1800
 _TRIES = 3  # of the same command: some faults end it
 
@@ -69,6 +71,13 @@ class Stack:
     def up(self) -> None:
         """Start what does not run, and wait until all of it is well."""
         self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
+
+    def cut_off(self, service: str) -> None:
+        """Take the service off the network for a while."""
+        container, network = self.compose("ps", "--quiet", service).strip(), f"{PROJECT}_default"
+        subprocess.run(["docker", "network", "disconnect", network, container], check=True)
+        time.sleep(_CUT_SECONDS)
+        subprocess.run(["docker", "network", "connect", "--alias", service, network, container], check=True)
 
     def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
         """Start the preset smoke in a container, into a store of its own in the bucket."""
@@ -162,27 +171,31 @@ def test_a_deployment_runs_in_the_worker(stack: Stack) -> None:
     assert state["type"] == "COMPLETED", state
 
 
-@pytest.mark.parametrize("service", SERVICES if ASKED == "all" else SERVICES[:1])
-def test_a_container_is_killed_while_it_works(
-    stack: Stack, undisturbed: dict[str, object], tmp_path: Path, service: str
+@pytest.mark.parametrize("fault", FAULTS if ASKED == "all" else FAULTS[:1])
+def test_what_happens_to_a_container_while_it_works_is_survived(
+    stack: Stack, undisturbed: dict[str, object], tmp_path: Path, fault: str
 ) -> None:
     """The same command, given again where the fault has ended it, ends as if nothing had been."""
-    uri = f"s3://mcvrp/{service}"
-    run = stack.start_smoke(uri, tmp_path / "0")
+    service, _, what = fault.partition(" ")
+    folder = fault.replace(" ", "-")
+    run = stack.start_smoke(f"s3://mcvrp/{folder}", tmp_path / "0")
     deadline = time.monotonic() + _RUN_SECONDS
     store = Store.open("s3://mcvrp", writable=False)
-    while not store.list(f"{service}/labels"):  # the first thing that labelling writes
+    while not store.list(f"{folder}/labels"):  # the first thing that labelling writes
         assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    stack.compose("kill", service)
+    if what == "killed":
+        stack.compose("kill", service)
+    else:
+        stack.cut_off(service)
     stack.up()
     for k in range(1, _TRIES):
         if run.wait(_RUN_SECONDS) == 0:
             break
-        run = stack.start_smoke(uri, tmp_path / str(k))
+        run = stack.start_smoke(f"s3://mcvrp/{folder}", tmp_path / str(k))
     assert run.wait(_RUN_SECONDS) == 0, [path.read_text()[-1500:] for path in sorted(tmp_path.iterdir())]
-    assert outcome(uri) == undisturbed
+    assert outcome(f"s3://mcvrp/{folder}") == undisturbed
 
 
 def test_data_survive_down_and_up(stack: Stack, undisturbed: dict[str, object]) -> None:
