@@ -160,7 +160,8 @@ test-stack: test-engine $(STAMP)
 	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 test-stack-full: test-engine $(STAMP)
-	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
+	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
+	  tests/integration/tasks/label/test_hosts.py
 
 # Before gigabytes are installed for it.
 test-engine:
