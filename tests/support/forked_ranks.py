@@ -17,6 +17,7 @@ from typing import Any
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
+from mcvrp.tasks.train.ranks.launch import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
@@ -86,9 +87,7 @@ def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], chann
 
 def meet_at(port: int, rank: int, ranks: int) -> None:
     """Say in the environment that this process is one of so many ``ranks``, and where they meet."""
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
-    os.environ |= {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
-    os.environ["MASTER_ADDR"] = "127.0.0.1"
+    os.environ |= group_environment(rank, ranks, port)
 
 
 def together(work: Callable[..., None], ranks: int, *arguments: object) -> None:

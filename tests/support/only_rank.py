@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.train.ranks.launch import group_environment
 
 
 @pytest.fixture(scope="session")
@@ -19,9 +20,7 @@ def only_rank() -> Iterator[tuple[dict[str, str], torch.device]]:
     """
     from mcvrp.tasks.train.distributed import distributed
 
-    names = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1}
-    names |= {"MASTER_PORT": free_port()}
-    environment = {name: str(value) for name, value in names.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    environment = group_environment(0, 1, free_port())
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in environment.items():

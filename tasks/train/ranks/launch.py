@@ -57,6 +57,13 @@ def require_cores(ranks: int, cores: int) -> None:
         raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
 
 
+def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
+    """Return the variables by which a process is ``rank`` of so many ``ranks`` of this machine."""
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    values = {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
+    return values | {"MASTER_ADDR": "127.0.0.1"}
+
+
 def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | None:
     """Show one report of a rank; return the error when it is a refusal."""
     match event["event"]:
@@ -84,7 +91,7 @@ def _train(
     And the last refusal that was reported.
     """
     job_file.write_bytes(pickle.dumps(job))
-    environment, deaths, error = _environment(job), [], None
+    environment, port, deaths, error = _environment(job), free_port(), [], None
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:
         reports = stack.enter_context(os.fdopen(reader))
@@ -92,10 +99,8 @@ def _train(
         with os.fdopen(writer, "w") as channel:
             for rank, log in enumerate(logs):
                 stderr = stack.enter_context(log.open("w"))
-                own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                ranks.append(
-                    start_group(_command(job_file), env=environment | own, stdout=channel, stderr=stderr)
-                )
+                own = environment | group_environment(rank, job.ranks, port)
+                ranks.append(start_group(_command(job_file), env=own, stdout=channel, stderr=stderr))
                 stack.callback(stop_group, ranks[-1])
 
         def watch(rank: int) -> None:
@@ -120,12 +125,9 @@ def _command(job_file: Path) -> list[str]:
 
 
 def _environment(job: RankJob) -> dict[str, str]:
-    group = {"WORLD_SIZE": job.ranks, "LOCAL_WORLD_SIZE": job.ranks, "MASTER_PORT": free_port()}
     threads = str(max(1, job.cores // job.ranks))  # else each rank would start one a core
     return {
         **os.environ,
-        **{name: str(value) for name, value in group.items()},
-        "MASTER_ADDR": "127.0.0.1",
         # `-m` would put the working directory first, and a user's json.py before Python's.
         "PYTHONSAFEPATH": "1",
         # Threads that spin while they wait take the cores from each other on a busy machine.

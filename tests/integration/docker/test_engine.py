@@ -178,7 +178,8 @@ def test_what_happens_to_a_container_while_it_works_is_survived(
     """The same command, given again where the fault has ended it, ends as if nothing had been."""
     service, _, what = fault.partition(" ")
     folder = fault.replace(" ", "-")
-    run = stack.start_smoke(f"s3://mcvrp/{folder}", tmp_path / "0")
+    uri = f"s3://mcvrp/{folder}"
+    run = stack.start_smoke(uri, tmp_path / "0")
     deadline = time.monotonic() + _RUN_SECONDS
     store = Store.open("s3://mcvrp", writable=False)
     while not store.list(f"{folder}/labels"):  # the first thing that labelling writes
@@ -193,9 +194,9 @@ def test_what_happens_to_a_container_while_it_works_is_survived(
     for k in range(1, _TRIES):
         if run.wait(_RUN_SECONDS) == 0:
             break
-        run = stack.start_smoke(f"s3://mcvrp/{folder}", tmp_path / str(k))
+        run = stack.start_smoke(uri, tmp_path / str(k))
     assert run.wait(_RUN_SECONDS) == 0, [path.read_text()[-1500:] for path in sorted(tmp_path.iterdir())]
-    assert outcome(f"s3://mcvrp/{folder}") == undisturbed
+    assert outcome(uri) == undisturbed
 
 
 def test_data_survive_down_and_up(stack: Stack, undisturbed: dict[str, object]) -> None:
