@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 COMPOSE_FILE = Path(__file__).parent / "compose.yaml"
 ENGINE, COMPOSE = (20, 10), (2, 17)  # the first compose that knows `up --wait-timeout`
 IMAGE = "mcvrp:0.1.0"
-# The packages (1.76 GB, and 1.7 GB for CUDA) as a layer of the build and again in the image, and the bases.
-BUILDING_GB, RUNNING_GB = 8.0, 1.0
+# The packages (1.8 GB, and 3.5 GB for CUDA) as a layer of the build and again in the image, and the bases.
+BUILDING_GB, RUNNING_GB = 12.0, 1.0
 _HARMLESS = re.compile(r"[A-Za-z0-9._~-]+")  # in an address, in JSON, and in compose's file of variables
 _ANSWER_SECONDS = 60
 _SAID = 120  # characters of the engine's own words

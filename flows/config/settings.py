@@ -19,6 +19,9 @@ _ALWAYS = {
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray's own 300 s and 120 s are how long a driver waits for what a host was doing whose link has gone.
+    "RAY_grpc_client_keepalive_time_ms": "30000",
+    "RAY_grpc_client_keepalive_timeout_ms": "30000",
     # Seconds, the shortest that Prefect takes: `server.dead_runs` counts on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # What we log outside a run has no page there.

@@ -49,9 +49,9 @@ def main() -> int:
     """Train as the arguments say; return the exit code."""
     store, city = Store.open(sys.argv[1]), City.uniform(60, seed=3)
     try:
-        train_phase(
-            store, city, TrainSpec.model_validate_json(sys.argv[3]), "only", Path(sys.argv[2]), _launch
-        )
+        spec = TrainSpec.model_validate_json(sys.argv[3])
+        launch = _launch if spec.launcher == "local" else None
+        train_phase(store, city, spec, "only", Path(sys.argv[2]), launch)
     except McvrpError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -193,15 +193,15 @@ class Cluster:
         where = [f"--address={self._address}"]
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-        inside: tuple[str, ...] = ()
+        inside, own = (), {"RAY_TMPDIR": str(self.folder)}
         if self.places:
-            inside = self.places[name].inside
+            inside, own = self.places[name].inside, {"GLOO_SOCKET_IFNAME": "eth0"}
             where.append(f"--node-ip-address={self.places[name].address}")
         program = [*inside, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         command = [*program, "--num-cpus=1", *where]
         changes = {
             **self._authority,
-            "RAY_TMPDIR": str(self.folder),
+            **own,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_raylet_start_wait_time_s": "120",  # Ray's own 30 s are short on a busy machine
             "RAY_health_check_initial_delay_ms": "1000",  # to notice a dead node in two seconds

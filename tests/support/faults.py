@@ -44,6 +44,8 @@ _ROOT = Path(__file__).parents[2]
 _POLL = 0.05
 _COMMAND = """
 import sys
+from mcvrp.flows.config.settings import prepare
+prepare(verbose=True)
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store

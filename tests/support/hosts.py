@@ -11,7 +11,10 @@ from dataclasses import dataclass
 import pytest
 
 _NETWORK = "10.213.77"
-_BRIDGE = "mcvrp-bridge"
+_SWITCH = (
+    "mcvrp-switch"  # a namespace of its own: rules of the machine, as a container engine makes, are not there
+)
+_TEMPORARY = "/media"  # a short name, as sockets lie below it
 
 
 @dataclass(frozen=True)
@@ -23,18 +26,10 @@ class Host:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What a command begins with to run on it; it sees no process of the others."""
-        return (
-            "ip",
-            "netns",
-            "exec",
-            self.name,
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        )
+        """What a command begins with to run on it; it sees no process and no temporary file of another."""
+        unshare = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        own_files = f'mount -t tmpfs none {_TEMPORARY} && TMPDIR={_TEMPORARY} exec "$@"'
+        return ("ip", "netns", "exec", self.name, *unshare, "sh", "-c", own_files, "sh")
 
     def link(self, state: str) -> None:
         """Set its link "up" or "down"."""
@@ -49,28 +44,26 @@ def hosts(count: int) -> Iterator[list[Host]]:
     made = [Host(f"mcvrp-host-{k}", f"{_NETWORK}.{k}") for k in range(1, count + 1)]
     try:
         try:
-            _ip("link", "add", _BRIDGE, "type", "bridge")
+            _ip("netns", "add", _SWITCH)
+            _ip("-netns", _SWITCH, "link", "add", "bridge", "type", "bridge")
         except subprocess.CalledProcessError as error:
             (pytest.fail if os.environ.get("CI") else pytest.skip)(
                 f"no network of its own here: {error.stderr.strip()}"
             )
-        _ip("address", "add", f"{_NETWORK}.254/24", "dev", _BRIDGE)
-        _ip("link", "set", _BRIDGE, "up")
+        _ip("-netns", _SWITCH, "address", "add", f"{_NETWORK}.254/24", "dev", "bridge")
+        _ip("-netns", _SWITCH, "link", "set", "bridge", "up")
         for k, host in enumerate(made):
-            outer = f"mcvrp-veth-{k}"
             _ip("netns", "add", host.name)
-            _ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.name)
-            _ip("link", "set", outer, "master", _BRIDGE, "up")
+            _ip("-netns", _SWITCH, *f"link add port-{k} type veth peer name eth0 netns {host.name}".split())
+            _ip("-netns", _SWITCH, "link", "set", f"port-{k}", "master", "bridge", "up")
             _ip("-netns", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
             _ip("-netns", host.name, "link", "set", "lo", "up")
             host.link("up")
         yield made
     finally:
-        for host in made:
+        for name in (*(host.name for host in made), _SWITCH):
             with contextlib.suppress(subprocess.CalledProcessError):
-                _ip("netns", "delete", host.name)
-        with contextlib.suppress(subprocess.CalledProcessError):
-            _ip("link", "delete", _BRIDGE)
+                _ip("netns", "delete", name)
 
 
 def _ip(*arguments: str) -> None:

@@ -8,11 +8,13 @@ address of its own.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 import urllib.request
@@ -23,17 +25,29 @@ from typing import Any
 
 import pytest
 
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.server.deployments import deployments, first_values
 from mcvrp.storage import layout
+from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
+from tests.support.driving import drive
 
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 PROJECT, HOST = "mcvrp-test", "127.0.0.2"
 ASKED = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
 SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
-FAULTS = [*(f"{service} killed" for service in SERVICES), "ray-worker cut off", "s3 cut off"]
-_CUT_SECONDS = 45.0
+VOLUMES = {"s3": 8, "postgres": 1, "cache": 1}  # GB at most
+FAULTS = [
+    *(f"{service} killed" for service in SERVICES),
+    "ray-worker cut off",
+    "s3 cut off",
+    "ray-worker paused",
+    "s3 paused",
+    *(f"{volume} full" for volume in VOLUMES),
+]
+_FAULT_SECONDS = 45.0  # that a service is cut off or paused, or a volume is full
 _UP_SECONDS, _RUN_SECONDS = 900, 1800
 _TRIES = 3  # of the same command: some faults end it
 
@@ -46,14 +60,17 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Stack:
-    """The stack, by the compose file; ``values`` are its secrets."""
+    """The stack, by the compose file: its secrets, and the folders of the volumes that have a size."""
 
     secrets_file: Path
     values: dict[str, str]
+    volumes: dict[str, Path]
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of `docker compose` with ``arguments``."""
         files = ["--env-file", str(self.secrets_file), "-f", str(ROOT / "docker" / "compose.yaml")]
+        if self.volumes:
+            files += ["-f", str(self.secrets_file.with_name("volumes.yaml"))]
         return ["docker", "compose", "-p", PROJECT, *files, *arguments]
 
     def compose(self, *arguments: str, seconds: float = _UP_SECONDS) -> str:
@@ -76,8 +93,36 @@ class Stack:
         """Take the service off the network for a while."""
         container, network = self.compose("ps", "--quiet", service).strip(), f"{PROJECT}_default"
         subprocess.run(["docker", "network", "disconnect", network, container], check=True)
-        time.sleep(_CUT_SECONDS)
+        time.sleep(_FAULT_SECONDS)
         subprocess.run(["docker", "network", "connect", "--alias", service, network, container], check=True)
+
+    def pause(self, service: str) -> None:
+        """Stop every process of the service for a while, as an engine's pause does where a kernel has it."""
+        container = self.compose("ps", "--quiet", service).strip()
+        asked = subprocess.run(
+            ["docker", "top", container, "-o", "pid"], check=True, capture_output=True, text=True
+        )
+        processes = [int(pid) for pid in asked.stdout.split()[1:]]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if number == signal.SIGSTOP:
+                time.sleep(_FAULT_SECONDS)
+
+    def fill(self, volume: str) -> None:
+        """Leave no room in the volume for a while."""
+        if not self.volumes:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)("only root can make a volume of a size")
+        ballast = self.volumes[volume] / "ballast"
+        with ballast.open("wb") as file:
+            for size in (2**30, 2**20, 2**12):
+                with contextlib.suppress(OSError):  # no room for more of this size
+                    while True:
+                        os.posix_fallocate(file.fileno(), file.tell(), size)
+                        file.seek(0, os.SEEK_END)
+        time.sleep(_FAULT_SECONDS)
+        ballast.unlink()
 
     def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
         """Start the preset smoke in a container, into a store of its own in the bucket."""
@@ -109,13 +154,46 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     values = {name: secrets.token_hex(24) for name in SECRETS}
     file = tmp_path_factory.mktemp("stack") / "env"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    stack = Stack(file, values)
-    stack.compose("build", seconds=3600)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.compose("--profile", "command", "down", "--volumes", "--timeout", "5")
+    with volumes_of_a_size(file.parent) if ASKED == "all" else contextlib.nullcontext({}) as volumes:
+        stack = Stack(file, values, volumes)
+        stack.compose("build", seconds=3600)
+        try:
+            stack.up()
+            yield stack
+        finally:
+            stack.compose("--profile", "command", "down", "--volumes", "--timeout", "5")
+
+
+@contextlib.contextmanager
+def volumes_of_a_size(folder: Path) -> Iterator[dict[str, Path]]:
+    """Make a disk for each of VOLUMES, and ``volumes.yaml``, by which the stack uses them; root alone can."""
+    disks = {name: folder / name for name in VOLUMES} if os.geteuid() == 0 else {}
+    with contextlib.ExitStack() as stack:
+        for name, disk in disks.items():
+            image = folder / f"{name}.ext4"
+            with image.open("wb") as file:
+                file.truncate(VOLUMES[name] * 2**30)  # it takes what is written to it
+            disk.mkdir()
+            for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {disk}"):
+                subprocess.run(command.split(), check=True)
+            stack.callback(subprocess.run, ["umount", str(disk)], check=True)
+            (disk / "lost+found").rmdir()
+            os.chown(disk, 1000, 1000)  # the user of all containers
+        options = {
+            name: {"driver_opts": {"type": "none", "o": "bind", "device": str(disk)}}
+            for name, disk in disks.items()
+        }
+        (folder / "volumes.yaml").write_text(json.dumps({"volumes": options}))
+        yield disks
+
+
+in_full = pytest.mark.skipif(ASKED != "all", reason="`make test-stack-full` runs it")
+
+
+def first_values_of(name: str) -> dict[str, Any]:
+    """Return what the form of the deployment ``name`` begins with, by the preset smoke."""
+    (entry,) = (each for each in deployments() if each.name == name)
+    return first_values(entry.flow(), load_preset("smoke"))
 
 
 @pytest.fixture(scope="module")
@@ -160,15 +238,42 @@ def test_the_page_of_prefect_is_there(stack: Stack) -> None:
         assert b"<html" in page.read()
 
 
-def test_a_deployment_runs_in_the_worker(stack: Stack) -> None:
-    """As when somebody presses the button."""
-    deployment = stack.ask("deployments/name/city/city")["id"]
-    run = stack.ask(f"deployments/{deployment}/create_flow_run", {})["id"]
-    deadline = time.monotonic() + _UP_SECONDS
+@pytest.mark.parametrize("name", ["city", pytest.param("pipeline", marks=in_full)])
+def test_a_deployment_runs_in_the_worker(stack: Stack, request: pytest.FixtureRequest, name: str) -> None:
+    """As when somebody presses the button; a pipeline leaves what the command leaves."""
+    deployment = stack.ask(f"deployments/name/{name}/{name}")["id"]
+    asked = {"parameters": first_values_of(name)} if name == "pipeline" else {}
+    run = stack.ask(f"deployments/{deployment}/create_flow_run", asked)["id"]
+    deadline = time.monotonic() + _RUN_SECONDS
     while (state := stack.ask(f"flow_runs/{run}")["state"])["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
         assert time.monotonic() < deadline, state
         time.sleep(2)
     assert state["type"] == "COMPLETED", state
+    if name == "pipeline":
+        wanted = request.getfixturevalue("undisturbed")
+        assert outcome("s3://mcvrp/store") == wanted
+
+
+@in_full
+def test_a_night_comes_by_its_schedule(stack: Stack, environment: None) -> None:
+    """It takes the routes that lie there, trains in the cluster's worker, and leaves its decision."""
+    store = Store.open("s3://mcvrp/store")
+    drive(store, load_city(store, "smoke"), days=12)
+    deployment = stack.ask("deployments/name/nightly/nightly")["id"]
+    schedule = {"cron": "* * * * *", "timezone": "UTC"}
+    entry = {"schedule": schedule, "active": True, "parameters": first_values_of("nightly")}
+    stack.ask(f"deployments/{deployment}/schedules", [entry])
+    wanted = {"deployments": {"id": {"any_": [deployment]}}}
+    deadline = time.monotonic() + _RUN_SECONDS
+    while True:
+        runs = stack.ask("flow_runs/filter", wanted)
+        if ended := [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED")]:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(2)
+    assert ended[0]["auto_scheduled"]
+    assert ended[0]["state_type"] == "COMPLETED", ended[0]["state"]
+    assert [path for path in store.list("nights/smoke") if path.endswith("README.md")]
 
 
 @pytest.mark.parametrize("fault", FAULTS if ASKED == "all" else FAULTS[:1])
@@ -186,10 +291,15 @@ def test_what_happens_to_a_container_while_it_works_is_survived(
         assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    if what == "killed":
-        stack.compose("kill", service)
-    else:
-        stack.cut_off(service)
+    match what:
+        case "killed":
+            stack.compose("kill", service)
+        case "cut off":
+            stack.cut_off(service)
+        case "paused":
+            stack.pause(service)
+        case "full":
+            stack.fill(service)
     stack.up()
     for k in range(1, _TRIES):
         if run.wait(_RUN_SECONDS) == 0:
