@@ -194,8 +194,8 @@ class Cluster:
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
         inside, own = (), {"RAY_TMPDIR": str(self.folder)}
-        if self.places:
-            inside, own = self.places[name].inside, {"GLOO_SOCKET_IFNAME": "eth0"}
+        if self.places:  # a host has a folder of its own
+            inside, own = self.places[name].inside, {}
             where.append(f"--node-ip-address={self.places[name].address}")
         program = [*inside, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         command = [*program, "--num-cpus=1", *where]

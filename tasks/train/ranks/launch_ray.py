@@ -9,9 +9,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import psutil
 import ray
 from ray.train import RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.queue import Empty, Queue
 
 from mcvrp.model.errors import McvrpError
@@ -39,6 +40,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
         trainer = TorchTrainer(
             _worker,
             train_loop_config={"job": job, "reports": reports},
+            torch_config=_Meeting(),
             scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
             # Ray Train wants a place for checkpoints of its own; ours go to the store.
             run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
@@ -64,6 +66,30 @@ def _on_gpus(ranks: int, gpus: int) -> bool:
     if 0 < gpus < ranks:
         raise McvrpError(f"train.ranks = {ranks}, the Ray cluster has {gpus} GPUs: ask for {gpus} or fewer")
     return gpus > 0
+
+
+class _MeetingBackend(TorchConfig().backend_cls):  # type: ignore[misc]
+    """Ray's own, for ranks that look for each other at the addresses of their nodes."""
+
+    def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
+        worker_group.execute(_choose_interface)
+        super().on_start(worker_group, backend_config)
+
+
+class _Meeting(TorchConfig):  # type: ignore[misc]  # Ray has no types here
+    """How ranks find each other."""
+
+    @property
+    def backend_cls(self) -> type[_MeetingBackend]:
+        return _MeetingBackend
+
+
+def _choose_interface() -> None:
+    """Have Gloo take the node's interface: by the host's name, on Debian, it finds the loopback alone."""
+    own = ray.util.get_node_ip_address()
+    for name, addresses in psutil.net_if_addrs().items():
+        if own in (address.address for address in addresses):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
 
 
 def _worker(config: dict[str, Any]) -> None:
