@@ -127,8 +127,10 @@ ifeq ($(LKH),1)
 	@echo "This includes LKH-3 (elkai), free for academic and non-commercial use only; 'make $(MAKECMDGOALS) LKH=0' leaves it out."
 endif
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(TORCH) -e '.[$(EXTRAS)]' 2> $(VENV)/install.log || \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(TORCH) -e '.[$(EXTRAS)]' 2> $(VENV)/install.log || \
 	  { cat $(VENV)/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
+# What pip would do on one core. Some packages have templates that are no Python.
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@rm -f $(VENV)/.installed-*
 ifneq ($(LKH),1)
 	@$(BIN)/python -m pip uninstall --quiet --yes elkai lkh 2>/dev/null || true
