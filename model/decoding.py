@@ -114,7 +114,7 @@ def decode(
             groups = [
                 _group(seed, instances[job.instance], job.samples, rotations, strategy.width) for job in jobs
             ]
-            for job, paths in zip(jobs, _decode_batch(model, table, groups, strategy), strict=True):
+            for job, paths in zip(jobs, _decode_batch(model, table, city, groups, strategy), strict=True):
                 pieces[job.instance].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
@@ -188,19 +188,38 @@ def _group(seed: int, instance: Instance, samples: range, rotations: int, width:
 
 
 def _decode_batch(
-    model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy: Strategy
+    model: FmMcvrp, table: CityTable, city: City, groups: Sequence[Group], strategy: Strategy
 ) -> list[NDArray[np.int32]]:
     """Return each group's paths as the city's node numbers, padded with 0, ``(S, L)``."""
-    done = rollout(model, table, groups, strategy).cpu().numpy()
+    legs = _legs(city, groups) if strategy.dominance else None
+    done = rollout(model, table, groups, strategy, legs).cpu().numpy()
     return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
 
 
-def rollout(model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy: Strategy) -> Tensor:
+def _legs(city: City, groups: Sequence[Group]) -> NDArray[np.float64]:
+    """Return the cost from node to node of each group's instance, padded with 0, ``(G, T, T)``."""
+    tokens = max(group.instance.n for group in groups) + 1
+    legs = np.zeros((len(groups), tokens, tokens))
+    for row, group in enumerate(groups):
+        nodes = group.instance.nodes
+        legs[row, : len(nodes), : len(nodes)] = city.costs(nodes)
+    legs[:, DEPOT, DEPOT] = 0.0  # what has ended stays at the depot
+    return legs
+
+
+def rollout(
+    model: FmMcvrp,
+    table: CityTable,
+    groups: Sequence[Group],
+    strategy: Strategy,
+    legs: NDArray[np.float64] | None = None,
+) -> Tensor:
     """Return the paths of ``groups`` as positions in their instances, padded with 0, int64 ``(G, S, L)``.
 
-    L is what the longest needs; every group has S streams of random numbers.
+    L is what the longest needs; every group has S streams of random numbers. With ``legs``, what it costs to
+    go from node to node ``(G, T, T)``, a path gives way to a cheaper one of its group in the same state.
     """
-    now = Paths.start(model, table, groups)
+    now = Paths.start(model, table, groups, legs)
     count, size, steps = now.uniforms.shape  # G, S
     device = now.group.device
     paths = torch.zeros(count, size, steps + 1, dtype=torch.int64, device=device)
@@ -208,12 +227,14 @@ def rollout(model: FmMcvrp, table: CityTable, groups: Sequence[Group], strategy:
     for t in range(steps):
         place = (now.group[:, None], now.sample)  # of the paths that go on, among all
         parent, node, kept = strategy.extend(now.scores(model, t), totals[place], now.uniforms[:, :, t])
-        totals[place] = kept
         if parent is not None:
             now.follow(parent, t)
             paths[place] = paths[place].gather(1, parent[..., None].expand(-1, -1, steps + 1))
         now.advance(node)
         paths[*place, t + 1] = node
+        if legs is not None:
+            kept = kept.masked_fill(now.dominated(kept), -torch.inf)
+        totals[place] = kept
         going = now.going
         if strategy.width > 1:  # a path that has ended competes as long as one of its group goes on
             going = (going & ~kept.isneginf()).any(1, keepdim=True).expand_as(node)

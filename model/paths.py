@@ -75,9 +75,18 @@ class Paths:
     served: Tensor  # (G, S, T)
     load: Tensor  # (G, S) of the current route
     delivered: Tensor  # (G, S) in all
+    legs: Tensor  # (G, T, T) cost from node to node, (G, 0, 0) where nobody asks for it
+    cost: Tensor  # (G, S) so far
+    marks: Tensor  # (T + 2,) random whole numbers, sums of which tell states from each other
 
     @classmethod
-    def start(cls, model: FmMcvrp, table: CityTable, groups: Sequence[Group]) -> Paths:
+    def start(
+        cls,
+        model: FmMcvrp,
+        table: CityTable,
+        groups: Sequence[Group],
+        legs: NDArray[np.float64] | None = None,
+    ) -> Paths:
         """Return the paths of ``groups``, all of the same S, at the depot; the instances are encoded here."""
         batch = instances_of(groups, table.delta.device)
         device, tokens, samples = table.delta.device, batch.ids.shape[1], len(groups[0].uniforms)
@@ -105,6 +114,9 @@ class Paths:
             served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
             load=none,
             delivered=none,
+            legs=torch.from_numpy(np.zeros((len(groups), 0, 0)) if legs is None else legs).to(device),
+            cost=none.double(),
+            marks=torch.from_numpy(np.random.default_rng(0).integers(2**63, size=tokens + 2)).to(device),
         )
 
     @property
@@ -128,14 +140,35 @@ class Paths:
     def advance(self, node: Tensor) -> None:
         """Go to ``node`` ``(G, S)``."""
         demand = self.demands.expand(-1, node.shape[1], -1).gather(2, node[..., None])[..., 0]
+        if self.legs.numel():
+            group = torch.arange(len(node), device=node.device)[:, None]
+            self.cost = self.cost + self.legs[group, self.position, node]
         self.position = node
         self.load = torch.where(node == DEPOT, 0, self.load + demand)
         self.delivered = self.delivered + demand
         self.served.scatter_(2, node[..., None], True)
 
+    def dominated(self, totals: Tensor) -> Tensor:
+        """Mask of the paths that another of their group is cheaper than in the same state, bool ``(G, S)``.
+
+        The state is who has been served, where the path stands, and its load: what may follow. Of equals the
+        first stays. Paths that have ended are answers and stay; those with ``totals`` of minus infinity are
+        not there.
+        """
+        served = torch.where(self.served, self.marks[2:], 0).sum(-1)
+        state = served + self.position * self.marks[0] + self.load * self.marks[1]
+        alone = torch.arange(totals.shape[1], device=totals.device).expand_as(state)
+        state = torch.where(self.going & ~totals.isneginf(), state, alone)
+        order = self.cost.argsort(dim=1, stable=True)
+        order = order.gather(1, state.gather(1, order).argsort(dim=1, stable=True))
+        state = state.gather(1, order)
+        again = torch.zeros_like(self.going)
+        again[:, 1:] = state[:, 1:] == state[:, :-1]  # of a state, the cheapest is the first
+        return torch.zeros_like(again).scatter_(1, order, again)
+
     def follow(self, parent: Tensor, t: int) -> None:
         """Replace each path by a copy of its group's path ``parent`` ``(G, S)``, tokens 0 to ``t``."""
-        for name in ("position", "load", "delivered"):
+        for name in ("position", "load", "delivered", "cost"):
             setattr(self, name, getattr(self, name).gather(1, parent))
         self.served = self.served.gather(1, parent[..., None].expand_as(self.served))
         size = parent.shape[1]
@@ -156,10 +189,10 @@ class Paths:
             return most > 0
         rows = (left > 0).nonzero()[:, 0]
         kept = going[rows].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-        for name in ("sample", "position", "load", "delivered"):
+        for name in ("sample", "position", "load", "delivered", "cost"):
             setattr(self, name, getattr(self, name)[rows[:, None], kept])
         self.served, self.uniforms = self.served[rows[:, None], kept], self.uniforms[rows[:, None], kept]
-        for name in ("group", "features", "columns", "demands", "capacity", "total", "inside"):
+        for name in ("group", "features", "columns", "demands", "capacity", "total", "inside", "legs"):
             setattr(self, name, getattr(self, name)[rows])
         self.memory = self.memory.select(rows)
         self._change_cache(lambda stored: stored[(rows[:, None] * going.shape[1] + kept).flatten()])

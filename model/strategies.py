@@ -23,7 +23,8 @@ class Strategy(Protocol):
     ``kind`` is its abbreviation in tables, ``description`` the strategy in words. A group has
     ``width`` paths that compete with each other; where that is 1, it has as many paths as samples
     are asked for, each decoded as if it were alone. ``answers`` says how many different solutions
-    there are of an instance in one rotation, None where there is no end of them.
+    there are of an instance in one rotation, None where there is no end of them. With ``dominance``, a
+    path gives way to a cheaper one of its group in the same state: what is kept of it becomes minus infinity.
     """
 
     @property
@@ -34,6 +35,8 @@ class Strategy(Protocol):
     def width(self) -> int: ...
     @property
     def answers(self) -> int | None: ...
+    @property
+    def dominance(self) -> bool: ...
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
         """Return what is kept of each path, float64 ``(G, S)``: of a beam its log-probability.
@@ -72,6 +75,7 @@ class Independent:
 
     width: ClassVar[int] = 1
     answers: ClassVar[int | None] = None
+    dominance: ClassVar[bool] = False
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
         """Return the node for ``scores`` ``(..., T)`` and ``uniforms`` ``(...)``, int64 ``(...)``."""
@@ -167,8 +171,18 @@ class Nucleus(Sampling):
 class Beam:
     """Beam search: the ``width`` most probable paths, extended together.
 
-    The first of them is always the greedy path, whatever its probability, so that the best path
-    is never less probable than greedy decoding's, and a beam of width 1 is greedy decoding.
+    The first of them is always the greedy path, whatever its probability, so that a beam of width 1 is
+    greedy decoding, and the best path is never less probable than it; with ``dominance``, until a
+    cheaper path in the same state takes its place.
+
+    Parameters
+    ----------
+    width
+        How many paths.
+    dominance
+        Whether, of paths that have served the same customers, stand at the same node and have the same
+        load, only the cheapest goes on (Kool et al. 2021, "Deep Policy Dynamic Programming"): they have the
+        same routes before them, and the beam has room for others.
 
     Raises
     ------
@@ -177,6 +191,7 @@ class Beam:
     """
 
     width: int
+    dominance: bool = True
     kind: ClassVar[str] = "BS"
 
     def __post_init__(self) -> None:
@@ -186,7 +201,7 @@ class Beam:
     @property
     def description(self) -> str:
         """The strategy in words."""
-        return f"beam search of width {self.width}"
+        return f"beam search of width {self.width}{', dominated paths left out' if self.dominance else ''}"
 
     @property
     def answers(self) -> int:
@@ -202,8 +217,9 @@ class Beam:
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
         """Return the next beam: the greedy path first, then in descending order of probability.
 
-        A path that has ended stays, which costs nothing. Where there are fewer paths than S, the rest
-        stays at node 0 with minus infinity.
+        Where the greedy path is not there any more, the most probable one takes its place. A path that has
+        ended stays, which costs nothing. Where there are fewer paths than S, the rest stays at node 0 with
+        minus infinity.
         """
         nodes = scores.shape[2]
         log_probability = scores.double().log_softmax(-1)
@@ -213,6 +229,7 @@ class Beam:
         candidates = torch.where(ended[..., None], stay, log_probability) + totals[..., None]  # (G, S, T)
         flat = candidates.flatten(1)
         greedy = candidates[:, 0].argmax(-1, keepdim=True)  # path 0 is the first in `flat`
+        greedy = torch.where(totals[:, :1].isneginf(), flat.argmax(-1, keepdim=True), greedy)
         chosen = flat.scatter(1, greedy, torch.inf).topk(scores.shape[1], dim=1).indices  # (G, S)
         totals = flat.gather(1, chosen)
         node = torch.where(totals.isneginf(), 0, chosen % nodes)

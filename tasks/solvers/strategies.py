@@ -89,7 +89,7 @@ STRATEGIES = Registry(
             "BS",
             _beam,
             lambda settings: settings.beam_width,
-            lambda settings, rotations: ("beam", settings.beam_width),
+            lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
         ),
     },
 )

@@ -22,6 +22,8 @@ from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.model.strategies import Independent
 
 CITY = City.uniform(40, seed=3)
+_COSTS = np.random.default_rng(5).uniform(1.0, 2.0, (41, 41)) * (1 - np.eye(41))
+ASYMMETRIC = City(CITY.xy, matrix=_COSTS)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 MIXED = [STREAM(5, 0), STREAM(23, 1), STREAM(1, 0), STREAM(23, 2), STREAM(12, 0)]
 
@@ -258,7 +260,7 @@ def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -
     instance = STREAM(3, 5)
     known = sorted(((log_probability(MODEL, instance, p), p) for p in every_path(instance)), reverse=True)
     assert sum(np.exp(value) for value, _ in known) == pytest.approx(1.0, abs=1e-5)
-    (decoded,) = run([instance], Beam(len(known) + 3), samples=len(known) + 3)
+    (decoded,) = run([instance], Beam(len(known) + 3, dominance=False), samples=len(known) + 3)
     found = [trimmed(instance, decoded, k) for k in range(len(known) + 3)]
     assert found[: len(known)] == [path for _, path in known]
     assert found[len(known) :] == [found[0]] * 3  # where there are no more, the best again
@@ -275,7 +277,8 @@ def test_the_best_of_a_beam_is_never_less_probable_than_the_greedy_path(width: i
     """Even where a plain beam drops the greedy path on the way; and paths come in order."""
     for seed in range(3):
         model = network(seed)
-        greedy, beams = run(MIXED, Greedy(), model=model), run(MIXED, Beam(width), model=model, samples=width)
+        greedy = run(MIXED, Greedy(), model=model)
+        beams = run(MIXED, Beam(width, dominance=False), model=model, samples=width)
         for instance, path, beam in zip(MIXED, greedy, beams, strict=True):
             found = [log_probability(model, instance, trimmed(instance, beam, k)) for k in range(width)]
             assert found[0] >= log_probability(model, instance, trimmed(instance, path, 0)) - 1e-4
@@ -291,6 +294,73 @@ def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way(
     assert (parent[0, 0], node[0, 0]) == (0, 1)
     assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
     assert set(parent[0, 1:].tolist()) <= {1, 2}
+
+
+def test_where_the_greedy_path_is_gone_the_most_probable_one_is_first() -> None:
+    """Path 0 gave way to a cheaper one; the beam is as wide as before."""
+    totals = torch.tensor([[-torch.inf, -1.0, -2.0]], dtype=torch.float64)
+    scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, -torch.inf], [0.0, 1.0, -torch.inf]]])
+    parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
+    assert parent is not None
+    assert (parent[0, 0], node[0, 0]) == (1, 0)
+    assert found.isfinite().all()
+    assert set(parent[0].tolist()) == {1, 2}
+
+
+@pytest.mark.parametrize("width", [2, 5, 12])
+@pytest.mark.parametrize("city", [CITY, ASYMMETRIC], ids=["straight", "asymmetric"])
+def test_a_beam_drops_what_is_dearer_in_the_same_state(width: int, city: City) -> None:
+    """Against a beam by hand, path by path, with full forward passes; any sizes may meet in the batch."""
+    instances = [Instance(city.city_id, i.ids, i.demands, i.capacity) for i in MIXED]
+    decoded = decode(MODEL, city, instances, strategy=Beam(width), samples=width)
+    for instance, beam in zip(instances, decoded, strict=True):
+        expected = beam_by_hand(city, instance, width)
+        expected += expected[:1] * (width - len(expected))
+        assert [trimmed(instance, beam, k) for k in range(width)] == expected
+
+
+def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
+    """Return the paths of a beam with dominance, most probable first."""
+    everybody, demands = set(instance.ids.tolist()), dict(zip(instance.ids, instance.demands, strict=True))
+    beam: list[tuple[float, list[int]] | None] = [(0.0, [0])]
+    while True:
+        candidates: list[tuple[float, int, list[int]]] = []  # log-probability, parent, path
+        for k, entry in enumerate(beam):
+            if entry is None:
+                continue
+            total, path = entry
+            if everybody <= set(path) and path[-1] == 0:
+                candidates.append((total, k, path))
+                continue
+            following = full_scores(MODEL, instance, [*path, 0])[-1].double().log_softmax(-1).tolist()
+            candidates += [
+                (total + value, k, [*path, int(node)])
+                for node, value in zip(instance.nodes, following, strict=True)
+                if value > -np.inf
+            ]
+        of_first = [candidate for candidate in candidates if candidate[1] == 0]
+        first = max(of_first or candidates)
+        others = sorted((c for c in candidates if c is not first), reverse=True)[: width - 1]
+        beam, cheapest = [], {}
+        for total, _, path in [first, *others]:
+            state = (
+                frozenset(path),
+                path[-1],
+                sum(demands[c] for c in itertools.takewhile(bool, path[::-1])),
+            )
+            if everybody <= set(path) and path[-1] == 0:
+                state = tuple(path)  # type: ignore[assignment]  # an answer
+            price = sum(float(city.costs(np.array(leg))[0, 1]) for leg in itertools.pairwise(path))
+            if state in cheapest and cheapest[state][0] <= price:
+                beam.append(None)
+                continue
+            if state in cheapest:
+                beam[cheapest[state][1]] = None
+            cheapest[state] = price, len(beam)
+            beam.append((total, path))
+        left = [entry for entry in beam if entry]
+        if all(everybody <= set(path) and path[-1] == 0 for _, path in left):
+            return [path for _, path in sorted(left, reverse=True)]
 
 
 # --- memory, precision, bad input

@@ -130,4 +130,5 @@ def test_strategies_say_what_they_do() -> None:
     """In words for a table's footnote; neutral settings go unsaid."""
     assert Nucleus().description == "nucleus sampling with p = 0.9"
     assert Sampling(0.8, 5, 0.7).description == "nucleus sampling with p = 0.8, k = 5, temperature 0.7"
-    assert Beam(4).description == "beam search of width 4"
+    assert Beam(4).description == "beam search of width 4, dominated paths left out"
+    assert Beam(4, dominance=False).description == "beam search of width 4"
