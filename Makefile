@@ -163,7 +163,7 @@ test-stack: test-engine $(STAMP)
 
 test-stack-full: test-engine $(STAMP)
 	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
-	  tests/integration/tasks/label/test_hosts.py
+	  tests/integration/tasks/label/test_hosts.py tests/integration/tasks/train/test_hosts.py
 
 # Before gigabytes are installed for it.
 test-engine:

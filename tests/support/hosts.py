@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 _NETWORK = "10.213.77"
-_SWITCH = (
-    "mcvrp-switch"  # a namespace of its own: rules of the machine, as a container engine makes, are not there
-)
+# A namespace of its own: rules of the machine, as a container engine makes, are not there.
+_SWITCH = "mcvrp-switch"
 _TEMPORARY = "/media"  # a short name, as sockets lie below it
 
 

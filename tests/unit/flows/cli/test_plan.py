@@ -133,6 +133,12 @@ def test_what_is_held_out_is_counted() -> None:
     assert with_it.phases == without.phases
 
 
+@pytest.mark.parametrize(("preset", "most"), [("laptop", 20 * 60), ("evening", 3 * 3600)])
+def test_a_preset_takes_no_longer_than_it_promises(preset: str, most: float) -> None:
+    """All of `mcvrp run`, on two cores, with whatever its benchmark compares with."""
+    assert make_plan(load_preset(preset), preset, cores=2).seconds < most
+
+
 def test_the_gpu_preset_fits_its_promise() -> None:
     """A city of 500, about 25 M parameters, labels of 60 MB at most."""
     plan = make_plan(load_preset("gpu"), "gpu", cores=16)
