@@ -9,9 +9,10 @@ not measured again; the table of all of it is printed, and --picture draws it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,8 +20,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mcvrp.model.decoding import decode
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Beam, Greedy, Nucleus, Strategy
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.models.models import load_model
@@ -28,9 +31,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
-from mcvrp.tasks.solvers.local_search import Polished
+from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.solver import Answer, Solver
+from mcvrp.tasks.solvers.solver import Search
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, panel_grid, png
 
 INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
@@ -60,59 +63,104 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a row measures: ``samples`` answers of ``solver``, for ``together`` instances at once."""
+class Decoding:
+    """A strategy of the model: ``samples`` answers, for ``together`` instances at once."""
 
     method: str
     setting: str
-    solver: Solver
+    strategy: Strategy
     samples: int
     together: int
 
 
-def settings(model: Callable[[Strategy], FmMcvrpSolver], longest: float) -> Iterator[Setting]:
-    """Yield all settings; budgets up to ``longest`` seconds."""
+@dataclass(frozen=True)
+class Budget:
+    """A search that ends after ``setting``, from nothing."""
+
+    method: str
+    setting: str
+    solver: Search
+    together: int = 1
+
+
+def decodings() -> Iterator[Decoding]:
+    """Yield what is asked of the model."""
     strategies: list[tuple[str, Strategy, int]] = [("samples", Greedy(), 1)]
     strategies += [("samples", Nucleus(1.0), samples) for samples in (4, 16, 100)]
     strategies += [("beam", Beam(width), width) for width in (4, 16, 64)]
     for method, strategy, samples in strategies:
-        solver = model(strategy)
-        named = "greedy" if samples == 1 else str(samples)
         for together in (min(INSTANCES, PATHS // samples), 1):
-            yield Setting(method, named, solver, samples, together)
-            yield Setting(f"{method} + local search", named, Polished(solver), samples, together)
-    for budget in (budget for budget in BUDGETS if budget <= longest):
-        yield Setting("HGS", f"{budget:g} s", HGS(time_limit=budget), 1, 1)
-        yield Setting("PyVRP", f"{budget:g} s", PyVRP(time_limit=budget), 1, 1)
+            named = "greedy" if samples == 1 else str(samples)
+            yield Decoding(method, named, strategy, samples, together)
 
 
-def measured(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Setting) -> Row:
-    """Return what ``what`` takes and reaches; gaps of the instances ``(b,)`` that have a base."""
-    groups = [instances[: what.together]] if what.together > 1 else [[i] for i in instances[: len(base)]]
+def budgets(longest: float) -> Iterator[Budget]:
+    """Yield the searches, up to ``longest`` seconds."""
+    for seconds in (seconds for seconds in BUDGETS if seconds <= longest):
+        yield Budget("HGS", f"{seconds:g} s", HGS(time_limit=seconds))
+        yield Budget("PyVRP", f"{seconds:g} s", PyVRP(time_limit=seconds))
+
+
+def decoded(
+    network: FmMcvrp, city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Decoding
+) -> Iterator[Row]:
+    """Yield what decoding takes and reaches, then the same with local search of each sample."""
+    solver = FmMcvrpSolver(network, what.strategy)
+    if what.together > 1:
+        groups = [instances[: what.together]]
+    else:
+        groups = [[instance] for instance in instances[: len(base)]]
+    seconds, plain, polished = np.zeros(2), [], []
+    for group in groups:
+        began = time.thread_time()
+        answers = solver.decoded(city, group, what.samples, 1)
+        seconds[0] += time.thread_time() - began
+        for instance, answer in zip(group, answers, strict=True):
+            began = time.thread_time()
+            found = [answer.solution(sample) for sample in range(what.samples)]
+            better = [cost(city, solution) for solution in polish(city, instance, found)]
+            seconds[1] += time.thread_time() - began
+            plain.append(checked(city, instance, answer.best))
+            polished.append(min(better))
+    seconds = np.cumsum(seconds) / len(plain)
+    for k, (name, costs) in enumerate({"": plain, " + local search": polished}.items()):
+        yield row(what.method + name, what.setting, instances[0].n, what.together, seconds[k], costs, base)
+
+
+def searched(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Budget) -> Row:
+    """Return what a search takes and reaches, an instance at a time."""
     began = time.thread_time()
     answers = [
-        answer for group in groups for answer in what.solver.solve(city, group, samples=what.samples, seed=1)
+        answer
+        for instance in instances[: len(base)]
+        for answer in what.solver.solve(city, [instance], samples=1, seed=1)
     ]
     seconds = (time.thread_time() - began) / len(answers)
-    costs = np.array([checked(city, *pair) for pair in zip(instances, answers, strict=False)])
-    gaps = 100 * (costs[: len(base)] / base[: len(costs)] - 1)
-    return Row(
-        n=instances[0].n,
-        method=what.method,
-        setting=what.setting,
-        together=what.together,
-        seconds=seconds,
-        gap=float(gaps.mean()),
-        error=float(gaps.std(ddof=1) / len(gaps) ** 0.5),
-    )
+    costs = [checked(city, i, answer.solution) for i, answer in zip(instances, answers, strict=False)]
+    return row(what.method, what.setting, instances[0].n, 1, seconds, costs, base)
 
 
-def checked(city: City, instance: Instance, answer: Answer) -> float:
-    """Return the cost of a feasible answer, infinite where there is none."""
-    if answer.solution is None:
+def row(
+    method: str,
+    setting: str,
+    n: int,
+    together: int,
+    seconds: float,
+    costs: Sequence[float],
+    base: NDArray[np.float64],
+) -> Row:
+    """Return the row of ``costs``, of whose instances the first have a base, ``(b,)``."""
+    gaps = 100 * (np.array(costs[: len(base)]) / base[: len(costs)] - 1)
+    error = float(gaps.std(ddof=1) / len(gaps) ** 0.5)
+    return Row(n, method, setting, together, float(seconds), float(gaps.mean()), error)
+
+
+def checked(city: City, instance: Instance, solution: Solution | None) -> float:
+    """Return the cost of a solution that has to be feasible, infinite where there is none."""
+    if solution is None:
         return np.inf
-    assert infeasibility(instance, answer.solution) is None
-    return cost(city, answer.solution)
+    assert infeasibility(instance, solution) is None
+    return cost(city, solution)
 
 
 def base_costs(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
@@ -124,6 +172,14 @@ def base_costs(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]
 def read(path: Path) -> list[Row]:
     """Return the rows that ``path`` holds."""
     return [Row(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def keep(path: Path, rows: Iterable[Row]) -> None:
+    """Write ``rows`` to ``path``, all at once, and show them."""
+    lines = [json.dumps(asdict(row)) for row in rows]
+    with path.open("a") as out:
+        out.write("".join(f"{line}\n" for line in lines))
+    print(*lines, sep="\n", flush=True)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -197,26 +253,20 @@ def main() -> None:
     network.eval()
     city = find_city(store, card.city_id)
 
-    def model(strategy: Strategy) -> FmMcvrpSolver:
-        return FmMcvrpSolver(network, strategy, version=f"{card.name} {card.version}")
-
     known = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
-        wanted = [
-            each
-            for each in settings(model, options.longest)
-            if (n, each.method, each.setting, each.together) not in known
-        ]
-        if not wanted:
+        kinds: Iterator[Budget | Decoding] = itertools.chain(budgets(options.longest), decodings())
+        missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in known]
+        if not missing:
             continue
         instances = [InstanceStream(city, 1, "test")(n, i) for i in range(INSTANCES)]
         base = base_costs(city, instances[:ALONE])
-        list(model(Greedy()).solve(city, instances[:1], samples=1, seed=1))  # what PyTorch does once
-        for each in wanted:
-            row = measured(city, instances, base, each)
-            with options.rows.open("a") as out:
-                out.write(json.dumps(asdict(row)) + "\n")
-            print(row, flush=True)
+        decode(network, city, instances[:1], strategy=Greedy())  # what PyTorch does once
+        for what in missing:
+            if isinstance(what, Budget):
+                keep(options.rows, [searched(city, instances, base, what)])
+            else:
+                keep(options.rows, decoded(network, city, instances, base, what))
     print(table(read(options.rows)))
     if options.picture:
         picture(read(options.rows), options.picture)
