@@ -2,7 +2,8 @@
 
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core. The model answers 1,000 instances together, and one at
-a time; HGS and PyVRP get budgets down to a millisecond. What is measured is kept in ROWS.jsonl, and
+a time; HGS and PyVRP get budgets down to a millisecond; random solutions with the model's local search
+show what that does alone. What is measured is kept in ROWS.jsonl, and
 not measured again; the table of all of it is printed, and --picture draws it.
 """
 
@@ -35,6 +36,7 @@ from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Search
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, panel_grid, png
+from tests.support.sweep import random_solution
 
 INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
 ALONE = 100  # instances one at a time
@@ -46,6 +48,7 @@ LOOKS = {
     "beam": (PINK, "--", "P"),
     "samples + local search": (ORANGE, "-", "X"),
     "beam + local search": (PINK, "-", "*"),
+    "random + local search": ("black", ":", "v"),
 }
 
 
@@ -71,6 +74,16 @@ class Decoding:
     strategy: Strategy
     samples: int
     together: int
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Local search of ``samples`` random solutions: what the model's have to be better than."""
+
+    setting: str
+    samples: int
+    method: str = "random + local search"
+    together: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,17 @@ def decoded(
     seconds = np.cumsum(seconds) / len(plain)
     for k, (name, costs) in enumerate({"": plain, " + local search": polished}.items()):
         yield row(what.method + name, what.setting, instances[0].n, what.together, seconds[k], costs, base)
+
+
+def drawn(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Chance) -> Row:
+    """Return what local search of random solutions takes and reaches, an instance at a time."""
+    rng, costs = np.random.default_rng(1), []
+    began = time.thread_time()
+    for instance in instances[: len(base)]:
+        starts = [random_solution(instance, rng) for _ in range(what.samples)]
+        costs.append(min(cost(city, solution) for solution in polish(city, instance, starts)))
+    seconds = (time.thread_time() - began) / len(costs)
+    return row(what.method, what.setting, instances[0].n, 1, seconds, costs, base)
 
 
 def searched(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Budget) -> Row:
@@ -213,7 +237,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
                 some = [r for r in rows if (r.n, r.method, r.together > 1) == (n, method, together)]
                 some = sorted((r for r in some if np.isfinite(r.gap)), key=lambda row: row.seconds)
                 if some:
-                    searching = method in ("HGS", "PyVRP")
+                    searching = method in ("HGS", "PyVRP", "random + local search")
                     axis.plot(
                         [r.seconds for r in some],
                         [max(r.gap, 0.01) for r in some],
@@ -255,7 +279,9 @@ def main() -> None:
 
     known = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
-        kinds: Iterator[Budget | Decoding] = itertools.chain(budgets(options.longest), decodings())
+        kinds: Iterator[Budget | Chance | Decoding] = itertools.chain(
+            budgets(options.longest), (Chance(str(k), k) for k in (1, 4, 16, 100)), decodings()
+        )
         missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in known]
         if not missing:
             continue
@@ -265,6 +291,8 @@ def main() -> None:
         for what in missing:
             if isinstance(what, Budget):
                 keep(options.rows, [searched(city, instances, base, what)])
+            elif isinstance(what, Chance):
+                keep(options.rows, [drawn(city, instances, base, what)])
             else:
                 keep(options.rows, decoded(network, city, instances, base, what))
     print(table(read(options.rows)))
