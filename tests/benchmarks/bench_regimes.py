@@ -3,8 +3,8 @@
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core. The model answers 1,000 instances together, and one at
 a time; HGS and PyVRP get budgets down to a millisecond; random solutions with the model's local search
-show what that does alone. What is measured is kept in ROWS.jsonl, and
-not measured again; the table of all of it is printed, and --picture draws it.
+show what that does alone. What is measured is kept in ROWS.jsonl, and not measured again; the table of all
+of it is printed, and --picture draws it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.solver import Search
+from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, panel_grid, png
 from tests.support.sweep import random_solution
 
@@ -77,22 +77,12 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class Chance:
-    """Local search of ``samples`` random solutions: what the model's have to be better than."""
-
-    setting: str
-    samples: int
-    method: str = "random + local search"
-    together: int = 1
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A search that ends after ``setting``, from nothing."""
+class Alone:
+    """What answers one instance after the other, without the model."""
 
     method: str
     setting: str
-    solver: Search
+    answer: Callable[[City, Instance], Solution | None]
     together: int = 1
 
 
@@ -107,11 +97,34 @@ def decodings() -> Iterator[Decoding]:
             yield Decoding(method, named, strategy, samples, together)
 
 
-def budgets(longest: float) -> Iterator[Budget]:
-    """Yield the searches, up to ``longest`` seconds."""
+def alone(longest: float) -> Iterator[Alone]:
+    """Yield the searches, up to ``longest`` seconds, and local search of random solutions."""
     for seconds in (seconds for seconds in BUDGETS if seconds <= longest):
-        yield Budget("HGS", f"{seconds:g} s", HGS(time_limit=seconds))
-        yield Budget("PyVRP", f"{seconds:g} s", PyVRP(time_limit=seconds))
+        yield Alone("HGS", f"{seconds:g} s", by_search(HGS(time_limit=seconds)))
+        yield Alone("PyVRP", f"{seconds:g} s", by_search(PyVRP(time_limit=seconds)))
+    for samples in (1, 4, 16, 100):
+        yield Alone("random + local search", str(samples), by_chance(samples))
+
+
+def by_search(solver: Solver) -> Callable[[City, Instance], Solution | None]:
+    """Return how ``solver`` answers an instance."""
+
+    def answer(city: City, instance: Instance) -> Solution | None:
+        (found,) = solver.solve(city, [instance], samples=1, seed=1)
+        return found.solution
+
+    return answer
+
+
+def by_chance(samples: int) -> Callable[[City, Instance], Solution]:
+    """Return how local search of so many random solutions does: the model's have to be better than these."""
+    rng = np.random.default_rng(1)
+
+    def answer(city: City, instance: Instance) -> Solution:
+        starts = [random_solution(instance, rng) for _ in range(samples)]
+        return min(polish(city, instance, starts), key=lambda solution: cost(city, solution))
+
+    return answer
 
 
 def decoded(
@@ -140,28 +153,13 @@ def decoded(
         yield row(what.method + name, what.setting, instances[0].n, what.together, seconds[k], costs, base)
 
 
-def drawn(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Chance) -> Row:
-    """Return what local search of random solutions takes and reaches, an instance at a time."""
-    rng, costs = np.random.default_rng(1), []
+def answered(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Alone) -> Row:
+    """Return what ``what`` takes and reaches."""
     began = time.thread_time()
-    for instance in instances[: len(base)]:
-        starts = [random_solution(instance, rng) for _ in range(what.samples)]
-        costs.append(min(cost(city, solution) for solution in polish(city, instance, starts)))
-    seconds = (time.thread_time() - began) / len(costs)
-    return row(what.method, what.setting, instances[0].n, 1, seconds, costs, base)
-
-
-def searched(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Budget) -> Row:
-    """Return what a search takes and reaches, an instance at a time."""
-    began = time.thread_time()
-    answers = [
-        answer
-        for instance in instances[: len(base)]
-        for answer in what.solver.solve(city, [instance], samples=1, seed=1)
-    ]
+    answers = [what.answer(city, instance) for instance in instances[: len(base)]]
     seconds = (time.thread_time() - began) / len(answers)
-    costs = [checked(city, i, answer.solution) for i, answer in zip(instances, answers, strict=False)]
-    return row(what.method, what.setting, instances[0].n, 1, seconds, costs, base)
+    costs = [checked(city, *pair) for pair in zip(instances, answers, strict=False)]
+    return row(what.method, what.setting, instances[0].n, what.together, seconds, costs, base)
 
 
 def row(
@@ -279,9 +277,7 @@ def main() -> None:
 
     known = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
-        kinds: Iterator[Budget | Chance | Decoding] = itertools.chain(
-            budgets(options.longest), (Chance(str(k), k) for k in (1, 4, 16, 100)), decodings()
-        )
+        kinds: Iterator[Alone | Decoding] = itertools.chain(alone(options.longest), decodings())
         missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in known]
         if not missing:
             continue
@@ -289,10 +285,8 @@ def main() -> None:
         base = base_costs(city, instances[:ALONE])
         decode(network, city, instances[:1], strategy=Greedy())  # what PyTorch does once
         for what in missing:
-            if isinstance(what, Budget):
-                keep(options.rows, [searched(city, instances, base, what)])
-            elif isinstance(what, Chance):
-                keep(options.rows, [drawn(city, instances, base, what)])
+            if isinstance(what, Alone):
+                keep(options.rows, [answered(city, instances, base, what)])
             else:
                 keep(options.rows, decoded(network, city, instances, base, what))
     print(table(read(options.rows)))
