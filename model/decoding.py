@@ -47,6 +47,18 @@ class Decoded:
     paths: NDArray[np.int32]
     costs: NDArray[np.float64]
 
+    @classmethod
+    def of(cls, city: City, instance: Instance, paths: NDArray[np.int32]) -> Decoded:
+        """Return ``paths``, ``(samples, L)``, without the padding that all share, and their costs."""
+        used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
+        paths = paths[:, :used]
+        nodes = instance.nodes
+        leg = city.costs(nodes)
+        leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
+        at = np.searchsorted(nodes, paths)
+        running = leg[at[:, :-1], at[:, 1:]].cumsum(axis=1)  # in order: padding adds not even rounding
+        return cls(paths, running[:, -1])
+
     def solution(self, sample: int) -> Solution:
         """Return one sample as a solution, routes in the order of decoding."""
         return Solution.from_path(self.paths[sample].tolist())
@@ -251,14 +263,7 @@ def _finish(
     paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
     for samples, found in parts:
         paths[np.asarray(samples) - first, : found.shape[1]] = found
-    used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
-    paths = paths[:, :used]
-    nodes = instance.nodes
-    leg = city.costs(nodes)
-    leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
-    at = np.searchsorted(nodes, paths)
-    running = leg[at[:, :-1], at[:, 1:]].cumsum(axis=1)  # in order: padding adds nothing, not even rounding
-    return Decoded(paths, running[:, -1])
+    return Decoded.of(city, instance, paths)
 
 
 def _check(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from mcvrp.model.attention_model import AttentionModel, Orders, rollout
+from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.instance_rows import InstanceRows, philox_rows
-from mcvrp.model.problem import DEPOT, City, Instance, Solution, require_instances
+from mcvrp.model.problem import City, Instance, require_instances
 from mcvrp.model.random import philox_key
 from mcvrp.tasks.solvers.devices import device_text
-from mcvrp.tasks.solvers.solver import Answer, checked_answer
+from mcvrp.tasks.solvers.solver import Answer, network_answers
 
 _CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
 
@@ -67,10 +67,7 @@ class AttentionSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance, in order; its seconds are its share of those of its size.
-
-        Sample k of an instance is a function of (seed, instance, k): fewer samples are the first of
-        more.
+        """Return one answer an instance; its seconds are its share of the time of all.
 
         Raises
         ------
@@ -78,6 +75,24 @@ class AttentionSolver:
             If the models or an instance are of another city, there is no model of a size, or greedy
             decoding is asked for several samples.
         """
+        return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
+
+    def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
+        """Return all samples of each instance.
+
+        Sample k of an instance is a function of (seed, instance, k): fewer samples are the first of
+        more.
+        """
+        self._check(city, instances, samples)
+        order = sorted(range(len(instances)), key=lambda i: instances[i].n)
+        found: dict[int, Decoded] = {}
+        for n, alike in itertools.groupby(order, key=lambda i: instances[i].n):
+            places = list(alike)
+            decoded = self._decode(city, self.models[n], [instances[i] for i in places], samples, seed)
+            found.update(zip(places, decoded, strict=True))
+        return [found[place] for place in range(len(instances))]
+
+    def _check(self, city: City, instances: Sequence[Instance], samples: int) -> None:
         if self.city_id is not None and not city.accepts(self.city_id):
             raise McvrpError(f"the attention models route city {self.city_id}, not city {city.city_id}")
         if samples < 1 or (self.greedy and samples > 1):
@@ -90,25 +105,15 @@ class AttentionSolver:
                 raise McvrpError(
                     f"there is no attention model for {instance.n} customers, there are: {known}"
                 )
-        order = sorted(range(len(instances)), key=lambda i: instances[i].n)
-        answers: dict[int, Answer] = {}
-        for n, alike in itertools.groupby(order, key=lambda i: instances[i].n):
-            places = list(alike)
-            decoded = self._decode(city, self.models[n], [instances[i] for i in places], samples, seed)
-            answers.update(zip(places, decoded, strict=True))
-        for place in range(len(instances)):
-            yield answers[place]
 
     def _decode(
         self, city: City, model: AttentionModel, instances: Sequence[Instance], samples: int, seed: int
-    ) -> list[Answer]:
-        """Return the answers to ``instances`` of one size."""
-        began = time.perf_counter()
+    ) -> Iterator[Decoded]:
+        """Yield the samples of ``instances``, which are of one size."""
         table = CityTable.of(city, model.device)
         tokens = _CPU_TOKENS if model.device.type == "cpu" else _GPU_TOKENS
         paths = max(1, tokens // (instances[0].n + 1))
         together = max(1, paths // samples)
-        found: list[NDArray[np.int64]] = []
         for start in range(0, len(instances), together):
             chunk = instances[start : start + together]
             parts = [
@@ -117,13 +122,8 @@ class AttentionSolver:
             ]
             longest = max(part.shape[2] for part in parts)
             padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in parts]
-            found += list(np.concatenate(padded, axis=1))
-        best = [_best(city, instance, paths) for instance, paths in zip(instances, found, strict=True)]
-        seconds = (time.perf_counter() - began) / len(instances)
-        return [
-            checked_answer(city, instance, *one, seconds)
-            for instance, one in zip(instances, best, strict=True)
-        ]
+            for instance, positions in zip(chunk, np.concatenate(padded, axis=1), strict=True):
+                yield Decoded.of(city, instance, instance.nodes[positions].astype(np.int32))
 
     def _paths(
         self,
@@ -155,13 +155,3 @@ def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float
     key = philox_key("attention", str(seed), instance.city_id, digest.hexdigest())
     streams = np.array([(sample, 0) for sample in samples], dtype=np.uint64)
     return philox_rows(key, streams, 2 * instance.n)
-
-
-def _best(city: City, instance: Instance, paths: NDArray[np.int64]) -> tuple[Solution, NDArray[np.float64]]:
-    """Return the cheapest of ``paths`` ``(S, L)``, and the cost of each in the city's unit."""
-    leg = city.costs(instance.nodes)
-    leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
-    # In order: padding adds nothing, not even rounding.
-    costs = leg[paths[:, :-1], paths[:, 1:]].cumsum(axis=1)[:, -1]
-    best = paths[int(np.argmin(costs))]
-    return Solution.from_path(instance.nodes[best].tolist()), costs

@@ -17,7 +17,7 @@ from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
 from mcvrp.tasks.solvers.devices import device_text, torch_threads
-from mcvrp.tasks.solvers.solver import Answer, checked_answer
+from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.solvers.warm_start import Start
 
 _SCORES = 1 << 25  # scores of all classes held at once
@@ -78,11 +78,7 @@ class FmMcvrpSolver:
         """
         if not instances:
             return
-        start = time.perf_counter()
-        decoded = self.decoded(city, instances, samples, seed)
-        seconds = (time.perf_counter() - start) / len(instances)
-        for instance, answer in zip(instances, decoded, strict=True):
-            yield checked_answer(city, instance, answer.best, answer.costs, seconds)
+        yield from network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
     def starts(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from mcvrp.model.problem import (
     require_instances,
 )
 from mcvrp.tasks.support.text import unit_text
+
+if TYPE_CHECKING:
+    from mcvrp.model.decoding import Decoded
 
 COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
@@ -195,13 +198,20 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
     return Answer(canonical(city, best), costs, seconds, elapsed=elapsed)
 
 
-def checked_answer(
-    city: City, instance: Instance, best: Solution, costs: NDArray[np.float64], seconds: float
-) -> Answer:
-    """Return the answer of a network: feasible by construction, and checked again."""
-    if reason := infeasibility(instance, best):
-        return Answer(None, costs, seconds, reason)
-    return Answer(canonical(city, best), costs, seconds)
+def network_answers(
+    city: City, instances: Sequence[Instance], decode: Callable[[], Sequence[Decoded]]
+) -> Iterator[Answer]:
+    """Yield the answers of a network, each with its share of the time that ``decode`` takes for all.
+
+    They are feasible by construction, and checked again.
+    """
+    began = time.perf_counter()
+    decoded = decode()
+    seconds = (time.perf_counter() - began) / max(1, len(instances))
+    for instance, samples in zip(instances, decoded, strict=True):
+        best = samples.best
+        reason = infeasibility(instance, best)
+        yield Answer(None if reason else canonical(city, best), samples.costs, seconds, reason)
 
 
 def checked_budget(time_limit: float | None, iterations: int | None) -> str:

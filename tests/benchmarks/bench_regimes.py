@@ -1,45 +1,53 @@
 """Where a model pays: gap against processor seconds an instance (bench_regimes STORE MODEL ROWS.jsonl).
 
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
-standard errors; processor seconds of one core. The model answers 1,000 instances together, and one at
-a time; HGS and PyVRP get budgets down to a millisecond; random solutions with the model's local search
-show what that does alone. What is measured is kept in ROWS.jsonl, and not measured again; the table of all
-of it is printed, and --picture draws it.
+standard errors; processor seconds of one core. The model answers 1,000 instances together, and the first
+of them again one at a time, which is the same answers in other time; so do the attention models of the
+store, named by --attention, of the sizes that they are of. HGS and PyVRP get budgets down to a
+millisecond; random solutions with the same local search show what that does alone. What is measured is
+kept in ROWS.jsonl (HGS's costs beside it), and not measured again; the table of all of it is printed,
+and --picture draws it.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from mcvrp.model.decoding import decode
+from mcvrp.model.attention_model import AttentionModel
+from mcvrp.model.decoding import Decoded, decode
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.model.strategies import Beam, Greedy, Nucleus, Strategy
+from mcvrp.model.strategies import Beam, Greedy, Nucleus
 from mcvrp.storage.cities import find_city
+from mcvrp.storage.models.attention import attention_models, load_attention_model
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, panel_grid, png
+from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, panel_grid, png
 from tests.support.sweep import random_solution
 
 INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
-ALONE = 100  # instances one at a time
+ALONE = 100  # instances of which the gap is taken; what searches answers these one at a time
+TIMED = 20  # instances that the model answers one at a time
+SAMPLES, WIDTH = (16, 100), 16
 BUDGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds of HGS and PyVRP
 LOOKS = {
     "HGS": (BLUE, "-", "o"),
@@ -48,6 +56,8 @@ LOOKS = {
     "beam": (PINK, "--", "P"),
     "samples + local search": (ORANGE, "-", "X"),
     "beam + local search": (PINK, "-", "*"),
+    "attention model": (GREY, "--", "<"),
+    "attention model + local search": (GREY, "-", ">"),
     "random + local search": ("black", ":", "v"),
 }
 
@@ -65,15 +75,27 @@ class Row:
     error: float
 
 
+class Decoder(Protocol):
+    """A network that has learnt, and how it is asked."""
+
+    def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
+        """Return all samples of each instance."""
+        ...
+
+
 @dataclass(frozen=True)
 class Decoding:
-    """A strategy of the model: ``samples`` answers, for ``together`` instances at once."""
+    """A network that makes ``samples`` answers to an instance."""
 
     method: str
     setting: str
-    strategy: Strategy
+    decoder: Decoder
     samples: int
-    together: int
+
+    @property
+    def together(self) -> int:
+        """Instances decoded at once, each path of which has its keys and values in memory."""
+        return min(INSTANCES, PATHS // self.samples)
 
 
 @dataclass(frozen=True)
@@ -86,15 +108,16 @@ class Alone:
     together: int = 1
 
 
-def decodings() -> Iterator[Decoding]:
-    """Yield what is asked of the model."""
-    strategies: list[tuple[str, Strategy, int]] = [("samples", Greedy(), 1)]
-    strategies += [("samples", Nucleus(1.0), samples) for samples in (4, 16, 100)]
-    strategies += [("beam", Beam(width), width) for width in (4, 16, 64)]
-    for method, strategy, samples in strategies:
-        for together in (min(INSTANCES, PATHS // samples), 1):
-            named = "greedy" if samples == 1 else str(samples)
-            yield Decoding(method, named, strategy, samples, together)
+def decodings(network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int) -> Iterator[Decoding]:
+    """Yield what is asked of the model, and of the attention model of ``n`` customers if there is one."""
+    yield Decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
+    for samples in SAMPLES:
+        yield Decoding("samples", str(samples), FmMcvrpSolver(network, Nucleus(1.0)), samples)
+    yield Decoding("beam", str(WIDTH), FmMcvrpSolver(network, Beam(WIDTH)), WIDTH)
+    if n in attention:
+        yield Decoding("attention model", "greedy", AttentionSolver(attention, greedy=True), 1)
+        for samples in SAMPLES:
+            yield Decoding("attention model", str(samples), AttentionSolver(attention), samples)
 
 
 def alone(longest: float) -> Iterator[Alone]:
@@ -128,29 +151,34 @@ def by_chance(samples: int) -> Callable[[City, Instance], Solution]:
 
 
 def decoded(
-    network: FmMcvrp, city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Decoding
+    city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Decoding
 ) -> Iterator[Row]:
-    """Yield what decoding takes and reaches, then the same with local search of each sample."""
-    solver = FmMcvrpSolver(network, what.strategy)
-    if what.together > 1:
-        groups = [instances[: what.together]]
-    else:
-        groups = [[instance] for instance in instances[: len(base)]]
-    seconds, plain, polished = np.zeros(2), [], []
+    """Yield what decoding takes and reaches: together and one at a time, plain and with local search."""
+    names = (what.method, f"{what.method} + local search")
+    seconds, costs = polished(city, [instances[: what.together]], what)
+    for k, name in enumerate(names):
+        yield row(name, what.setting, instances[0].n, what.together, seconds[k], costs[k], base)
+    seconds, _ = polished(city, [[instance] for instance in instances[:TIMED]], what)
+    for k, name in enumerate(names):
+        yield row(name, what.setting, instances[0].n, 1, seconds[k], costs[k], base)
+
+
+def polished(
+    city: City, groups: Sequence[Sequence[Instance]], what: Decoding
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return seconds an instance, ``(2,)``, and costs, ``(2, B)``, without and with local search of each."""
+    seconds, costs = np.zeros(2), []
     for group in groups:
         began = time.thread_time()
-        answers = solver.decoded(city, group, what.samples, 1)
-        seconds[0] += time.thread_time() - began
-        for instance, answer in zip(group, answers, strict=True):
+        answers = what.decoder.decoded(city, group, what.samples, 1)
+        seconds[0] += (time.thread_time() - began) / (len(group) * len(groups))
+        for instance, answer in zip(group[:ALONE], answers, strict=False):
             began = time.thread_time()
             found = [answer.solution(sample) for sample in range(what.samples)]
             better = [cost(city, solution) for solution in polish(city, instance, found)]
-            seconds[1] += time.thread_time() - began
-            plain.append(checked(city, instance, answer.best))
-            polished.append(min(better))
-    seconds = np.cumsum(seconds) / len(plain)
-    for k, (name, costs) in enumerate({"": plain, " + local search": polished}.items()):
-        yield row(what.method + name, what.setting, instances[0].n, what.together, seconds[k], costs, base)
+            seconds[1] += (time.thread_time() - began) / (min(len(group), ALONE) * len(groups))
+            costs.append((checked(city, instance, answer.best), min(better)))
+    return np.cumsum(seconds), np.array(costs).T
 
 
 def answered(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Alone) -> Row:
@@ -168,7 +196,7 @@ def row(
     n: int,
     together: int,
     seconds: float,
-    costs: Sequence[float],
+    costs: Sequence[float] | NDArray[np.float64],
     base: NDArray[np.float64],
 ) -> Row:
     """Return the row of ``costs``, of whose instances the first have a base, ``(b,)``."""
@@ -185,10 +213,12 @@ def checked(city: City, instance: Instance, solution: Solution | None) -> float:
     return cost(city, solution)
 
 
-def base_costs(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
-    """Return the costs of HGS `converged`."""
-    solver = HGS(**budget_for("converged", instances[0].n).options())
-    return np.array([cost(city, solver.search(city, instance, 1)) for instance in instances])
+def base_costs(city: City, instances: Sequence[Instance], kept: Path) -> NDArray[np.float64]:
+    """Return the costs of HGS `converged`, kept in a file for the next run: at n = 200 it takes minutes."""
+    if not kept.exists():
+        solver = HGS(**budget_for("converged", instances[0].n).options())
+        kept.write_text(json.dumps([cost(city, solver.search(city, instance, 1)) for instance in instances]))
+    return np.array(json.loads(kept.read_text()))
 
 
 def read(path: Path) -> list[Row]:
@@ -205,23 +235,19 @@ def keep(path: Path, rows: Iterable[Row]) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return a Markdown table: milliseconds an instance and gap of each method, sizes side by side."""
+    """Return a Markdown table: milliseconds an instance (a network's together / one at a time) and gap."""
     sizes = sorted({row.n for row in rows})
-    lines = ["| method | " + " | ".join(f"n = {n}: ms | gap (%)" for n in sizes) + " |"]
-    lines.append("|---|" + "--:|--:|" * len(sizes))
-    kinds = dict.fromkeys((row.method, row.setting, row.together > 1) for row in rows)
-    for kind in kinds:
-        named = f"{kind[0]}, {kind[1]}" + (", together" if kind[2] else "")
+    lines = ["| | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---|" + "--:|" * len(sizes)]
+    for method, setting in dict.fromkeys((row.method, row.setting) for row in rows):
         cells = []
         for n in sizes:
-            found = [r for r in rows if r.n == n and (r.method, r.setting, r.together > 1) == kind]
-            shown = (
-                f"{1000 * found[0].seconds:.3g} | {found[0].gap:.2f} ± {found[0].error:.2f}"
-                if found
-                else "– | –"
-            )
-            cells.append(shown)
-        lines.append(f"| {named} | " + " | ".join(cells) + " |")
+            found = [row for row in rows if (row.n, row.method, row.setting) == (n, method, setting)]
+            if found and np.isfinite(found[0].gap):
+                times = " / ".join(f"{1000 * row.seconds:.3g}" for row in found)
+                cells.append(f"{times} ms: {found[0].gap:.2f} ± {found[0].error:.2f}")
+            else:
+                cells.append("no answer to some" if found else "–")
+        lines.append(f"| {method}, {setting} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -237,7 +263,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
                 if some:
                     searching = method in ("HGS", "PyVRP", "random + local search")
                     axis.plot(
-                        [r.seconds for r in some],
+                        [1000 * r.seconds for r in some],
                         [max(r.gap, 0.01) for r in some],
                         dash,
                         color=colour,
@@ -251,7 +277,11 @@ def picture(rows: Sequence[Row], path: Path) -> None:
                         else f"{method}, {'together' if together else 'one at a time'}",
                     )
         axis.set(xscale="log", yscale="log", title=f"{n} customers")
-        axis.set_xlabel("processor seconds an instance", fontsize=FONT)
+        for ticked in (axis.xaxis, axis.yaxis):
+            ticked.set_major_locator(LogLocator(subs=(1, 3)))
+            ticked.set_major_formatter("{x:g}")
+            ticked.set_minor_locator(NullLocator())
+        axis.set_xlabel("processor milliseconds an instance", fontsize=FONT)
         axis.set_ylabel("gap to HGS converged (%)", fontsize=FONT)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=FONT - 1, frameon=False)
@@ -265,6 +295,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("rows", type=Path)
     parser.add_argument("--version", type=int, default=1)
+    parser.add_argument("--attention", help="attention models to measure, too")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 100, 200])
     parser.add_argument("--longest", type=float, default=BUDGETS[-1], help="largest budget of a search")
     parser.add_argument("--picture", type=Path, help="draw it here")
@@ -274,21 +305,23 @@ def main() -> None:
     network, card = load_model(store, options.model, options.version)
     network.eval()
     city = find_city(store, card.city_id)
+    models = attention_models(store, options.attention) if options.attention else []
+    attention = {am.n: load_attention_model(store, am.name, am.n)[0] for am in models}
 
     known = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
-        kinds: Iterator[Alone | Decoding] = itertools.chain(alone(options.longest), decodings())
+        kinds: list[Alone | Decoding] = [*alone(options.longest), *decodings(network, attention, n)]
         missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in known]
         if not missing:
             continue
         instances = [InstanceStream(city, 1, "test")(n, i) for i in range(INSTANCES)]
-        base = base_costs(city, instances[:ALONE])
+        base = base_costs(city, instances[:ALONE], options.rows.with_suffix(f".{n}.json"))
         decode(network, city, instances[:1], strategy=Greedy())  # what PyTorch does once
         for what in missing:
             if isinstance(what, Alone):
                 keep(options.rows, [answered(city, instances, base, what)])
             else:
-                keep(options.rows, decoded(network, city, instances, base, what))
+                keep(options.rows, decoded(city, instances, base, what))
     print(table(read(options.rows)))
     if options.picture:
         picture(read(options.rows), options.picture)
