@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 DEFAULT_STORE = "./store"
@@ -71,9 +72,15 @@ def other_stores() -> list[str]:
     return [store.strip() for store in os.environ.get("MCVRP_STORES", "").split(",") if store.strip()]
 
 
-def worked_run() -> str | None:
-    """Return the id of the flow run for which a Prefect worker has started this process; None elsewhere."""
-    return os.environ.get("PREFECT__FLOW_RUN_ID")
+def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the id of the flow run for which a Prefect worker has started a process; None of others.
+
+    Parameters
+    ----------
+    environment
+        Of the process; that of this one unless given.
+    """
+    return environment.get("PREFECT__FLOW_RUN_ID")
 
 
 def run_entrypoint(entrypoint: str) -> None:

@@ -1,20 +1,22 @@
 """End of runs which nobody works on, as worker or machine were killed, and of their task runs.
 
 Runs are ended by automations of the Prefect server: a run that works sends a heartbeat, and the server
-waits for the next. What they do ends no task run: a worker does, whoever has ended the run.
+waits for the next. What they do ends no task run: a worker does, whoever has ended the run. Runs that
+`mcvrp ui` stops it ends itself: on a busy machine they are killed before they have told the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from prefect.client.orchestration import PrefectClient, SyncPrefectClient
+from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.states import Crashed
 
 from mcvrp.flows.server.automations import of_our_runs, save
@@ -22,11 +24,13 @@ from mcvrp.flows.server.deployments import TAG
 
 _RUN = "prefect.flow-run."
 _ENDED = ("Completed", "Failed", "TimedOut", "Crashed", "Cancelled")
-_MESSAGE = "it was cut off: start it again, what is finished is kept"
+CUT_OFF = "it was cut off: start it again, what is finished is kept"
 _OF_DEAD_RUNS = FlowRunFilter.model_validate(
     {"tags": {"all_": [TAG]}, "state": {"type": {"any_": [StateType.CRASHED, StateType.CANCELLED]}}}
 )
 _OPEN = TaskRunFilter.model_validate({"state": {"type": {"any_": sorted(set(StateType) - TERMINAL_STATES)}}})
+_WORKED_ON = (StateType.PENDING, StateType.RUNNING)
+_TELL_SECONDS = 1.0  # whoever stops is waited for
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,29 @@ def end_dead_runs(client: SyncPrefectClient, silences: Sequence[Silence] = SILEN
             name=f"mcvrp: a run is dead, nothing after {silence.after}",
             description="Made by `python -m mcvrp.flows.server.deployments`, and again each time.",
             trigger=trigger,
-            actions=[ChangeFlowRunState(state=silence.state, message=_MESSAGE)],
+            actions=[ChangeFlowRunState(state=silence.state, message=CUT_OFF)],
         )
         save(client, automation)
+
+
+def end_stopped_runs(runs: Collection[str]) -> None:
+    """Tell the server of the context that flow runs with the ids ``runs``, and their stages, are cut off.
+
+    What has ended, or is being cancelled, stays as it is.
+
+    Raises
+    ------
+    httpx.HTTPError
+        If the server does not answer at once.
+    """
+    of_them = {"id": {"any_": runs}, "parent_flow_run_id": {"any_": runs}, "operator": "or_"}
+    with (
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+        get_client(sync_client=True, httpx_settings={"timeout": _TELL_SECONDS}) as client,
+    ):
+        for run in client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(of_them)):
+            if run.state_type in _WORKED_ON:
+                client.set_flow_run_state(run.id, Crashed(message=CUT_OFF))
 
 
 async def end_tasks_of_dead_runs(client: PrefectClient) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from mcvrp.flows.config import settings
@@ -34,9 +36,8 @@ def main() -> None:
     settings.prepare(verbose=False)
     from prefect import flow_engine  # what is prepared, it reads when it is imported
 
-    # A run that failed says why in its state, in a sentence. Asked for a result that there is not, Prefect
-    # would raise the error once more and put its traceback below the sentence.
-    flow_engine.run_flow = partial(flow_engine.run_flow, return_type="state")
+    flow_engine.run_flow = partial(_run_flow, flow_engine.run_flow)
+    flow_engine.exception_to_crashed_state = partial(_crashed, flow_engine.exception_to_crashed_state)  # type: ignore[attr-defined]
     from mcvrp.flows.server.outages import outlived, outliving_outages
     from mcvrp.flows.server.records import RECORDS
     from mcvrp.flows.server.server import draining
@@ -46,6 +47,23 @@ def main() -> None:
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
         if outlived():
             RECORDS.verify()
+
+
+def _run_flow(run: Callable[..., Any], *args: Any, error_logger: object, **options: Any) -> Any:
+    """Do what ``run`` of Prefect does; a run that failed or is stopped says why in its state, in a sentence.
+
+    Prefect would put a traceback below: asked for a result that there is not, it raises the error once
+    more, and ``error_logger`` is for what stops it. `stage` has logged those that are of use.
+    """
+    return run(*args, return_type="state", **options)
+
+
+async def _crashed(crashed: Callable[..., Awaitable[Any]], error: BaseException) -> Any:
+    """Return the state that ``crashed`` of Prefect makes of ``error``; of a stop it says what to do."""
+    from mcvrp.flows.server.dead_runs import CUT_OFF
+
+    state = await crashed(error)
+    return state if isinstance(error, Exception) else state.model_copy(update={"message": CUT_OFF})
 
 
 def _entrypoint(run_id: UUID) -> str:

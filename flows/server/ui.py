@@ -20,9 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, NoReturn
 
+import httpx
 import psutil
+from prefect.exceptions import PrefectException
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.server.dead_runs import end_stopped_runs
 from mcvrp.flows.server.notify import notify_of_failures
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
@@ -190,9 +193,11 @@ def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Po
 
 
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
-    """End the runs, which tell the server, and the worker: asked itself it would wait for them."""
+    """Tell the server that the runs end, end them, and the worker: asked itself it would wait for them."""
     with contextlib.suppress(psutil.NoSuchProcess):
         runs = psutil.Process(worker.pid).children()
+        with contextlib.suppress(httpx.HTTPError, PrefectException):  # then it finds out by itself
+            end_stopped_runs([run_id for run in runs if (run_id := _flow_run(run))])
         for run in runs:
             with contextlib.suppress(psutil.NoSuchProcess):
                 run.terminate()
@@ -201,3 +206,10 @@ def _stop_worker(worker: subprocess.Popen[str]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     worker.wait()
+
+
+def _flow_run(process: psutil.Process) -> str | None:
+    """Return the id of the flow run that ``process`` works on, None where it works on none."""
+    with contextlib.suppress(psutil.Error):
+        return settings.worked_run(process.environ())
+    return None

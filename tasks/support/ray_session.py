@@ -82,13 +82,15 @@ def ray_session(
         (stack, most), _keeper = _keeper, None
         stack.enter_context(ray_session(workers, shared_bytes=max(shared_bytes, most), verbose=verbose))
     if ray.is_initialized():
-        yield _enough(workers, _cluster_cores(), "the Ray session")
+        with _stops_unwrapped():
+            yield _enough(workers, _cluster_cores(), "the Ray session")
         return
     started: list[psutil.Process] = []
     with (
         _environment({} if verbose else _QUIET),
         _signal_handlers() as restore,
         contextlib.ExitStack() as stack,
+        _stops_unwrapped(),
     ):
         try:
             if address:
@@ -326,3 +328,14 @@ def _signal_handlers() -> Iterator[Callable[[], None]]:
         yield lambda: restore(signal.SIG_DFL)  # Ray's own handler is better than none
     finally:
         restore()
+
+
+@contextlib.contextmanager
+def _stops_unwrapped() -> Iterator[None]:
+    """Raise what a handler of a signal raised while Ray waited: of all but Ctrl-C Ray makes a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        if error.__cause__ is None or isinstance(error.__cause__, Exception):
+            raise
+        raise error.__cause__ from None

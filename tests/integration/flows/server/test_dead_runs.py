@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.flows.server.dead_runs import CUT_OFF
 from tests.support.command import Workplace
 
 # Runs as a worker and an engine leave them when they are killed, beside some that nobody is to touch.
@@ -85,7 +86,8 @@ from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
 from prefect.client.orchestration import get_client
-from prefect.states import Cancelled, Completed, Crashed, Pending, Running
+from prefect.states import Cancelled, Cancelling, Completed, Crashed, Pending, Running
+from mcvrp.flows.server.dead_runs import end_stopped_runs
 from mcvrp.flows.server.deployments import POOL, TAG, _make_pool
 from mcvrp.flows.server.flow_worker import FlowWorker
 from mcvrp.flows.server.server import server_at, start_server
@@ -121,7 +123,21 @@ with tempfile.TemporaryFile("w+") as log:
                 tasks[name] = client.create_task_run(step, run.id, dynamic_key="0", state=of_task).id
                 client.set_flow_run_state(run.id, of_run, force=True)
             asyncio.run(look())
+            runs = {}
+            for name, above, state in (
+                ("works", None, Running()),
+                ("its stage", "works", Running()),
+                ("its ended stage", "works", Completed()),
+                ("begins", None, Pending()),
+                ("is cancelled", None, Cancelling()),
+                ("works elsewhere", None, Running()),
+            ):
+                parent = client.create_task_run(step, runs[above], dynamic_key=name).id if above else None
+                runs[name] = client.create_flow_run(work, tags=[TAG], parent_task_run_id=parent).id
+                client.set_flow_run_state(runs[name], state, force=True)
+            end_stopped_runs([str(runs[name]) for name in ("works", "begins", "is cancelled")])
             states = {name: client.read_task_run(task).state for name, task in tasks.items()}
+            states |= {name: client.read_flow_run(run).state for name, run in runs.items()}
     finally:
         stop_group(process, grace=1.0)
 print(json.dumps({name: [state.type.value, state.message] for name, state in states.items()}))
@@ -129,8 +145,11 @@ print(json.dumps({name: [state.type.value, state.message] for name, state in sta
 
 
 @pytest.mark.slow
-def test_task_runs_end_with_their_run(tmp_path: Path) -> None:
-    """Those of ours that were open when it died: Prefect would show them as running for ever."""
+def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
+    """Task runs of ours that were open when their run died, and runs of a worker that is stopped.
+
+    Prefect would show them as running for ever.
+    """
     done = Workplace.new(tmp_path).python("-c", LEFT)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
@@ -139,6 +158,12 @@ def test_task_runs_end_with_their_run(tmp_path: Path) -> None:
         "done before": ["COMPLETED", None],
         "alive": ["RUNNING", None],
         "of others": ["RUNNING", None],
+        "works": ["CRASHED", CUT_OFF],
+        "its stage": ["CRASHED", CUT_OFF],
+        "its ended stage": ["COMPLETED", None],
+        "begins": ["CRASHED", CUT_OFF],
+        "is cancelled": ["CANCELLING", None],
+        "works elsewhere": ["RUNNING", None],
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import Workplace
+from tests.support.faults import MARK, Family
 from tests.support.ui import Ui, mcvrp_ui, until
 
 pytestmark = pytest.mark.slow
@@ -223,7 +224,7 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         ui.process.send_signal(signal.SIGKILL)
         ui.process.wait()
     until("the end of all processes", 180, lambda: not place.processes())
-    with mcvrp_ui(place) as ui:
+    with mcvrp_ui(place, **{MARK: str(place.folder)}) as ui:
         run = ui.ended(slow, 300)
         assert run["state_type"] == "CRASHED"
         assert "start it again" in run["state"]["message"]
@@ -238,8 +239,10 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         assert not kept["active"]
         names = {found["name"] for found in ui.api("/deployments/filter", {})}
         assert names == NAMES
-        stopped = ui.start("label", label=spec | {"iterations": 100_000})
-        ui.reaches(stopped, "Running")
+        ui.start("label", label=spec | {"iterations": 100_000})
+        family = Family(ui.process.pid, str(place.folder))
+        until("labels being made", 120, family.solving)
         assert ui.stop(signal.SIGTERM) in STOPPED
     until("the end of all processes", 180, lambda: not place.processes())
     assert {state for _, state in place.recorded("flow_run")} == {"COMPLETED", "CRASHED"}  # at once
+    assert not [text for _, _, text in place.logged() if "Traceback" in text]

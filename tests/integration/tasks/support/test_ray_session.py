@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -19,6 +22,27 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import kept_ray, ray_session
 from tests.support.faults import is_alive
+
+
+class Stop(BaseException):
+    """What a handler of a library raises, as Prefect's for SIGTERM does."""
+
+
+@contextlib.contextmanager
+def stopped_soon() -> Iterator[None]:
+    """Have a signal raise `Stop` while the context waits."""
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_session_begins_and_ends() -> None:
@@ -43,6 +67,8 @@ def test_a_session_begins_and_ends() -> None:
             assert ray.is_initialized()
         with pytest.raises(McvrpError, match="2 workers asked, the Ray session has 1"), ray_session(2):
             pass
+        with stopped_soon(), pytest.raises(Stop), ray_session():  # not Ray's SystemError
+            ray.wait([ray.remote(lambda: time.sleep(60)).remote()], timeout=2)
     assert not ray.is_initialized()
     assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
 
