@@ -17,6 +17,7 @@ from mcvrp.tasks.solvers.solver import Solver
 
 _PART_SECONDS = 60.0  # what a kill may cost where the time of a run is known
 _PART_RUNS = 20  # runs of a program in a part where it is not
+_PART_STARTS = 1024  # quick runs of no program
 _PART_PATHS, _PART_INSTANCES = 4096, 256  # decoded in a part
 
 
@@ -71,13 +72,15 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
 
 
 def heuristic(spec: BenchmarkSpec, method: str) -> Solver:
-    """Return the program of ``method``, or the one that goes on from its samples, with what it may spend.
+    """Return what ``method`` runs, alone or from its samples on, with what it may spend.
 
     Raises
     ------
     McvrpError
         If it is not installed; the message says how to get it.
     """
+    if alone := all_methods()[method].alone:
+        return alone()
     program = all_methods()[method].program
     assert program, f"{method} has no program"
     return SOLVERS[program].make(**spec.options_of(method))
@@ -99,6 +102,7 @@ def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCar
 def _part_rows(limit: float | None, method: Method) -> Callable[[int], int]:
     """Return how many instances with so many samples each are solved at once."""
     runs = _PART_RUNS if limit is None else min(_PART_RUNS, int(_PART_SECONDS / limit))
+    runs = _PART_STARTS if method.alone else runs
     if method.grows:
         return lambda samples: max(1, runs // samples)
     most = runs if method.warm_started else _PART_INSTANCES

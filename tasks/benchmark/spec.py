@@ -152,11 +152,13 @@ class BenchmarkSpec(OrdersSpec):
 
     def seconds_of(self, method: str, n: int) -> float:
         """Return about how long the program of ``method`` works on an instance, all runs together."""
-        program, options = all_methods()[method].program, self.options_of(method)
-        if program is None:
+        entry, options = all_methods()[method], self.options_of(method)
+        if entry.alone_seconds:
+            return self.samples_of(method)[-1] * entry.alone_seconds(n)
+        if entry.program is None:
             return 0.0
-        if all_methods()[method].equal_time:
+        if entry.equal_time:
             return self.equal_time  # decoding before it included
         budget = Budget(options.get("time_limit"), options.get("iterations"))
         runs = self.samples_of(method)[-1] * options.get("runs", 1)
-        return runs * SOLVERS[program].estimate(budget, n)
+        return runs * SOLVERS[entry.program].estimate(budget, n)

@@ -1,11 +1,13 @@
-"""Samples of the model, each polished by PyVRP's local search down to a local optimum of its own."""
+"""Samples of the model, or random solutions, each polished by PyVRP's local search to a local optimum."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyvrp
@@ -13,12 +15,17 @@ from pyvrp.search import OPERATORS, compute_neighbours
 from pyvrp.search._search import LocalSearch
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
+from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
 from mcvrp.tasks.solvers.solver import Answer
 
+if TYPE_CHECKING:
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver  # whose torch no worker needs for random solutions
+
 _ONE_CORE = "1 CPU core"
+_SEARCH = f"the local search of pyvrp {version('pyvrp')}"
+_NEW_ROUTE = 0.1  # chance of one that the vehicle has room left for
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +59,7 @@ class Polished:
     @property
     def configuration(self) -> str:
         """Samples and their polishing in one line."""
-        search = f"the local search of pyvrp {version('pyvrp')}"
-        return f"{self.solver.configuration}, each sample polished by {search}"
+        return f"{self.solver.configuration}, each sample polished by {_SEARCH}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -80,8 +86,67 @@ class Polished:
             yield Answer(best, costs, share + time.perf_counter() - began)
 
 
+@dataclass(frozen=True)
+class RandomStarts:
+    """Random solutions improved one by one: what local search reaches where no model has been before it."""
+
+    label: str = field(default="Random solutions + local search", init=False)
+    device: str = field(default=_ONE_CORE, init=False)
+    version: str = field(default=f"pyvrp {version('pyvrp')}", init=False)
+    configuration: str = field(default=f"random solutions, each polished by {_SEARCH}", init=False)
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer an instance: the best of the random solutions ``seed`` to ``seed + samples - 1``.
+
+        Raises
+        ------
+        McvrpError
+            If an instance is another city's, or names a customer that is none.
+        """
+        require_instances(city, instances)
+        for instance in instances:
+            began = time.perf_counter()
+            improved, found = _local_search(city, instance), list[Solution]()
+            costs, elapsed = np.empty(samples), np.empty(samples)
+            for sample in range(samples):
+                found.append(improved(_in_order(random_solution(instance, seed + sample))))
+                costs[sample] = cost(city, found[-1])
+                elapsed[sample] = time.perf_counter() - began
+            best = canonical(city, found[int(costs.argmin())])
+            yield Answer(best, costs, float(elapsed[-1]), elapsed=elapsed)
+
+
+def random_solution(instance: Instance, seed: int) -> Solution:
+    """Return a feasible solution: customers in random order, a new route when full or by chance."""
+    stream = (seed, instance.n)
+    order = philox_order(philox_key("random solution", "order"), stream, instance.n)
+    chances = philox_uniforms(philox_key("random solution", "routes"), stream, instance.n)
+    routes: list[list[int]] = [[]]
+    load = 0
+    for position, chance in zip(order.tolist(), chances.tolist(), strict=True):
+        demand = int(instance.demands[position])
+        if load + demand > instance.capacity or chance < _NEW_ROUTE:
+            routes.append([])
+            load = 0
+        routes[-1].append(int(instance.ids[position]))
+        load += demand
+    return Solution.of(routes)
+
+
 def polish(city: City, instance: Instance, solutions: Sequence[Solution]) -> list[Solution]:
-    """Return each of ``solutions`` after local search, no worse and feasible; equal ones are searched once.
+    """Return each of ``solutions`` after local search, no worse and feasible; equal ones once for all."""
+    improved = cache(_local_search(city, instance))
+    return [improved(_in_order(solution)) for solution in solutions]
+
+
+def _in_order(solution: Solution) -> Solution:
+    return Solution(tuple(sorted(solution.routes)))
+
+
+def _local_search(city: City, instance: Instance) -> Callable[[Solution], Solution]:
+    """Return what improves a solution of ``instance``.
 
     Moves, and the 50 neighbours that they are tried with, are those of PyVRP's own search. They are
     tried in a fixed order, so that what comes of a solution depends on nothing else.
@@ -99,11 +164,4 @@ def polish(city: City, instance: Instance, solutions: Sequence[Solution]) -> lis
         worse = infeasibility(instance, found) or cost(city, found) >= cost(city, solution)
         return solution if worse else found
 
-    once: dict[Solution, Solution] = {}
-    polished = []
-    for solution in solutions:
-        same = Solution(tuple(sorted(solution.routes)))
-        if same not in once:
-            once[same] = improved(same)
-        polished.append(once[same])
-    return polished
+    return improved

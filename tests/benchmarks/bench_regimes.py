@@ -38,11 +38,10 @@ from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
-from mcvrp.tasks.solvers.local_search import polish
+from mcvrp.tasks.solvers.local_search import RandomStarts, polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, panel_grid, png
-from tests.support.sweep import random_solution
 
 INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
 ALONE = 100  # instances of which the gap is taken; what searches answers these one at a time
@@ -126,26 +125,15 @@ def alone(longest: float) -> Iterator[Alone]:
         yield Alone("HGS", f"{seconds:g} s", by_search(HGS(time_limit=seconds)))
         yield Alone("PyVRP", f"{seconds:g} s", by_search(PyVRP(time_limit=seconds)))
     for samples in (1, 4, 16, 100):
-        yield Alone("random + local search", str(samples), by_chance(samples))
+        yield Alone("random + local search", str(samples), by_search(RandomStarts(), samples))
 
 
-def by_search(solver: Solver) -> Callable[[City, Instance], Solution | None]:
+def by_search(solver: Solver, samples: int = 1) -> Callable[[City, Instance], Solution | None]:
     """Return how ``solver`` answers an instance."""
 
     def answer(city: City, instance: Instance) -> Solution | None:
-        (found,) = solver.solve(city, [instance], samples=1, seed=1)
+        (found,) = solver.solve(city, [instance], samples=samples, seed=1)
         return found.solution
-
-    return answer
-
-
-def by_chance(samples: int) -> Callable[[City, Instance], Solution]:
-    """Return how local search of so many random solutions does: the model's have to be better than these."""
-    rng = np.random.default_rng(1)
-
-    def answer(city: City, instance: Instance) -> Solution:
-        starts = [random_solution(instance, rng) for _ in range(samples)]
-        return min(polish(city, instance, starts), key=lambda solution: cost(city, solution))
 
     return answer
 

@@ -21,17 +21,3 @@ def sweep(city: City, instance: Instance) -> Solution:
         routes[-1].append(int(instance.ids[k]))
         room -= demand
     return canonical(city, Solution.of(routes))
-
-
-def random_solution(instance: Instance, rng: np.random.Generator) -> Solution:
-    """Return a feasible solution: customers in random order, a new route when full or by chance."""
-    routes: list[list[int]] = [[]]
-    load = 0
-    for position in rng.permutation(instance.n):
-        demand = int(instance.demands[position])
-        if load + demand > instance.capacity or rng.random() < 0.1:
-            routes.append([])
-            load = 0
-        routes[-1].append(int(instance.ids[position]))
-        load += demand
-    return Solution.of(routes)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.decide import Decision
-from tests.support.sweep import random_solution
+from mcvrp.tasks.solvers.local_search import random_solution
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +19,9 @@ def city() -> City:
 @pytest.fixture(scope="session")
 def pairs(city: City) -> list[tuple[Instance, Solution]]:
     """Six instances of three sizes, each with a random feasible solution."""
-    rng = np.random.default_rng(0)
     stream = InstanceStream(city, 1, "train")
     instances = [stream(n, i) for n in (20, 23, 30) for i in range(2)]
-    return [(instance, random_solution(instance, rng)) for instance in instances]
+    return [(instance, random_solution(instance, k)) for k, instance in enumerate(instances)]
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
     finished: Store, tmp_path: Path
 ) -> None:
     """Polished, re-constructed or searched on: never worse than the samples; equal time is held."""
-    beyond = ("fm-bs", "fm-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
+    beyond = ("fm-bs", "fm-ls", "random-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
     few = {"equal_time": 0.1, "rounds": 2, "beam_width": 3, "sizes": (20,), "instances": 2}
     spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
     shutil.copytree(Path(finished.uri), tmp_path / "store")
@@ -210,6 +210,8 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
         for name in ("re-construction", "HGS (equal time)", "PyVRP (equal time)"):
             assert cost_of[f"FM-MCVRP (NS) + {name}", 4, index] <= sampled + 1e-9
         assert cost_of["FM-MCVRP (BS)", 3, index] < math.inf
+        starts = [cost_of["Random solutions + local search", samples, index] for samples in (1, 4)]
+        assert starts[0] >= starts[1] > 0
     for method in ("HGS (equal time)", "FM-MCVRP (NS) + HGS (equal time)"):
         assert (frame.loc[frame["method"] == method, "seconds"] > 0.09).all()
     done = files(store)

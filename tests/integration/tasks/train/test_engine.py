@@ -20,10 +20,10 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.support.processes import free_port
 from tests.support.batches import batch_of
 from tests.support.forked_ranks import meet_at, together
-from tests.support.sweep import random_solution
 
 CITY = City.uniform(60, seed=3)
 SMALL = NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)
@@ -34,10 +34,9 @@ ROOM = 320 << 20  # bytes, too few for 256 samples and enough for some
 
 
 def whole_batch(count: int = 12) -> Batch:
-    rng = np.random.default_rng(0)
     stream = InstanceStream(CITY, 1, "train")
     instances = [stream(20 + i % 4, i) for i in range(count)]
-    return batch_of([(instance, random_solution(instance, rng)) for instance in instances])
+    return batch_of([(instance, random_solution(instance, k)) for k, instance in enumerate(instances)])
 
 
 def take(batch: Batch, rows: slice) -> Batch:

@@ -48,7 +48,7 @@ def test_what_goes_on_from_samples_does_so_from_all_of_them() -> None:
     spec = BenchmarkSpec(sizes=(20,), samples=(1, 16), heuristic_samples=(1, 3), beam_width=5)
     assert {spec.samples_of(method) for method in ("fm-rrc", "fm-hgs", "fm-pyvrp")} == {(16,)}
     assert {spec.samples_of(method) for method in ("hgs-equal", "pyvrp-equal")} == {(1,)}
-    assert {spec.samples_of(method) for method in ("am", "fm-ls")} == {(1, 16)}
+    assert {spec.samples_of(method) for method in ("am", "fm-ls", "random-ls")} == {(1, 16)}
     assert spec.samples_of("fm-bs") == (5,)
 
 

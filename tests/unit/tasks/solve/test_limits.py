@@ -19,10 +19,10 @@ from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
 from mcvrp.tasks.solve.limits import require_possible
 from mcvrp.tasks.solve.search import _SearchClock, baseline, route, searched
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed, longest_route
 from tests.support.optimum import SMALL
 from tests.support.solving import CITY, one_way_city, put_day
-from tests.support.sweep import random_solution
 
 # Customers in opposite directions: each is 20 there and back, both on one route are 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
@@ -93,7 +93,7 @@ def test_no_routes_that_are_given_break_a_limit(
 ) -> None:
     """Whatever the limits and the start are, in however short a time: routes that keep them, or none."""
     instance = InstanceStream(city, 1, "test", SMALL)(9, seed)
-    start = random_solution(instance, np.random.default_rng(seed))
+    start = random_solution(instance, seed)
     longest = share * longest_route(city, start)
     spec = SolveSpec(samples=0, time_limit=0.005, fleet=fleet, longest_route=longest)
     try:

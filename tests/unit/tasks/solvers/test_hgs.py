@@ -12,10 +12,10 @@ from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.tasks.solvers import hgs
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.packing import fewest_vehicles, packed_vehicles
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import SolverFailed
-from tests.support.sweep import random_solution
 
 CITY = City.uniform(60, seed=3)
 HALVES = Rules((30, 70), (100, 100))  # orders of about half a vehicle
@@ -98,6 +98,6 @@ def test_a_fleet_that_cannot_do_says_so() -> None:
 def test_vehicles_that_are_needed_and_enough(rules: Rules, n: int, i: int) -> None:
     """No solution has fewer routes than are needed; what is enough is between that and one a customer."""
     instance = draw(rules, n, i)
-    routes = len(random_solution(instance, np.random.default_rng(i)).routes)
+    routes = len(random_solution(instance, i).routes)
     assert fewest_vehicles(instance) <= min(routes, packed_vehicles(instance))
     assert packed_vehicles(instance) <= n

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from tests.support.optimum import SMALL, best_cost
-from tests.support.sweep import random_solution
 
 XY = City.uniform(30, seed=1).xy
 ROADS = np.random.default_rng(2).integers(1, 1000, (31, 31)).astype(float)
@@ -119,7 +119,7 @@ def test_no_answer_breaks_a_limit(
     """Whatever is asked, from a start that breaks it too: routes that keep it, or none and no warning."""
     keeper, city = kept
     instance = InstanceStream(city, 1, "test", SMALL)(n, seed)
-    start = random_solution(instance, np.random.default_rng(seed))
+    start = random_solution(instance, seed)
     longest = None if share is None else share * longest_route(city, start)
     search = keeper(iterations=20, **Limits(fleet, longest).given)
     with warnings.catch_warnings():

@@ -14,9 +14,8 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.tasks.solvers import local_search
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
-from mcvrp.tasks.solvers.local_search import Polished, polish
+from mcvrp.tasks.solvers.local_search import Polished, RandomStarts, polish, random_solution
 from mcvrp.tasks.solvers.solver import Solver
-from tests.support.sweep import random_solution
 
 ROADS = np.random.default_rng(0).uniform(0.1, 1.0, (31, 31))
 CITIES = {"lines": City.uniform(30, seed=1), "one-way": City(City.uniform(30, seed=1).xy, ROADS)}
@@ -35,7 +34,7 @@ def solver() -> FmMcvrpSolver:
 def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed: int) -> None:
     """Feasible, no dearer, and the same alone, first, last or twice, whatever costs the city has."""
     instance = InstanceStream(city, 1, "test", RULES)(n, seed)
-    samples = [random_solution(instance, np.random.default_rng(seed + k)) for k in range(3)]
+    samples = [random_solution(instance, seed + k) for k in range(3)]
     polished = polish(city, instance, [*samples, samples[0]])
     for sample, found in zip(samples, polished, strict=False):
         assert infeasibility(instance, found) is None
@@ -48,7 +47,7 @@ def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed:
 def test_polishing_finds_most_of_what_there_is_to_find() -> None:
     """A random solution of one route's customers comes near half its cost."""
     instance = InstanceStream(CITY, 1, "test", RULES)(25, 0)
-    sample = random_solution(instance, np.random.default_rng(0))
+    sample = random_solution(instance, 0)
     (found,) = polish(CITY, instance, [sample])
     assert cost(CITY, found) < 0.75 * cost(CITY, sample)
 
@@ -56,7 +55,7 @@ def test_polishing_finds_most_of_what_there_is_to_find() -> None:
 def test_equal_samples_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is often sure of itself: many samples, few solutions."""
     instance = InstanceStream(CITY, 1, "test", RULES)(12, 0)
-    sample = random_solution(instance, np.random.default_rng(0))
+    sample = random_solution(instance, 0)
     searched: list[Solution] = []
     visits = local_search.visits
     monkeypatch.setattr(
@@ -82,6 +81,34 @@ def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
         assert (after.costs <= before.costs + 1e-9).all()
         assert fewer.costs.tolist() == after.costs[:2].tolist()
     assert list(polished.solve(CITY, [], samples=4, seed=1)) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(city=st.sampled_from(list(CITIES.values())), n=st.integers(1, 25), seed=st.integers(0, 1000))
+def test_random_starts_are_random_solutions_polished(city: City, n: int, seed: int) -> None:
+    """Run k is the random solution with the k-th seed: feasible, another one a seed, polished alone."""
+    instance = InstanceStream(city, 1, "test", RULES)(n, seed)
+    starts = [random_solution(instance, seed + k) for k in range(4)]
+    assert all(infeasibility(instance, start) is None for start in starts)
+    assert n < 6 or len(set(starts)) == 4
+    (answer,) = RandomStarts().solve(city, [instance], samples=4, seed=seed)
+    expected = [cost(city, solution) for solution in polish(city, instance, starts)]
+    assert answer.costs.tolist() == expected
+    assert answer.solution is not None
+    assert canonical(city, answer.solution) == answer.solution
+    assert cost(city, answer.solution) == pytest.approx(min(expected))
+    assert answer.elapsed is not None
+    assert (np.diff(answer.elapsed, prepend=0) > 0).all()
+    (fewer,) = RandomStarts().solve(city, [instance], samples=2, seed=seed + 1)
+    assert fewer.costs.tolist() == expected[1:3]
+
+
+def test_routes_of_random_solutions_are_full_or_end_by_chance() -> None:
+    """With room for all in one vehicle a route ends after each tenth customer on average."""
+    instance = InstanceStream(CITY, 1, "test", Rules(capacity=(1000, 1000)))(25, 0)
+    routes = [len(random_solution(instance, seed).routes) for seed in range(1000)]
+    # 25 chances of 0.1, the first of which opens no second route
+    assert np.mean(routes) == pytest.approx(1 + 24 * 0.1, abs=4 * (24 * 0.09 / 1000) ** 0.5)
 
 
 def test_names_in_tables_say_who_polished() -> None:

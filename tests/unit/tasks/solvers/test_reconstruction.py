@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -14,9 +13,9 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.reconstruction import Reconstructed, parts_of
 from mcvrp.tasks.solvers.solver import Answer, Solver
-from tests.support.sweep import random_solution
 
 CITY = City.uniform(30, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
@@ -36,7 +35,7 @@ def test_parts_share_no_route_and_are_large_enough(
 ) -> None:
     """Whole routes, each in one part at most; only an instance that is too small makes a smaller part."""
     instance = STREAM(n, seed)
-    solution = random_solution(instance, np.random.default_rng(seed))
+    solution = random_solution(instance, seed)
     order = data.draw(st.permutations(instance.ids.tolist()))
     parts = parts_of(CITY, solution, least, order)
     used = [route for part in parts for route in part.routes]

@@ -15,11 +15,11 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver, SolverFailed
 from mcvrp.tasks.solvers.warm_start import Routes, Start, WarmStarted
-from tests.support.sweep import random_solution
 
 CITY = City.uniform(30, seed=1)
 HGS_ENTRY, PYVRP_ENTRY = SOLVERS["hgs"], SOLVERS["pyvrp"]
@@ -27,7 +27,7 @@ STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 
 
 def random_routes(instance: Instance, seed: int) -> Routes:
-    return random_solution(instance, np.random.default_rng(seed)).routes
+    return random_solution(instance, seed).routes
 
 
 def start(instance: Instance, seed: int, samples: int = 3, seconds: float = 0.0) -> Start:
