@@ -348,6 +348,11 @@ class Solution:
         """The sequence 0, route, 0, route, ..., 0."""
         return np.array([DEPOT] + [node for route in self.routes for node in (*route, DEPOT)])
 
+    @property
+    def in_order(self) -> Solution:
+        """The same routes by their customers' numbers: solutions of the same routes are equal then."""
+        return Solution(tuple(sorted(self.routes)))
+
 
 def cost(city: City, solution: Solution) -> float:
     """Return the total travel cost of ``solution`` in the city's unit."""

@@ -114,11 +114,11 @@ def route(
         costs: list[float] = []
         best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
         if start:
-            best[_sorted(start)] = cost(city, start)
+            best[start.in_order] = cost(city, start)
         for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
-                best.setdefault(_sorted(decoded.solution(sample)), float(decoded.costs[sample]))
+                best.setdefault(decoded.solution(sample).in_order, float(decoded.costs[sample]))
     # those that break a limit are no answers, but starts
     samples = sorted(best, key=lambda solution: (bool(spec.limits.broken(city, solution)), best[solution]))
     decoding = clock.seconds()
@@ -245,10 +245,6 @@ def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
             "give more time (--time-limit) or a wider limit"
         )
     return min(within, key=lambda solution: cost(city, solution))
-
-
-def _sorted(solution: Solution) -> Solution:
-    return Solution(tuple(sorted(solution.routes)))
 
 
 def _device(model: FmMcvrp, threads: int) -> str:

@@ -111,7 +111,7 @@ class RandomStarts:
             improved, found = _local_search(city, instance), list[Solution]()
             costs, elapsed = np.empty(samples), np.empty(samples)
             for sample in range(samples):
-                found.append(improved(_in_order(random_solution(instance, seed + sample))))
+                found.append(improved(random_solution(instance, seed + sample).in_order))
                 costs[sample] = cost(city, found[-1])
                 elapsed[sample] = time.perf_counter() - began
             best = canonical(city, found[int(costs.argmin())])
@@ -138,11 +138,7 @@ def random_solution(instance: Instance, seed: int) -> Solution:
 def polish(city: City, instance: Instance, solutions: Sequence[Solution]) -> list[Solution]:
     """Return each of ``solutions`` after local search, no worse and feasible; equal ones once for all."""
     improved = cache(_local_search(city, instance))
-    return [improved(_in_order(solution)) for solution in solutions]
-
-
-def _in_order(solution: Solution) -> Solution:
-    return Solution(tuple(sorted(solution.routes)))
+    return [improved(solution.in_order) for solution in solutions]
 
 
 def _local_search(city: City, instance: Instance) -> Callable[[Solution], Solution]:
