@@ -49,13 +49,15 @@ def main() -> None:
             RECORDS.verify()
 
 
-def _run_flow(run: Callable[..., Any], *args: Any, error_logger: object, **options: Any) -> Any:
+def _run_flow(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Do what ``run`` of Prefect does; a run that failed or is stopped says why in its state, in a sentence.
 
     Prefect would put a traceback below: asked for a result that there is not, it raises the error once
-    more, and ``error_logger`` is for what stops it. `stage` has logged those that are of use.
+    more, and its ``error_logger`` is for what stops it. `stage` has logged those that are of use. The stages
+    of a run come here, too, and say themselves what they return.
     """
-    return run(*args, return_type="state", **options)
+    options.pop("error_logger", None)
+    return run(*args, **{"return_type": "state"} | options)
 
 
 async def _crashed(crashed: Callable[..., Awaitable[Any]], error: BaseException) -> Any:
