@@ -30,7 +30,7 @@ _LOOKS = {  # colour, dash and marker, no two markers alike; HGS and the model a
     "fm-ns": (ORANGE, "-", "D"),
     "fm-bs": (_AMBER, ":", "P"),
     "fm-ls": (_WINE, "-", "X"),
-    "random-ls": (_SLATE, "--", "$R$"),
+    "random-ls": (_SLATE, "--", "8"),
     "fm-rrc": (_BROWN, "--", "*"),
     "hgs-equal": (BLUE, ":", "<"),
     "pyvrp-equal": (_SKY, ":", ">"),
