@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some machines of CI set it; hundreds of processes would each compile all that they import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-temperature bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -106,6 +106,9 @@ bench-beyond: $(STAMP)
 # Hours: sizes that the model was trained on, and beyond.
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
+
+bench-temperature: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_temperature $(STORE) $(PRESET)
 
 # On the demo's store, of which it makes copies; half an hour.
 bench-promotions: $(STAMP)
