@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
-from mcvrp.tasks.solvers.strategies import STRATEGIES, Identity, StrategyEntry
+from mcvrp.tasks.solvers.strategies import STRATEGIES, Decoding, Identity, StrategyEntry
 from mcvrp.tasks.support.registry import Registry
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _one(spec: BenchmarkSpec) -> tuple[int, ...]:
     return (1,)
 
 
-def _nucleus(spec: BenchmarkSpec, rotations: int) -> Identity:
-    return STRATEGIES["ns"].decides("ns", spec.decoding, rotations) or ()
+def _nucleus(settings: Decoding, rotations: int) -> Identity:
+    return STRATEGIES["ns"].decides("ns", settings, rotations) or ()
 
 
 def _strategy(name: str, entry: StrategyEntry) -> Method:
@@ -129,14 +129,14 @@ def _warm_started(name: str) -> Method:
         "fm",
         name,
         equal_time=True,
-        identity=lambda spec, rotations: (*_nucleus(spec, rotations), *marks),
+        identity=lambda spec, rotations: (*_nucleus(spec.decoding, rotations), *marks),
     )
 
 
 def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.local_search import Polished
 
-    return Polished(sampler)
+    return Polished(replace(sampler, strategy=STRATEGIES["ns"].make(spec.polished_decoding)))
 
 
 def _random_starts() -> Solver:
@@ -165,7 +165,7 @@ OTHERS = Registry(
             _samples,
             "fm",
             decoder=_polished,
-            identity=lambda spec, rotations: (*_nucleus(spec, rotations), "local search"),
+            identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
             settings=lambda: f"pyvrp {version('pyvrp')}",
         ),
         "random-ls": Method(
@@ -180,7 +180,7 @@ OTHERS = Registry(
             "fm",
             decoder=_reconstructed,
             identity=lambda spec, rotations: (
-                *_nucleus(spec, rotations),
+                *_nucleus(spec.decoding, rotations),
                 "re-construction",
                 *(spec.rounds, spec.part_customers, spec.part_samples),
             ),

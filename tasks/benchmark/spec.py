@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -21,6 +22,7 @@ from mcvrp.tasks.support.spec import (
     DemandRange,
     KeptShare,
     OrdersSpec,
+    PolishTemperature,
     Rotations,
     Temperature,
     TopK,
@@ -54,6 +56,7 @@ class BenchmarkSpec(OrdersSpec):
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
+    polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     beam_width: int = Field(
         16, ge=1, le=MOST_SAMPLES, description="Paths of beam search, all of which are answers"
@@ -120,6 +123,11 @@ class BenchmarkSpec(OrdersSpec):
     def decoding(self) -> Decoding:
         """Settings of decoding strategies."""
         return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
+
+    @property
+    def polished_decoding(self) -> Decoding:
+        """Settings of samples that local search polishes."""
+        return replace(self.decoding, temperature=self.polish_temperature or self.temperature)
 
     @property
     def neural(self) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from mcvrp.model.problem import Solution, cost
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
+from mcvrp.tasks.solve.spec import LOCAL_SEARCH
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
-_POLISHED = {"none": "", "local-search": ", each polished by local search"}
+_POLISHED = {"none": "", LOCAL_SEARCH: ", each polished by local search"}
 
 
 def solve_readme(solved: Solved) -> str:

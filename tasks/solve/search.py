@@ -19,7 +19,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.spec import LOCAL_SEARCH, SolveSpec
 from mcvrp.tasks.solvers.devices import cores_text, torch_threads
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
@@ -219,7 +219,7 @@ def _polished(
     """
     if spec.polish == "none" or instance.n == 1:  # one customer has one route
         return []
-    if spec.polish == "local-search":
+    if spec.polish == LOCAL_SEARCH:
         until = time.perf_counter() + seconds
         found: list[Solution] = []
         for start in range(0, len(samples), _CHUNK):

@@ -13,6 +13,7 @@ from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
     KeptShare,
+    PolishTemperature,
     Rotations,
     StrictSpec,
     Temperature,
@@ -20,10 +21,12 @@ from mcvrp.tasks.support.spec import (
     unset,
 )
 
+LOCAL_SEARCH = "local-search"
+
 
 def polishes() -> tuple[str, ...]:
     """Return what samples can be improved by: nothing, local search, or a solver that goes on from them."""
-    return ("none", "local-search", *finishers())
+    return ("none", LOCAL_SEARCH, *finishers())
 
 
 class Order(BaseModel):
@@ -55,11 +58,12 @@ class SolveSpec(StrictSpec):
         description="Seconds of wall-clock time for decoding and polishing; HGS, if asked, "
         "gets the processor time that they took",
     )
-    polish: Annotated[str, OneOf(polishes)] = Field("local-search", description="What improves the samples")
+    polish: Annotated[str, OneOf(polishes)] = Field(LOCAL_SEARCH, description="What improves the samples")
     hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
+    polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     threads: int = Field(
         1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
@@ -94,4 +98,5 @@ class SolveSpec(StrictSpec):
     @property
     def decoding(self) -> Decoding:
         """The settings of decoding strategies."""
-        return Decoding(self.p, self.top_k, self.temperature)
+        hotter = self.polish_temperature if self.polish == LOCAL_SEARCH else None
+        return Decoding(self.p, self.top_k, hotter or self.temperature)

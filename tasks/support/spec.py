@@ -63,6 +63,14 @@ def unset(value: object) -> bool:
     return not value
 
 
+PolishTemperature = Annotated[
+    float | None,
+    Field(
+        gt=0, exclude_if=unset, description="The same of samples that local search improves, else temperature"
+    ),
+]
+
+
 class StrictSpec(BaseModel):
     """Spec that cannot be changed; refuses a field that it does not know, and numbers beyond all use."""
 

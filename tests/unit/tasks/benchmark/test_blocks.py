@@ -228,6 +228,7 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"p": 0.8}, SAMPLED),
         ({"top_k": 5}, SAMPLED),
         ({"temperature": 0.5}, SAMPLED),
+        ({"polish_temperature": 1.5}, {"fm-ls"}),
         ({"rotations": 7}, SAMPLED),
         ({"beam_width": 3}, {"fm-bs"}),
         ({"rounds": 3}, {"fm-rrc"}),

@@ -12,6 +12,9 @@ from mcvrp.model.decoding import Nucleus
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers import local_search
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished, RandomStarts, polish, random_solution
@@ -81,6 +84,22 @@ def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
         assert (after.costs <= before.costs + 1e-9).all()
         assert fewer.costs.tolist() == after.costs[:2].tolist()
     assert list(polished.solve(CITY, [], samples=4, seed=1)) == []
+
+
+def test_what_is_polished_may_be_sampled_hotter() -> None:
+    """The row of the benchmark, and a day with local search; nothing else does."""
+    row = all_methods()["fm-ls"].decoder
+    assert row
+    for hotter, expected in ((None, 0.7), (1.5, 1.5)):
+        spec = BenchmarkSpec(sizes=(20,), p=0.8, temperature=0.7, polish_temperature=hotter)
+        assert spec.decoding.temperature == 0.7
+        polished = row(spec, solver())
+        assert isinstance(polished, Polished)
+        assert polished.solver.strategy == Nucleus(0.8, temperature=expected)
+        day = SolveSpec(temperature=0.7, polish_temperature=hotter)
+        assert day.decoding.temperature == expected
+        others = (day.model_copy(update={"polish": polish}) for polish in ("none", "hgs", "pyvrp"))
+        assert {other.decoding.temperature for other in others} == {0.7}
 
 
 @settings(max_examples=25, deadline=None)
