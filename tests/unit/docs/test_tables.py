@@ -121,10 +121,10 @@ def _options(leaf: argparse.ArgumentParser) -> set[str]:
 
 
 def test_the_commands() -> None:
-    """docs/command.md has a row a command; the README names the first word of each."""
+    """docs/command.md has one row per command; the README names the first word of each."""
     named = {row[0].strip("`").removeprefix("mcvrp ") for row in rows(COMMAND.read_text(), "command")}
     assert named == {command for command, _ in _leaves()}
-    listed = section(ROOT / "README.md", "## The command").split("\n\n")[0]
+    listed = section(ROOT / "README.md", "## Command line").split("\n\n")[0]
     assert set(re.findall(r"mcvrp (\w+)", listed)) == set(_subparsers(parser()))
 
 
