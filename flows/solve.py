@@ -62,7 +62,7 @@ def solve(
         shown("Start", "Earlier routes to begin with: a file in the store, solutions/DAY/routes.csv, say"),
     ] = None,
     unrounded: Annotated[
-        bool, shown("Unrounded", "Costs of a .vrp with EUC_2D as they are, not rounded to whole numbers")
+        bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")
     ] = False,
     store: StoreUri = None,
 ) -> SolveSummary:

@@ -27,27 +27,25 @@ _Trial = TypeVar("_Trial", bound=TrialSpec)
 class PipelineSpec(StrictSpec):
     """A city, its labels, a model trained on them, and how it is measured."""
 
-    city: CitySpec = Field(title="City", description="The addresses to serve")
-    label: LabelSpec = Field(title="Labels", description="The dataset to learn from")
+    city: CitySpec = Field(title="City", description="Addresses to serve")
+    label: LabelSpec = Field(title="Labels", description="Labelled dataset")
     train: TrainSpec = Field(title="Training", description="Network and curriculum")
     benchmark: BenchmarkSpec = Field(
-        title="Benchmark", description="What the model is compared with, and on what"
+        title="Benchmark", description="Methods, instances and budgets of the benchmark"
     )
     attention: AttentionSpec = Field(
         AttentionSpec(),
         title="Attention models",
-        description="Training of the attention models that it is compared with",
+        description="Training of the attention models of the benchmark",
     )
     nightly: NightlySpec = Field(
-        NightlySpec(), title="Night", description="What happens with fresh routes every night"
+        NightlySpec(), title="Night", description="Nightly fine-tuning on driven routes"
     )
     improve: ImproveSpec = Field(
-        ImproveSpec(), title="Improvement", description="Rounds in which the model beats its own labels"
+        ImproveSpec(), title="Improvement", description="Rounds in which the model improves its own labels"
     )
-    solve: SolveSpec = Field(SolveSpec(), title="Solve", description="How a day's orders are solved")
-    gc: RetentionSpec = Field(
-        RetentionSpec(), title="Retention", description="How long what nobody needs is kept"
-    )
+    solve: SolveSpec = Field(SolveSpec(), title="Solve", description="Routing of a day's orders")
+    gc: RetentionSpec = Field(RetentionSpec(), title="Retention", description="Retention of unused artifacts")
 
     @property
     def attention_models(self) -> AttentionSpec:

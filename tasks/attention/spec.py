@@ -19,56 +19,63 @@ _LARGEST_BATCH = 32  # of larger sizes
 class AttentionNetworkSpec(HeadsSpec):
     """The shape of the attention model; the defaults are its authors'."""
 
-    dim: int = Field(128, ge=1, description="Numbers that stand for a node")
-    heads: int = Field(8, ge=1, description="Heads of each attention")
-    layers: int = Field(3, ge=1, description="Layers of the encoder")
-    ff: int = Field(512, ge=1, description="Width of each feed-forward layer")
+    dim: int = Field(128, ge=1, description="Embedding dimension")
+    heads: int = Field(8, ge=1, description="Number of attention heads")
+    layers: int = Field(3, ge=1, description="Number of encoder layers")
+    ff: int = Field(512, ge=1, description="Dimension of the feed-forward layers")
 
 
 class AttentionSpec(OrdersSpec):
     """Attention models, one a size, by REINFORCE; the defaults are the paper's ("Retraining AM")."""
 
     model: str | None = Field(
-        None, pattern=NAME_PATTERN, description="Name of the models in the store, else the city's"
+        None, pattern=NAME_PATTERN, description="Name of the models in the store (default: the city's name)"
     )
-    sizes: tuple[Size, ...] | None = Field(None, description="Numbers of customers, else the benchmark's")
+    sizes: tuple[Size, ...] | None = Field(None, description="Instance sizes (default: the benchmark's)")
     demand: Range | None = Field(
-        None, description="Smallest and largest demand, else the benchmark's, the city's own, or 1 to 9"
+        None, description="Range of demands (default: the benchmark's, the city's, otherwise 1–9)"
     )
     capacity: Range | None = Field(
-        None, description="Smallest and largest capacity, else the benchmark's, the city's own, or Table 1"
+        None,
+        description="Range of vehicle capacities (default: the benchmark's, the city's, otherwise Table 1)",
     )
     network: AttentionNetworkSpec = Field(
-        AttentionNetworkSpec(), title="Network", description="The shape of the network"
+        AttentionNetworkSpec(), title="Network", description="Network architecture"
     )
 
-    seed: int = Field(1, ge=0, description="Names the weights to begin with, the instances and the draws")
-    epochs: int = Field(100, ge=1, description="After each, the baseline may be replaced")
-    epoch_instances: int = Field(1_280_000, ge=1, description="Instances of an epoch, none seen twice")
+    seed: int = Field(1, ge=0, description="Random seed for initialization, instances and samples")
+    epochs: int = Field(100, ge=1, description="Number of epochs")
+    epoch_instances: int = Field(1_280_000, ge=1, description="Instances per epoch, all new")
     batch: int | None = Field(
         None,
         ge=1,
         le=MOST_CUSTOMERS,
-        description="Instances of a step; else 512 up to 200 customers, 128, 64, 32 beyond",
+        description="Batch size in instances (default: 512 up to 200 customers, then 128, 64, 32)",
     )
-    paths: int = Field(1, ge=1, le=MOST_SAMPLES, description="Solutions drawn of each instance of a step")
-    lr: float = Field(1e-4, gt=0, description="Learning rate of Adam")
-    lr_decay: float = Field(1.0, gt=0, le=1, description="What each epoch multiplies the learning rate by")
-    clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
-    warmup_epochs: int = Field(1, ge=0, description="Epochs with the exponential mean as the baseline")
+    paths: int = Field(1, ge=1, le=MOST_SAMPLES, description="Samples per instance and step")
+    lr: float = Field(1e-4, gt=0, description="Learning rate (Adam)")
+    lr_decay: float = Field(1.0, gt=0, le=1, description="Learning-rate decay factor per epoch")
+    clip: float = Field(1.0, gt=0, description="Maximum gradient norm (clipping)")
+    warmup_epochs: int = Field(1, ge=0, description="Epochs with the exponential moving average as baseline")
     evaluation: int = Field(
         10_000,
         ge=2,
         le=MOST_CUSTOMERS,
-        description="Instances that decide at an epoch's end whether the baseline is replaced",
+        description="Instances on which the baseline is evaluated after each epoch",
     )
-    alpha: float = Field(0.05, gt=0, lt=1, description="Level of the t-test that decides it")
+    alpha: float = Field(
+        0.05, gt=0, lt=1, description="Significance level of the t-test that replaces the baseline"
+    )
 
     diverged_factor: float = Field(
-        1.1, gt=1, description="A mean greedy cost so many times the best so far is a bad epoch"
+        1.1,
+        gt=1,
+        description="An epoch is bad if its mean greedy cost exceeds the best so far by this factor",
     )
-    diverged_after: int = Field(3, ge=1, description="Bad epochs in a row that end the training")
-    checkpoint_seconds: float = Field(60.0, ge=0, description="Seconds between two checkpoints")
+    diverged_after: int = Field(
+        3, ge=1, description="Consecutive bad epochs after which training stops as diverged"
+    )
+    checkpoint_seconds: float = Field(60.0, ge=0, description="Checkpoint interval in seconds")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

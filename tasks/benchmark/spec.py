@@ -42,56 +42,75 @@ class BenchmarkSpec(OrdersSpec):
     """A benchmark: methods, held-out instances, budgets."""
 
     run: str = Field("benchmark", pattern=NAME_PATTERN, description="Name of the benchmark in the store")
-    sizes: tuple[_Count, ...] = Field(min_length=1, description="Numbers of customers")
+    sizes: tuple[_Count, ...] = Field(min_length=1, description="Instance sizes (customers)")
     instances: _Count | tuple[_Count, ...] = Field(
-        1000, description="Instances a size, or one number for each size"
+        1000, description="Number of instances, the same for all sizes or one per size"
     )
-    seed: int = Field(1, ge=0, description="Names the instances and everything random")
-    methods: tuple[_MethodName, ...] = Field(DEFAULT_METHODS, min_length=1, description="Rows of the table")
-    samples: tuple[_Samples, ...] = Field((1, 16), min_length=1, description="Samples of a network")
-    heuristic_samples: tuple[_Samples, ...] = Field((1,), min_length=1, description="Runs of the heuristics")
+    seed: int = Field(1, ge=0, description="Random seed of the instances, the solvers and the samples")
+    methods: tuple[_MethodName, ...] = Field(
+        DEFAULT_METHODS, min_length=1, description="Methods to compare (rows of the tables)"
+    )
+    samples: tuple[_Samples, ...] = Field(
+        (1, 16), min_length=1, description="Numbers of samples per instance"
+    )
+    heuristic_samples: tuple[_Samples, ...] = Field(
+        (1,), min_length=1, description="Numbers of runs of the heuristics"
+    )
     hgs_samples: tuple[_Samples, ...] | None = Field(
-        None, min_length=1, exclude_if=unset, description="Runs of HGS, else heuristic_samples"
+        None,
+        min_length=1,
+        exclude_if=unset,
+        description="Numbers of runs of HGS (default: heuristic_samples)",
     )
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
-    beam_width: int = Field(
-        16, ge=1, le=MOST_SAMPLES, description="Paths of beam search, all of which are answers"
-    )
-    rounds: int = Field(20, ge=1, description="Rounds of re-construction after the samples")
-    part_customers: int = Field(20, ge=1, description="Least customers of a part that is re-constructed")
-    part_samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each such part")
+    beam_width: int = Field(16, ge=1, le=MOST_SAMPLES, description="Beam width")
+    rounds: int = Field(20, ge=1, description="Rounds of re-construction")
+    part_customers: int = Field(20, ge=1, description="Minimum number of customers in a re-constructed part")
+    part_samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples per re-constructed part")
     equal_time: float = Field(
-        5.0, gt=0, le=MOST_SECONDS, description="Seconds of the equal-time rows, decoding included"
+        5.0,
+        gt=0,
+        le=MOST_SECONDS,
+        description="Time limit of the equal-time rows in seconds, decoding included",
     )
     attention: str | None = Field(
-        None, pattern=NAME_PATTERN, description="Name of the attention models in the store, else the city's"
+        None,
+        pattern=NAME_PATTERN,
+        description="Name of the attention models in the store (default: the city's name)",
     )
     hgs_time_limit: float | None = Field(
-        None, gt=0, le=MOST_SECONDS, description="Seconds a run; or iterations; else 5"
+        None,
+        gt=0,
+        le=MOST_SECONDS,
+        description="Time limit per run in seconds (default: 5 if iterations are not set)",
     )
     hgs_iterations: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement"
+        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"
     )
     hgs_fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] | None = Field(
-        None, description="Most vehicles of HGS, else label.fleet; default: its own bound; the paper: 10000"
+        None,
+        description="Maximum number of vehicles for HGS, else label.fleet; default: its own bound; the paper: 10000",
     )
     pyvrp_time_limit: float | None = Field(
-        None, gt=0, le=MOST_SECONDS, description="Seconds a run; or iterations; else 5"
+        None,
+        gt=0,
+        le=MOST_SECONDS,
+        description="Time limit per run in seconds (default: 5 if iterations are not set)",
     )
     pyvrp_iterations: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement"
+        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"
     )
     lkh_max_trials: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Trials a run, else the number of customers"
+        None, ge=1, le=MOST_OF_SOLVERS, description="Trials per run (default: the number of customers)"
     )
-    lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs within LKH-3")
+    lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs of LKH-3 (parameter RUNS)")
     demand: DemandRange = None
     capacity: CapacityRange = None
-    workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")
+    workers: int | None = Field(None, ge=1, description="Number of cores for the heuristics (default: all)")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -20,39 +20,34 @@ class AddressFile(StrictSpec):
 
     file: str = Field(
         min_length=1,
-        description="CSV, Excel or Parquet with id and lat, lon or x, y, or a .vrp of CVRPLIB; store:PATH "
-        "where it lies in the store",
+        description="CSV, Excel or Parquet with id and lat, lon or x, y, or a CVRPLIB .vrp; store:PATH "
+        "for a file in the store",
     )
     matrix: str | None = Field(
-        None, description="Travel costs: .npy in the file's order of rows, or a table of from, to, cost"
+        None, description="Travel costs: .npy in the row order of the file, or a table of from, to, cost"
     )
-    depot: str | None = Field(None, description="Id of the depot, unless a column depot marks it with 1")
+    depot: str | None = Field(None, description="Id of the depot (default: the row with depot = 1)")
     unit: str | None = Field(
         None,
         pattern=r"^[^\s<>\"'&]{1,12}$",
-        description="What a cost of 1 means, else m; addresses in degrees know m, km and mi",
+        description="Unit of a cost of 1 (default: m); for addresses in degrees m, km or mi",
     )
-    demand: Range | None = Field(
-        None, description="Smallest and largest demand of an order in this city, else the paper's 1 to 9"
-    )
+    demand: Range | None = Field(None, description="Range of demands in this city (default: the paper's 1–9)")
     capacity: Range | None = Field(
-        None, description="Smallest and largest capacity of a vehicle in this city, else the paper's table"
+        None, description="Range of vehicle capacities in this city (default: the paper's Table 1)"
     )
     history: str | None = Field(
-        None, description="Past orders, a table with demand, capacity or both, to take missing ranges from"
+        None,
+        description="Past orders (table with demand, capacity or both) from which missing ranges are derived",
     )
     spare: int | None = Field(
         None,
         ge=0,
         le=1_000_000,
-        description="Output classes of networks reserved for addresses to come, else a tenth, at least 50",
+        description="Output classes reserved for future addresses (default: 10 %, at least 50)",
     )
-    unrounded: bool = Field(
-        False, description="Costs of a .vrp with EUC_2D as they are, not rounded to whole numbers"
-    )
-    extends: str | None = Field(
-        None, pattern=NAME_PATTERN, description="Name of the city that these addresses are added to"
-    )
+    unrounded: bool = Field(False, description="Do not round the EUC_2D costs of a .vrp to integers")
+    extends: str | None = Field(None, pattern=NAME_PATTERN, description="City that these addresses extend")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -87,14 +82,16 @@ class CitySpec(StrictSpec):
 
     name: str = Field("city", pattern=NAME_PATTERN, description="Name of the city in the store")
     source: Literal["synthetic", "imported"] = Field(
-        "synthetic", description="synthetic: made of the next two; imported: from addresses, now or before"
+        "synthetic", description="synthetic: generated from customers and seed; imported: from addresses"
     )
-    customers: int = Field(10_000, ge=1, le=MOST_CUSTOMERS, description="Customers of a synthetic city")
-    seed: int = Field(1, ge=0, description="Names a synthetic city: another seed places other customers")
+    customers: int = Field(
+        10_000, ge=1, le=MOST_CUSTOMERS, description="Number of customers of a synthetic city"
+    )
+    seed: int = Field(1, ge=0, description="Random seed of a synthetic city")
     addresses: AddressFile | None = Field(
         None,
         title="Addresses",
-        description="File to import the city from; none where it is in the store already",
+        description="File to import the city from; not needed if the city is in the store",
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Policy of `mcvrp gc`: how long what nobody needs is kept."""
+"""Retention policy of `mcvrp gc`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ class RetentionSpec(StrictSpec):
     """Retention of what nothing points to: how much is kept, and for how long."""
 
     keep_models: int = Field(
-        3, ge=1, description="Newest versions of a model that are kept, besides those that an alias names"
+        3, ge=1, description="Number of latest versions to keep per model, in addition to those with an alias"
     )
     keep_checkpoints: int = Field(
         2,
         ge=1,
-        description="Newest checkpoints of an unfinished phase that are kept; of a finished one it is 1",
+        description="Number of latest checkpoints to keep per unfinished phase; a finished phase keeps one",
     )
     keep_days: float = Field(
         30.0,
         gt=0,
-        description="Days for which runs of removed models, nights that came to none, unfinished benchmarks "
-        "and corrupt files stay",
+        description="Retention in days of runs of removed models, nights without a result, unfinished "
+        "benchmarks and corrupt files",
     )
     solution_days: float | None = Field(
-        None, gt=0, description="Days for which solutions stay, else for good"
+        None, gt=0, description="Retention of solutions in days (default: indefinitely)"
     )
     quarantine_days: float | None = Field(
-        None, gt=0, description="Days for which quarantined rows of driven routes stay, else for good"
+        None,
+        gt=0,
+        description="Retention of quarantined rows of driven routes in days (default: indefinitely)",
     )
-    grace_hours: float = Field(
-        24.0, ge=1, description="Hours within which whatever was written is left alone"
-    )
+    grace_hours: float = Field(24.0, ge=1, description="Grace period in hours: newer files are never removed")

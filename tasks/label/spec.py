@@ -41,36 +41,43 @@ class LabelSpec(OrdersSpec):
     """A dataset of labels: ``count`` instances of each size from ``smallest`` to ``largest``."""
 
     dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
-    smallest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Fewest customers an instance")
-    largest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers an instance")
-    count: int = Field(ge=1, le=2**32 - 1, description="Instances of each size")
-    seed: int = Field(1, ge=0, description="Names the instances: another seed draws others")
+    smallest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Smallest instance size (customers)")
+    largest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers)")
+    count: int = Field(ge=1, le=2**32 - 1, description="Number of instances per size")
+    seed: int = Field(1, ge=0, description="Random seed of the instance stream")
     split: Split = Field("train", description="train, valid or test: they share no instance")
-    held_out: int = Field(0, ge=0, description="Instances of each size to watch training by, labelled apart")
-    solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Who solves")
-    fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] = Field(
-        "default", description="Most vehicles of hgs; default: its own bound; the paper: 10000"
+    held_out: int = Field(
+        0, ge=0, description="Number of held-out instances per size for validation during training"
     )
-    budget: BudgetName | None = Field(None, description="A budget of hgs by size, in place of the next four")
+    solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Solver")
+    fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] = Field(
+        "default", description="Maximum number of vehicles for hgs; default: its own bound; the paper: 10000"
+    )
+    budget: BudgetName | None = Field(
+        None, description="Predefined budget of hgs by instance size, instead of the next four fields"
+    )
     time_limit: float | None = Field(
-        None, gt=0, le=MOST_SECONDS, description="Seconds an instance; or iterations; else 5"
+        None,
+        gt=0,
+        le=MOST_SECONDS,
+        description="Time limit per instance in seconds (default: 5 if iterations is not set)",
     )
     iterations: int | None = Field(
         None,
         ge=1,
         le=MOST_OF_SOLVERS,
-        description="Iterations without improvement, of lkh3 trials; or a time limit",
+        description="Iterations without improvement (lkh3: trials), instead of a time limit",
     )
     population: int | None = Field(
-        None, ge=2, le=MOST_OF_SOLVERS, description="Smallest population of hgs, else its own 25"
+        None, ge=2, le=MOST_OF_SOLVERS, description="Minimum population size of hgs (default: 25)"
     )
     granular: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Neighbours that hgs tries, else its own 20"
+        None, ge=1, le=MOST_OF_SOLVERS, description="Granular neighbourhood size of hgs (default: 20)"
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
-    shard_rows: int = Field(25_000, ge=1, description="Labels a file")
-    workers: int | None = Field(None, ge=1, description="Cores to use, else all")
+    shard_rows: int = Field(25_000, ge=1, description="Labels per file")
+    workers: int | None = Field(None, ge=1, description="Number of cores (default: all)")
 
     @model_validator(mode="before")
     @classmethod

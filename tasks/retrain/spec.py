@@ -27,35 +27,43 @@ class TrialSpec(StrictSpec):
 
     stage: ClassVar[str]  # as commands and presets call it
 
-    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="The model whose champion is tuned")
-    seed: int = Field(1, ge=0, description="Names the draw of labels, their order and the test instances")
+    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned")
+    seed: int = Field(
+        1, ge=0, description="Random seed for the choice of labels, their order and the frozen instances"
+    )
     old: str | None = Field(
         None,
         pattern=NAME_PATTERN,
-        description="Dataset that labels are drawn from, else what the first champion learned from",
+        description="Dataset to draw labels from (default: the training data of the first champion)",
     )
 
-    batch: int = Field(64, ge=1, description="Samples of a step")
-    passes: int = Field(1, ge=1, le=MOST_PASSES, description="How often the labels are gone through")
-    lr: float = Field(3e-4, gt=0, description="Largest learning rate; it falls to 0")
-    warmup: int = Field(20, ge=0, description="Steps until it is reached")
-    ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
+    batch: int = Field(64, ge=1, description="Batch size (samples per step)")
+    passes: int = Field(1, ge=1, le=MOST_PASSES, description="Number of passes over the labels (epochs)")
+    lr: float = Field(3e-4, gt=0, description="Peak learning rate; it decays to 0")
+    warmup: int = Field(20, ge=0, description="Warmup steps")
+    ranks: int | None = Field(
+        None, ge=1, description="Number of ranks (processes; default: one per GPU or core)"
+    )
 
     sizes: tuple[Size, ...] = Field(
-        (), description="Sizes of the frozen test set; none takes three of the old labels'"
+        (), description="Instance sizes of the frozen set (default: three sizes of the old labels)"
     )
-    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Frozen test instances of each size")
-    samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each model on each instance")
+    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Number of frozen instances per size")
+    samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples per model and instance")
     p: KeptShare = 0.9
-    alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
+    alpha: float = Field(
+        0.05, gt=0, lt=1, description="Significance level of the paired test for a promotion"
+    )
     worst: float = Field(
-        0.5, ge=0, description="Percent by which the mean cost of a size may grow at a promotion"
+        0.5,
+        ge=0,
+        description="Largest increase of a size's mean cost, in percent, that a promotion tolerates",
     )
     policy: PolicySpec | None = Field(
         None,
         exclude_if=unset,
         title="Policy",
-        description="Tune by policy, labels beside it; on the labels' instances unless source says fresh",
+        description="Policy-gradient phase, on the labels' instances unless source is fresh",
     )
 
     @model_validator(mode="after")
@@ -70,10 +78,10 @@ class ImproveSpec(TrialSpec):
 
     stage: ClassVar[str] = "improve"
 
-    rounds: int = Field(3, ge=1, description="How often; more of them go on where the loop has ended")
-    count: int = Field(2000, ge=1, description="Labels of each round, as many of each size")
+    rounds: int = Field(3, ge=1, description="Number of rounds; a larger number continues earlier rounds")
+    count: int = Field(2000, ge=1, description="Labels per round, distributed evenly over the sizes")
     tries: int = Field(
-        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion for each label, each one polished"
+        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion per label, each with local search"
     )
 
 
@@ -82,18 +90,21 @@ class NightlySpec(TrialSpec):
 
     stage: ClassVar[str] = "nightly"
 
-    incoming: str = Field("incoming", min_length=1, description="Folder of the store that gets route files")
+    incoming: str = Field(
+        "incoming", min_length=1, description="Folder of the store for files of driven routes"
+    )
     quiet_seconds: float = Field(
         30.0,
         ge=0,
         le=3600,
-        description="Seconds for which a route file in a local folder has been left alone before it is taken",
+        description="Seconds without a change before a file in a local folder is ingested",
     )
-    held_out_every: int = Field(
-        5, ge=2, description="One day in so many is kept to compare on, and never learned from"
-    )
-    replay: int = Field(4000, ge=1, description="Old labels in the mix, so that nothing is forgotten")
+    held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
+    replay: int = Field(4000, ge=1, description="Number of old labels to replay")
     fresh_share: float = Field(
-        0.3, gt=0, lt=1, description="Share of fresh days in the mix, repeated to get there"
+        0.3,
+        gt=0,
+        lt=1,
+        description="Fraction of fresh days in the training mix; they are repeated to reach it",
     )
-    most_repeats: int = Field(20, ge=1, description="How often a fresh day is repeated at most")
+    most_repeats: int = Field(20, ge=1, description="Maximum number of repetitions of a fresh day")

@@ -42,44 +42,46 @@ class SolveSpec(StrictSpec):
     """Version of the model, samples, time limit and polish of a day's orders."""
 
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Version of the model, else its champion, else the latest"
+        None, description="Version of the model (default: the champion, otherwise the latest)"
     )
     samples: int = Field(
         100,
         ge=0,
         le=100_000,
-        description="Samples of the model, the best counts; 0: a search without a model",
+        description="Number of samples, the best counts; 0: search without a model",
     )
     time_limit: float = Field(
         10.0,
         gt=0,
         le=86_400,
         allow_inf_nan=False,
-        description="Seconds of wall-clock time for decoding and polishing; HGS, if asked, "
+        description="Wall-clock time limit in seconds for decoding and search; the HGS comparison "
         "gets the processor time that they took",
     )
-    polish: Annotated[str, OneOf(polishes)] = Field(LOCAL_SEARCH, description="What improves the samples")
-    hgs: bool = Field(True, description="Solve the day by HGS in equal time too, to compare")
+    polish: Annotated[str, OneOf(polishes)] = Field(
+        LOCAL_SEARCH, description="Post-optimization of the samples"
+    )
+    hgs: bool = Field(True, description="Solve the day with HGS in equal time for comparison")
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     threads: int = Field(
-        1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
+        1, ge=1, le=1024, description="CPU threads for decoding; HGS uses one, so more are not equal time"
     )
-    seed: int = Field(0, ge=0, description="Names everything random")
+    seed: int = Field(0, ge=0, description="Random seed")
     strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
         "ns",
         exclude_if=lambda name: name == "ns",  # what is written of a day says what differs
-        description="How samples are drawn; ns: nucleus sampling",
+        description="Decoding strategy; ns: nucleus sampling",
     )
     fleet: int | None = Field(
         None,
         ge=1,
         le=MOST_CUSTOMERS,
         exclude_if=unset,
-        description="Most vehicles; with polish hgs or pyvrp, which keep it",
+        description="Maximum number of vehicles; requires polish hgs or pyvrp",
     )
     longest_route: float | None = Field(
         None,
@@ -87,7 +89,7 @@ class SolveSpec(StrictSpec):
         le=1e15,
         allow_inf_nan=False,
         exclude_if=unset,
-        description="Most that a route may cost, in the city's unit; with polish hgs or pyvrp, which keep it",
+        description="Maximum cost of a route, in the city's unit; requires polish hgs or pyvrp",
     )
 
     @property

@@ -26,34 +26,28 @@ Size = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 DemandRange = Annotated[
     Range | None,
     Field(
-        description="Smallest and largest demand of a customer, in units of the capacity; "
-        "else the city's own, else 1 to 9"
+        description="Range of demands, in units of the capacity (default: the city's range, otherwise 1–9)"
     ),
 ]
 CapacityRange = Annotated[
     Range | None,
     Field(
-        description="Smallest and largest capacity of a vehicle, in units of demand; "
-        "else the city's own, else Table 1"
+        description="Range of vehicle capacities, in units of demand (default: the city's "
+        "range, otherwise Table 1)"
     ),
 ]
-KeptShare = Annotated[
-    float, Field(gt=0, le=1, description="Share of the probability that nucleus sampling keeps")
-]
-TopK = Annotated[
-    int | None, Field(ge=1, le=MOST_CUSTOMERS, description="Likeliest nodes that sampling keeps, else all")
-]
+KeptShare = Annotated[float, Field(gt=0, le=1, description="top-p (nucleus sampling)")]
+TopK = Annotated[int | None, Field(ge=1, le=MOST_CUSTOMERS, description="top-k (default: all nodes)")]
 Temperature = Annotated[
     float,
-    Field(gt=0, description="What sampling divides the network's scores by"),
+    Field(gt=0, description="Sampling temperature"),
 ]
 Rotations = Annotated[
     int,
     Field(
         ge=1,
         le=MOST_SAMPLES,
-        description="Ways that samples see the city turned, where the model was trained so; "
-        "as many as samples: each its own",
+        description="Number of rotations that the samples share, if the model was trained with rotation",
     ),
 ]
 
@@ -66,7 +60,9 @@ def unset(value: object) -> bool:
 PolishTemperature = Annotated[
     float | None,
     Field(
-        gt=0, exclude_if=unset, description="The same of samples that local search improves, else temperature"
+        gt=0,
+        exclude_if=unset,
+        description="Sampling temperature of the samples for local search (default: temperature)",
     ),
 ]
 

@@ -30,18 +30,18 @@ _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 
 class NetworkSpec(HeadsSpec):
-    """The shape of the network; the defaults are the paper's. The number of classes is the city's."""
+    """Network architecture; the defaults are the paper's. The number of classes is the city's."""
 
-    dim: int = Field(768, ge=1, description="Numbers that stand for a token")
-    heads: int = Field(12, ge=1, description="Heads of each attention")
-    encoder_layers: int = Field(12, ge=1, description="Layers that read the problem")
-    decoder_layers: int = Field(12, ge=1, description="Layers that write the solution")
-    ff: int = Field(3072, ge=1, description="Width of each feed-forward layer")
-    dropout: float = Field(0.1, ge=0, lt=1, description="Share that is dropped while it trains")
+    dim: int = Field(768, ge=1, description="Embedding dimension (d_model)")
+    heads: int = Field(12, ge=1, description="Number of attention heads")
+    encoder_layers: int = Field(12, ge=1, description="Number of encoder layers")
+    decoder_layers: int = Field(12, ge=1, description="Number of decoder layers")
+    ff: int = Field(3072, ge=1, description="Dimension of the feed-forward layers")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout rate")
     pointer: bool = Field(
         False,
         exclude_if=unset,
-        description="Score nodes by their embeddings of the day, too, not by their weights of the city alone",
+        description="Pointer output: score nodes by their encoder embeddings as well as the output weights",
     )
 
 
@@ -49,18 +49,18 @@ class PolicySpec(OrdersSpec):
     """How a phase tunes by policy gradient (`model.policy`): what it draws at each step."""
 
     steps: int = Field(ge=1, description="Steps of the phase")
-    instances: int = Field(32, ge=1, le=MOST_SAMPLES, description="Instances of a step, over all ranks")
+    instances: int = Field(32, ge=1, le=MOST_SAMPLES, description="Instances per step (all ranks)")
     samples: int = Field(
-        8, ge=2, le=MOST_SAMPLES, description="Paths drawn for each; their mean is what each is held against"
+        8, ge=2, le=MOST_SAMPLES, description="Samples per instance; their mean cost is the baseline"
     )
     risk: float | None = Field(
         None,
         gt=0,
-        description="Entropic risk as a share of the cost: the smaller it is, the more cheap samples count",
+        description="Entropic risk relative to the cost; smaller favours the best samples (default: mean)",
     )
-    labels: float = Field(0.3, ge=0, description="Weight of the labels' loss beside it; 0 needs no labels")
+    labels: float = Field(0.3, ge=0, description="Weight of the supervised (label) loss; 0 needs no labels")
     source: Literal["fresh", "labels"] = Field(
-        "fresh", description="fresh: instances drawn anew at every step; labels: those of the dataset"
+        "fresh", description="fresh: new instances at every step; labels: instances of the dataset"
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
@@ -78,26 +78,36 @@ class PhaseSpec(StrictSpec):
     """
 
     name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
-    first: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers of an instance in the first set")
-    last: int = Field(ge=1, le=MOST_CUSTOMERS, description="Most customers of an instance in the last set")
-    trunc: int | None = Field(None, ge=1, description="Random labels of each size to train on, else all")
-    passes: int = Field(1, ge=1, le=MOST_PASSES, description="How often the sets are gone through")
-    trains: Literal["encoder", "both", "policy"] = Field(
-        "both", description="encoder; both: the decoder too; policy: both, by what their samples cost"
+    first: int = Field(
+        ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers) in the first set"
     )
-    schedule: Kind = Field("constant", description="Of the learning rate: t5, constant, cosine or knee")
-    lr: float = Field(gt=0, description="Largest learning rate")
-    warmup: int = Field(0, ge=0, description="Steps until the learning rate is reached; t5: until it falls")
-    tail: float = Field(0.0, ge=0, le=1, description="Share of the steps over which knee falls to 0")
-    rotation: bool = Field(False, description="Turn each sample about the depot by a random angle")
+    last: int = Field(
+        ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers) in the last set"
+    )
+    trunc: int | None = Field(None, ge=1, description="Random subset of labels per size (default: all)")
+    passes: int = Field(1, ge=1, le=MOST_PASSES, description="Number of passes over the sets (epochs)")
+    trains: Literal["encoder", "both", "policy"] = Field(
+        "both",
+        description="encoder; both: encoder and decoder; policy: both, by policy gradient (REINFORCE)",
+    )
+    schedule: Kind = Field(
+        "constant",
+        description="Learning-rate schedule: inverse square root (t5), constant, cosine, warmup–stable–decay (knee)",
+    )
+    lr: float = Field(gt=0, description="Peak learning rate")
+    warmup: int = Field(0, ge=0, description="Warmup steps; t5: steps at a constant rate before the decay")
+    tail: float = Field(
+        0.0, ge=0, le=1, description="Fraction of the steps in which the knee schedule decays to 0"
+    )
+    rotation: bool = Field(False, description="Rotate each sample about the depot by a random angle")
     shuffled: bool = Field(
         False,
         exclude_if=unset,
-        description="Show each label's routes in a random order, the paper's last ablation, not by angle",
+        description="Present the routes of each label in random order (last appendix of the paper)",
     )
-    gaps: bool = Field(False, description="Leave out sizes that have no labels, else they are missing")
+    gaps: bool = Field(False, description="Skip sizes without labels instead of reporting them as missing")
     policy: PolicySpec | None = Field(
-        None, exclude_if=unset, title="Policy", description="Of a phase that trains by policy: what it draws"
+        None, exclude_if=unset, title="Policy", description="Settings of a policy-gradient phase"
     )
 
     @model_validator(mode="after")
@@ -121,66 +131,88 @@ class PhaseSpec(StrictSpec):
 class TrainSpec(StrictSpec):
     """A training run: the fields below `seed` change the result, those below `ranks` do not."""
 
-    run: str = Field("train", pattern=NAME_PATTERN, description="Names checkpoints and metrics in the store")
-    dataset: str = Field(pattern=NAME_PATTERN, description="The labels to learn from")
-    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name that the finished model gets")
+    run: str = Field("train", pattern=NAME_PATTERN, description="Name of the training run in the store")
+    dataset: str = Field(pattern=NAME_PATTERN, description="Dataset to train on")
+    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name of the trained model")
     base: str | None = Field(
-        None, pattern=_BASE.pattern, description="Model to go on from: NAME@VERSION; else random weights"
+        None,
+        pattern=_BASE.pattern,
+        description="Model to fine-tune, NAME@VERSION (default: random initialization)",
     )
-    network: NetworkSpec = Field(NetworkSpec(), title="Network", description="The shape of the network")
+    network: NetworkSpec = Field(NetworkSpec(), title="Network", description="Network architecture")
     phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="What is trained, one after the other")
     smallest: int = Field(
         20,
         ge=1,
         le=MOST_CUSTOMERS,
-        description="Fewest customers of an instance, in every set of the curriculum",
+        description="Smallest instance size (customers) in every set of the curriculum",
     )
 
-    seed: int = Field(1, ge=0, description="Names the weights to begin with, the order and the dropout")
-    batch: int = Field(256, ge=1, description="Samples of a step, over all ranks")
-    order: Order = Field("paper", description="paper: random; bucketed: alike sizes together, less padding")
+    seed: int = Field(1, ge=0, description="Random seed for initialization, sample order and dropout")
+    batch: int = Field(256, ge=1, description="Global batch size (samples per step, all ranks)")
+    order: Order = Field(
+        "paper", description="paper: random order; bucketed: instances of similar size together, less padding"
+    )
     precision: Literal["fp32", "bf16"] = Field(
-        "fp32", description="bf16: the network by autocast; weights, gradients and moments stay fp32"
+        "fp32", description="bf16: autocast of the network; weights, gradients and optimizer state stay fp32"
     )
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw",
         exclude_if=lambda value: value == "adamw",  # as `unset`
-        description="muon: for the matrices of the blocks, which takes fewer steps, and adamw for the rest",
+        description="muon: Muon for the matrices of the blocks, AdamW for all other parameters",
     )
-    weight_decay: float = Field(0.01, ge=0, description="Of the optimizer")
-    clip: float = Field(1.0, gt=0, description="Norm that a longer gradient is cut down to")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay")
+    clip: float = Field(1.0, gt=0, description="Maximum gradient norm (clipping)")
 
     ranks: int | None = Field(
-        None, ge=1, description="Processes that share a step, else one a GPU, or one a core with enough to do"
+        None,
+        ge=1,
+        description="Number of ranks (processes; default: one per GPU, or per core for large batches)",
     )
-    launcher: Literal["local", "ray"] = Field("local", description="Ranks on this machine, or on the cluster")
-    micro_batch: int | None = Field(None, ge=1, description="Samples a rank takes at once, else its share")
+    launcher: Literal["local", "ray"] = Field(
+        "local", description="local: ranks on this machine; ray: on the cluster"
+    )
+    micro_batch: int | None = Field(
+        None, ge=1, description="Micro-batch size per rank in samples (default: its share of the batch)"
+    )
     micro_tokens: int | None = Field(
-        None, ge=1, description="Tokens that a rank takes at once, with padding; else its share of the batch"
+        None,
+        ge=1,
+        description="Micro-batch size per rank in tokens, padding included (default: its share of the batch)",
     )
-    compile: bool = Field(False, description="Compile the network's blocks by torch.compile")
+    compile: bool = Field(False, description="Compile the network's blocks with torch.compile")
     # Stage 3 would shard weights that 200 M parameters need not shard.
-    zero: Literal[0, 1, 2] = Field(0, description="DeepSpeed's ZeRO stage")
+    zero: Literal[0, 1, 2] = Field(0, description="ZeRO stage of DeepSpeed")
     max_hours: float | None = Field(
-        None, gt=0, description="Hours after which a job ends with a checkpoint; the next goes on from it"
+        None,
+        gt=0,
+        description="Time limit of a job in hours; it ends with a checkpoint that the next resumes",
     )
     restarts: int = Field(
-        3, ge=0, description="How often in a row ranks that died without a new checkpoint are started again"
+        3, ge=0, description="Maximum number of consecutive restarts without a new checkpoint"
     )
-    checkpoint_every: int = Field(1000, ge=1, description="Steps between two checkpoints")
-    log_every: int = Field(10, ge=1, description="Steps between two rows of metrics")
-    keep: int = Field(2, ge=1, description="Checkpoints of a phase that are kept, besides the best measured")
+    checkpoint_every: int = Field(1000, ge=1, description="Checkpoint interval in steps")
+    log_every: int = Field(10, ge=1, description="Logging interval in steps")
+    keep: int = Field(
+        2, ge=1, description="Number of recent checkpoints to keep per phase, in addition to the best one"
+    )
     held_out: str | None = Field(
-        None, pattern=NAME_PATTERN, description="Labels of split valid that are routed to watch the training"
+        None,
+        pattern=NAME_PATTERN,
+        description="Held-out dataset (split valid) for validation during training",
     )
-    held_out_every: int = Field(1000, ge=1, description="Steps until the held-out set is routed again")
+    held_out_every: int = Field(1000, ge=1, description="Validation interval in steps")
     held_out_samples: int = Field(
         16,
         ge=1,
         le=MOST_SAMPLES,
-        description="Samples of each held-out instance whose best counts, in a phase by policy",
+        description="Samples per held-out instance in a policy-gradient phase (best of)",
     )
-    diverged_after: int = Field(1000, ge=1, description="Steps of a loss far above what it was that end it")
+    diverged_after: int = Field(
+        1000,
+        ge=1,
+        description="Number of steps with a loss far above its earlier level after which training stops",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
