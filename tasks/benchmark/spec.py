@@ -93,7 +93,7 @@ class BenchmarkSpec(OrdersSpec):
     )
     hgs_fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] | None = Field(
         None,
-        description="Maximum number of vehicles for HGS, else label.fleet; default: its own bound; the paper: 10000",
+        description="Maximum number of vehicles for HGS (if unset: label.fleet; default: its own bound)",
     )
     pyvrp_time_limit: float | None = Field(
         None,

@@ -92,7 +92,8 @@ class PhaseSpec(StrictSpec):
     )
     schedule: Kind = Field(
         "constant",
-        description="Learning-rate schedule: inverse square root (t5), constant, cosine, warmup–stable–decay (knee)",
+        description="Learning-rate schedule: t5 (inverse square root), constant, cosine, "
+        "knee (warmup–stable–decay)",
     )
     lr: float = Field(gt=0, description="Peak learning rate")
     warmup: int = Field(0, ge=0, description="Warmup steps; t5: steps at a constant rate before the decay")
