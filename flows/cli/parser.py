@@ -12,18 +12,18 @@ from mcvrp.model.errors import McvrpError, brief, shown
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MESSAGE = 250  # characters of what argparse says
-# Options that nothing stands behind: refused by name, as "unrecognized" would not say that no option does it.
+_MESSAGE = 250  # characters of an argparse message
+# Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
 _TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
-# What else people call the limits.
+# Other common names of the limits.
 _FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
-_UNROUNDED = "costs of a .vrp with EUC_2D as they are (default: rounded, or as a .sol beside it has them)"
+_UNROUNDED = "do not round the EUC_2D costs of a .vrp (default: rounded, or as in its .sol file)"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, like all others, and that takes nothing for what it is not.
+    """Argument parser with one-sentence errors and strict types.
 
-    No option means anything when it is empty, and Python would read "2_0" and the digits of all scripts.
+    Empty values are rejected, and so are "2_0" and non-ASCII digits, which Python's int() accepts.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _text(given: str) -> str:
     if not given.strip():
-        raise argparse.ArgumentTypeError("it is empty: say what, or leave it out")
+        raise argparse.ArgumentTypeError("it is empty: give a value, or omit the option")
     return given
 
 
@@ -60,60 +60,63 @@ def _number(given: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    top = _Parser(prog="mcvrp", description="From a city to a model that routes any day's orders on it.")
+    top = _Parser(
+        prog="mcvrp",
+        description="Train and run models that route the daily orders of a fixed set of addresses.",
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add = partial(_command, commands, parents=[_common()])
     for stage in STAGES.values():
         if stage.command and stage.name != "city":
             add(stage.command, stage.text)
-    commands.choices["train"].add_argument("--phase", help="train this phase alone, such as II-A")
+    commands.choices["train"].add_argument("--phase", help="train only this phase, such as II-A")
     commands.choices["benchmark"].add_argument(
         "instances",
         nargs="?",
         metavar="FOLDER",
-        help="of instances of CVRPLIB (.vrp) and best known solutions (.sol), in place of held-out ones",
+        help="CVRPLIB instances (.vrp) and best known solutions (.sol), instead of held-out instances",
     )
-    add("plan", "what a run would cost, before it starts")
+    add("plan", "estimate the cost of a run")
     _add_city(commands)
-    inspect = add("inspect", "describe what is in the store")
+    inspect = add("inspect", "describe artifacts of the store")
     inspect.add_argument(
         "path",
         nargs="?",
-        help="the name of anything, MODEL@VERSION, or a file or folder (default: all)",
+        help="name of an artifact, MODEL@VERSION, or a file or folder (default: all)",
     )
     inspect.add_argument(
         "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
     )
-    inspect.add_argument("--out", metavar="FILE.png", help="where to draw it")
-    verify = add("verify", "prove a dataset from its bytes")
-    verify.add_argument("dataset", nargs="?", help="its name (default: the preset's)")
-    gc = add("gc", "remove what nobody needs any more (shows it; --delete does it)")
-    gc.add_argument("--delete", action="store_true", help="do it: without, nothing is removed")
+    inspect.add_argument("--out", metavar="FILE.png", help="output file of --draw")
+    verify = add("verify", "verify every label of a dataset")
+    verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
+    gc = add("gc", "list unused artifacts; --delete removes them")
+    gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
     models = add("models", "list the models or the versions of one; export one, import one")
     models.add_argument(
         "asked",
         nargs="*",
         metavar="MODEL | export MODEL[@VERSION] FOLDER | import FOLDER",
-        help="a model's name (default: all); export writes a version with its city into a folder that needs "
-        "nothing else (default: the champion), import takes such a folder into the store",
+        help="name of a model (default: all); export writes a version (default: the champion) and its "
+        "city to a self-contained folder, import adds such a folder to the store",
     )
-    models.add_argument("--name", help="of the model that is imported (default: the one that it had)")
-    promote = add("promote", "make a version of a model its champion")
-    promote.add_argument("model", help="its name")
-    promote.add_argument("version", help="a number, or challenger")
-    rollback = add("rollback", "make the champion before champion again")
-    rollback.add_argument("model", nargs="?", help="its name (default: the preset's)")
+    models.add_argument("--name", help="name of the imported model (default: its original name)")
+    promote = add("promote", "make a version the champion of its model")
+    promote.add_argument("model", help="name of the model")
+    promote.add_argument("version", help="version number, or challenger")
+    rollback = add("rollback", "restore the previous champion")
+    rollback.add_argument("model", nargs="?", help="name (default: the preset's)")
     for command in (promote, rollback):
-        command.add_argument("--why", metavar="TEXT", help="for those who come after")
+        command.add_argument("--why", metavar="TEXT", help="reason, kept in the model's history")
     _add_solve_options(add("solve", "route a day's orders"))
-    ui = add("ui", "the Prefect UI: start, schedule and watch every stage; Ctrl-C ends it")
-    ui.add_argument("--port", type=int, default=4200, help="of the UI, on this machine (default: 4200)")
+    ui = add("ui", "start the Prefect server and UI; Ctrl-C stops them")
+    ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
     ui.add_argument(
         "--database",
         metavar="URL",
-        help="of the server: postgresql://user:password@host/name (default: as Prefect is set, else SQLite)",
+        help="database of the server: postgresql://user:password@host/name (default: SQLite)",
     )
-    ui.add_argument("--notify", metavar="URL", help="a webhook to call when a run fails")
+    ui.add_argument("--notify", metavar="URL", help="webhook that is called if a run fails")
     return top
 
 
@@ -129,12 +132,12 @@ def _common() -> _Parser:
         "--preset",
         default="laptop",
         metavar="NAME|FILE.toml",
-        help="smoke, laptop, evening, gpu, paper or a file of yours (default: laptop)",
+        help="smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)",
     )
     common.add_argument(
         "--store",
         metavar="URI",
-        help="where everything is kept: a folder or s3://bucket/prefix (default: $MCVRP_STORE, else ./store)",
+        help="folder or s3://bucket/prefix (default: $MCVRP_STORE, otherwise ./store)",
     )
     common.add_argument(
         "--set",
@@ -142,115 +145,119 @@ def _common() -> _Parser:
         default=[],
         metavar="KEY=VALUE",
         dest="overrides",
-        help="change a field of the preset: label.count=500 (repeatable)",
+        help="override a field of the preset, such as label.count=500 (repeatable)",
     )
-    common.add_argument("--json", action="store_true", help="the result as one JSON document on stdout")
-    common.add_argument("--verbose", action="store_true", help="what the libraries say, and tracebacks")
+    common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
+    common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
     return common
 
 
 def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
-    city = commands.add_parser("city", help="create a city, import yours, extend it", description="Cities.")
+    city = commands.add_parser(
+        "city", help="create, import or extend a city", description="Create, import or extend a city."
+    )
     actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
     add = partial(_command, actions, parents=[_common()])
     add("create", STAGES["city"].text)
-    read = add("import", "make a city of your addresses: CSV, Excel, Parquet, or a .vrp of CVRPLIB")
+    read = add("import", "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp")
     read.add_argument("--name", help="name of the city (default: the file's)")
-    read.add_argument("--depot", metavar="ID", help="id of the depot, unless a column depot marks it with 1")
-    read.add_argument("--unit", help="what a cost of 1 means (default: m); of lat, lon m, km or mi")
-    for quantity, what in (("demand", "an order"), ("capacity", "a vehicle")):
-        text = f"smallest and largest {quantity} of {what} here (default: the paper's)"
+    read.add_argument("--depot", metavar="ID", help="id of the depot (default: the row with depot = 1)")
+    read.add_argument("--unit", help="unit of a cost of 1 (default: m); for lat, lon: m, km or mi")
+    for quantity in ("demand", "capacity"):
+        text = f"range of {quantity} in this city (default: the paper's)"
         read.add_argument(f"--{quantity}", nargs=2, type=int, metavar=("LO", "HI"), help=text)
-    text = "past orders with columns demand, capacity or both, to take the ranges from"
+    text = "past orders (columns demand, capacity or both) from which the ranges are derived"
     read.add_argument("--history", metavar="FILE", help=text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
-    more = add("extend", "add addresses to a city: what was made for it stays valid")
+    more = add("extend", "add addresses to a city; its labels and models stay valid")
     more.add_argument("city", help="name of the city")
-    more.add_argument("--name", help="name of the new city (default: the next number behind the old name)")
+    more.add_argument("--name", help="name of the new city (default: the old name with the next number)")
     for command in (read, more):
-        command.add_argument("file", help="the addresses; store:PATH where they lie in the store")
-        command.add_argument("--matrix", metavar="FILE", help="travel costs: .npy or a table from, to, cost")
-        command.add_argument("--spare", type=int, metavar="K", help="output classes for addresses to come")
+        command.add_argument("file", help="addresses; store:PATH for a file in the store")
+        command.add_argument(
+            "--matrix", metavar="FILE", help="travel costs: .npy, or a table with from, to, cost"
+        )
+        command.add_argument(
+            "--spare", type=int, metavar="K", help="output classes reserved for future addresses"
+        )
 
 
 def _add_solve_options(command: argparse.ArgumentParser) -> None:
-    """Give ``command`` what `mcvrp solve` is asked; what is not given is None."""
+    """Add the options of `mcvrp solve` to ``command``; options that are not given are None."""
     command.add_argument(
         "orders",
         metavar="ORDERS",
-        help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a .vrp of CVRPLIB: "
-        "a file, an s3:// address, or one in the store as store:PATH",
+        help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
+        "a file, an s3:// URI, or store:PATH for a file in the store",
     )
     command.add_argument(
         "--capacity",
         type=int,
         metavar="C",
-        help="what a vehicle holds (default: the column 'capacity', or what all of the city's hold)",
+        help="capacity of a vehicle (default: the column 'capacity', or the city's only capacity)",
     )
-    command.add_argument("--city", metavar="NAME", help="of the city in the store (default: the preset's)")
+    command.add_argument("--city", metavar="NAME", help="name of the city (default: the preset's)")
     command.add_argument(
         "--model",
         metavar="NAME|FOLDER",
-        help="of the model (default: the preset's train.model), or a folder of mcvrp models export, whose "
-        "city is the default then",
+        help="name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
+        "whose city is then the default",
     )
     command.add_argument(
         "--version",
         metavar="N|champion|latest",
-        help="of the model (default: the champion, without one the latest)",
+        help="version of the model (default: the champion, otherwise the latest)",
     )
     command.add_argument(
         "--samples",
         type=int,
         metavar="S",
-        help="answers of the model (default: 100); 0: a search without a model, as for a .vrp unless --model",
+        help="number of samples (default: 100); 0: search without a model (default for a .vrp)",
     )
     command.add_argument(
         "--time-limit",
         type=float,
         metavar="SECONDS",
-        help="for decoding and polishing; HGS gets as many again (default: 10)",
+        help="time limit of decoding and search; the HGS comparison takes as long again (default: 10)",
     )
     command.add_argument(
         "--polish",
         metavar="none|local-search|SOLVER",
-        help="what improves the samples; a solver that goes on from them, or (default) local-search",
+        help="post-optimization of the samples: local-search (default) or a solver that starts from them",
     )
     command.add_argument(
         "--hgs",
         action=argparse.BooleanOptionalAction,
-        help="solve by HGS in equal time too, to compare (default: yes)",
+        help="solve with HGS in equal time for comparison (default: yes)",
     )
     command.add_argument(
         "--fleet",
         type=int,
         metavar="K",
-        help="most vehicles (default: any number); --polish hgs or pyvrp keeps it",
+        help="maximum number of vehicles (default: unlimited); requires --polish hgs or pyvrp",
     )
     command.add_argument(
         "--longest-route",
         type=float,
         metavar="LENGTH",
-        help="most that a route may cost, in the city's unit (default: any); --polish hgs or pyvrp keeps it",
+        help="maximum cost of a route, in the city's unit; requires --polish hgs or pyvrp",
     )
     command.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     command.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
-    command.add_argument("--seed", type=int, metavar="N", help="names everything random (default: 0)")
-    command.add_argument(
-        "--start", metavar="ROUTES", help="earlier routes to begin with: columns route, stop, customer"
-    )
+    command.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
+    command.add_argument("--start", metavar="ROUTES", help="initial routes: columns route, stop, customer")
     command.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
     command.add_argument(
-        "--out", metavar="FOLDER", help="where the routes go (default: ./routes/NAME OF THE ORDERS-HASH)"
+        "--out", metavar="FOLDER", help="output folder (default: ./routes/NAME OF THE ORDERS-HASH)"
     )
     command.add_argument(
-        "--overwrite", action="store_true", help="replace the routes of other orders in that folder"
+        "--overwrite", action="store_true", help="replace routes of other orders in the output folder"
     )
     command.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
 
 
 class _Named(argparse.Action):
-    """Keeps the name of the option that was given."""
+    """Store the name of the option that was given."""
 
     def __call__(
         self,

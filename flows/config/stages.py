@@ -77,17 +77,17 @@ _TABLE = (
         "check_pipeline", "pipeline_figures", "pipeline_tables", "pipeline_lacks",
     ),
     Stage(
-        "city", "city create", "make the preset's synthetic city",
+        "city", "city create", "create the preset's synthetic city",
         lambda preset: {"city": preset.city},
         figures="city_figures",
     ),
     Stage(
-        "label", "label", "solve what is missing of the dataset",
+        "label", "label", "create the missing labels of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
         "check_labels", "label_figures", lacks="label_lacks",
     ),
     Stage(
-        "train", "train", "train, or continue where training stopped",
+        "train", "train", "train, or resume training",
         lambda preset: {"city": preset.city.name, "train": preset.train},
         "check_training", "train_figures",
     ),
@@ -110,13 +110,13 @@ _TABLE = (
     ),
     Stage(
         "nightly", "nightly",
-        "take fresh routes, tune the champion on them, compare, promote or say why not",
+        "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "check_trial", "night_figures", "night_tables",
     ),
     Stage(
         "improve", "improve",
-        "let the champion beat its labels, tune it on them, compare, promote or say why not",
+        "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
         "check_trial", "improve_figures", "improve_tables",
     ),
