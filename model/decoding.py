@@ -24,7 +24,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, Paths
-from mcvrp.model.problem import DEPOT, City, Instance, Solution, require_instances
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, exact_sum, require_instances
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
@@ -56,8 +56,7 @@ class Decoded:
         leg = city.costs(nodes)
         leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
         at = np.searchsorted(nodes, paths)
-        running = leg[at[:, :-1], at[:, 1:]].cumsum(axis=1)  # in order: padding adds not even rounding
-        return cls(paths, running[:, -1])
+        return cls(paths, np.array([exact_sum(leg[row[:-1], row[1:]]) for row in at]))
 
     def solution(self, sample: int) -> Solution:
         """Return one sample as a solution, routes in the order of decoding."""

@@ -7,6 +7,7 @@ the customers; a solution is written in the city's node numbers, never in positi
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
-COST_TOLERANCE = 1e-9  # two float64 sums of the same legs in another order agree to this
+COST_TOLERANCE = 1e-9  # of a cost: the same legs in any float64 sum differ by less, other routes by more
 PAPERS_DEMAND = (1, 9)  # smallest and largest demand of a customer (Sec. 5.1)
 # How far addresses that come later may leave the frame: as far as training with rotation turns the
 # corners of a square out of it, (sqrt(2) - 1) / 2, so that the network has seen such coordinates.
@@ -356,7 +357,12 @@ class Solution:
 
 def cost(city: City, solution: Solution) -> float:
     """Return the total travel cost of ``solution`` in the city's unit."""
-    return float(city.legs(solution.path).sum())
+    return exact_sum(city.legs(solution.path))
+
+
+def exact_sum(legs: NDArray[np.float64]) -> float:
+    """Return the sum of ``legs``, rounded once: the same routes have one cost, whatever their order."""
+    return math.fsum(legs.tolist())
 
 
 def infeasibility(instance: Instance, solution: Solution) -> str | None:

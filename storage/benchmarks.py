@@ -1,16 +1,16 @@
 """Benchmark results in the store: parts of one method and size, and the table derived from them.
 
-A part is a file of consecutive instances, written whole; its folder's name carries a hash of
-everything that decides the answers, so that presence means done and a changed setting finds
-nothing.
+A part is a file of consecutive instances, written whole; its folder's name begins with the method and a
+hash of everything that decides the answers, so that presence means done and a changed setting finds
+nothing. Results carry the beginnings of the names of all parts with their settings.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 import pyarrow as pa
 
@@ -62,6 +62,7 @@ RESULTS = pa.schema(
     ]
 )
 
+_SETTINGS = b"mcvrp_settings"  # in the footer of results
 _LATER = {"other_cores": None}  # a column that files of before do not have
 
 Routes = tuple[tuple[int, ...], ...]
@@ -152,13 +153,22 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     return rows
 
 
-def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
+def write_results(
+    store: Store, run: str, rows: Sequence[PartRow], settings: Iterable[str] = ("",)
+) -> pa.Table:
     """Write and return the table derived from ``rows``: each number of samples is a prefix of the largest.
 
     Routes and the cost of each sample stand in the row of the largest number.
+
+    Parameters
+    ----------
+    settings
+        Beginnings of the names of the blocks that have these settings, by default of all: what `mcvrp gc`
+        keeps.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
-    write_parquet(store, layout.benchmark_results(run), table, BENCHMARK)
+    footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})
+    write_parquet(store, layout.benchmark_results(run), footer, BENCHMARK)
     return table
 
 
@@ -170,25 +180,13 @@ def read_results(store: Store, run: str) -> pa.Table:
     return read_parquet(store, path, BENCHMARK, columns=RESULTS, later=_LATER)
 
 
-Key = tuple[object, ...]
-
-
-def part_keys(store: Store, path: str) -> set[Key]:
-    """Return what tells the answers of the part at ``path`` from all others; errors as `read_part`."""
-    return {_key(line) for row in read_part(store, path) for line in _prefixes(row)}
-
-
-def result_keys(store: Store, run: str) -> set[Key]:
-    """Return the `part_keys` of all parts that are in the results of ``run``; errors as `read_results`."""
-    names = [name for name in RESULTS.names if name not in ("costs", "routes")]
-    return {_key(line) for line in read_results(store, run).select(names).to_pylist()}
-
-
-def _key(line: dict[str, Any]) -> Key:
-    # no two runs of a solver take the same time
-    what = ("method", "n", "index", "samples", "cost", "seconds", "failure")
-    how = ("seed", "version", "configuration")
-    return tuple(line[name] for name in (*what, *how))
+def result_settings(store: Store, run: str) -> tuple[str, ...]:
+    """Return the ``settings`` that the results of ``run`` were written with; errors as `read_results`."""
+    footer = read_results(store, run).schema.metadata or {}
+    if _SETTINGS not in footer:
+        place = store.url(layout.benchmark_results(run))
+        raise McvrpError(f"{place} does not name the parts that it is made of: run mcvrp benchmark again")
+    return tuple(map(str, json.loads(footer[_SETTINGS])))
 
 
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:

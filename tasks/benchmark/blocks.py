@@ -1,8 +1,8 @@
 """Blocks of a benchmark: the answers of a method that are stored, and the parts that are missing.
 
 A part holds consecutive instances of one size. Its folder, a block, is named by a hash of everything
-that decides the answers and of the numbers of samples in it. Blocks that differ in those numbers alone
-are recognised, so another number of samples, like more instances, costs only what is new.
+that decides the answers, and by another of the numbers of samples in it. So blocks that differ in those
+numbers alone are recognised, and another number of samples, like more instances, costs only what is new.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.storage.benchmarks import PartRow, StoredPart, read_part
 from mcvrp.storage.store.store import Store
@@ -20,7 +19,7 @@ from mcvrp.tasks.benchmark.part import Part
 from mcvrp.tasks.benchmark.rows import Piece, grown_row, measured_row
 from mcvrp.tasks.solvers.solver import Solver
 
-_KEY_LENGTH = 10  # hexadecimal digits of a block's hash
+_KEY_LENGTH = 10  # hexadecimal digits of each hash in a block's name
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,13 @@ class Identity:
     model: str = ""
     sampling: tuple[str | int | float | None, ...] | None = None
 
+    def prefix(self, method: str) -> str:
+        """Return the beginning of the names of all folders with answers of ``method`` to these settings."""
+        return f"{method}-{_key(asdict(self))}-"
+
     def block(self, method: str, samples: Sequence[int], after: int = 0) -> str:
         """Return the folder of answers with these numbers of samples, those ``after`` which it begins."""
-        document = json.dumps(asdict(self) | {"samples": list(samples)}, sort_keys=True)
-        key = hashlib.sha256(document.encode()).hexdigest()[:_KEY_LENGTH]
-        return f"{method}-{key}" + (f"-after-{after}" if after else "")
+        return f"{self.prefix(method)}{_key(list(samples))}" + (f"-after-{after}" if after else "")
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,12 @@ class Block:
         """Number of instances of the sizes that have or can have answers."""
         return sum(count for n, count in self.counts.items() if n not in self.failures)
 
+    @property
+    def prefixes(self) -> set[str]:
+        """Beginnings of the names of all blocks with these settings, of any of the method if it has none."""
+        ours = {identity.prefix(self.method) for identity in self.identities.values()}
+        return ours or {f"{self.method}-"}
+
     def find(self, stored: Sequence[StoredPart]) -> None:
         """Read the answers among ``stored`` that are this method's with these settings.
 
@@ -119,14 +126,11 @@ class Block:
             If a part of them is corrupt.
         """
         self._pieces = {n: {} for n in self.counts}
-        folders: dict[tuple[str, int], list[StoredPart]] = {}
         for part in stored:
-            if part.n in self.identities and part.start < self.counts[part.n]:
-                folders.setdefault((part.block, part.n), []).append(part)
-        for (block, n), parts in folders.items():
-            if block.startswith(f"{self.method}-") and self._is_ours(block, n, parts[0]):
-                for part in parts:
-                    self._take(part)
+            identity = self.identities.get(part.n)
+            ours = identity is not None and part.block.startswith(identity.prefix(self.method))
+            if ours and part.start < self.counts[part.n]:
+                self._take(part)
 
     def missing(self) -> Iterator[Part]:
         """Yield what is to be solved, sizes ascending; a size that has failed meanwhile ends."""
@@ -160,17 +164,6 @@ class Block:
         after = _after(part.block)
         for row in read_part(self.store, part.path):
             self._pieces[part.n].setdefault(row.index, []).append(Piece(after, row))
-
-    def _is_ours(self, block: str, n: int, part: StoredPart) -> bool:
-        """Return whether the folder's name is that of our settings with the numbers of samples in it."""
-        identity, after = self.identities[n], _after(block)
-        if block == identity.block(self.method, self.samples):
-            return True
-        try:
-            samples = read_part(self.store, part.path)[0].samples
-        except McvrpError:
-            return False  # whatever it was, it is not needed
-        return block == identity.block(self.method, samples, after)
 
     def _covering(self, n: int, index: int) -> list[Piece]:
         """Return the pieces that answer instance (n, index), in the order in which they are put together."""
@@ -234,6 +227,10 @@ class Block:
             configuration="not run",
             failure=self.failures.get(n, "not solved"),
         )
+
+
+def _key(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:_KEY_LENGTH]
 
 
 def _after(block: str) -> int:

@@ -123,7 +123,8 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     csv = table.to_csv(index=False, lineterminator="\n")
     store.put(layout.benchmark_cvrplib(run), csv.encode())
     store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
-    write_results(store, run, [row for _, row in rows])  # last: without, `gc` takes it for unfinished
+    settings = [prefix for _, block in blocks for prefix in block.prefixes]
+    write_results(store, run, [row for _, row in rows], settings)  # last: gc takes it for unfinished without
     return results
 
 

@@ -77,7 +77,8 @@ def run_benchmark(
                 decode_missing(here, block, attention(store, spec, sizes))
         elif model and card and all_methods()[block.method].decoded:
             decode_missing(here, block, network(spec, block.method, model, card))
-    table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
+    settings = [prefix for block in blocks for prefix in block.prefixes]
+    table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
     accuracy = problem_accuracy(model, city, spec) if model else None
     return BenchmarkResults(spec, card, accuracy, table)
 

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import part_keys, result_keys
+from mcvrp.storage.benchmarks import result_settings
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
@@ -242,18 +242,20 @@ def in_attention(view: StoreView, name: str) -> Found:
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:
-    """Yield the parts of ``run`` from which none of its results is, and runs that never came to results."""
+    """Yield the parts of ``run`` with other settings than its results, and a run that never came to any."""
     store, folder = view.store, layout.benchmark_dir(run)
     there = store.files(folder)
     if not view.old(there):  # it may be at work, on parts that were there before
         return
-    if not store.exists(layout.benchmark_results(run)):
+    results = [file for file in there if file.path == layout.benchmark_results(run)]
+    if not results:
         if view.aged(there):
             yield Candidate.of("benchmark without results", folder, there, "nobody has gone on with it")
         return
-    used = result_keys(store, run)
+    used = tuple(f"{folder}/parts/{prefix}" for prefix in result_settings(store, run))
     for block, files in _by_folder((f for f in there if f.path.startswith(f"{folder}/parts/")), 4):
-        if all(used.isdisjoint(part_keys(store, file.path)) for file in files):
+        stopped = max(file.modified for file in files) > results[0].modified  # before its own results
+        if not block.startswith(used) and (view.aged(files) or not stopped):
             why = "made with other settings than the results"
             yield Candidate.of("benchmark parts", block, files, why)
 

@@ -101,8 +101,8 @@ def gaps(cost: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def wins(cost: NDArray[np.float64], base: NDArray[np.float64]) -> int:
-    """Return how many instances cost less than the baseline, strictly: by more than 1e-9."""
-    return int((cost < base - COST_TOLERANCE).sum())
+    """Return how many instances cost less than the baseline, strictly: by more than 1e-9 of its cost."""
+    return int((cost < base * (1 - COST_TOLERANCE)).sum())
 
 
 def paired(

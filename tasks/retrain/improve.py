@@ -138,7 +138,7 @@ def improved(
 
 def beats(new: float, known: float) -> bool:
     """Return whether the cost ``new`` is lower than what is ``known`` by more than rounding."""
-    return new < known - COST_TOLERANCE * max(1.0, known)
+    return new < known * (1 - COST_TOLERANCE)
 
 
 def gains(before: Sequence[Label], after: Sequence[Label]) -> Gains:

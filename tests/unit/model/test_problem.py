@@ -10,9 +10,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, capacity_range, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
@@ -408,3 +409,21 @@ def test_only_later_addresses_may_leave_the_frame_and_not_far() -> None:
     for xy, extends in (([1.22, 0.5], (1,)), ([1.2, 0.5], ())):
         with pytest.raises(McvrpError, match="outside the city's frame"):
             City(np.vstack([frame, [xy]]), extends=extends)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32), st.sampled_from([1.0, 0.02, 20_000.0]))
+def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -> None:
+    """Neither the order of routes nor their direction changes a cost, be it of a solution or of a sample."""
+    rng = np.random.default_rng(seed)
+    city = City.framed(City.uniform(400, seed=1).xy * side)
+    ids = rng.permutation(np.arange(1, 401))
+    routes = np.split(ids, np.sort(rng.choice(np.arange(1, 400), 40, replace=False)))
+    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)
+    costs = set()
+    for _ in range(5):
+        turned = [routes[k][:: rng.choice([-1, 1])] for k in rng.permutation(len(routes))]
+        path = Solution.of(turned).path
+        padded = np.concatenate([path, np.zeros(7, int)])[None].astype(np.int32)
+        costs |= {cost(city, Solution.of(turned)), float(Decoded.of(city, instance, padded).costs[0])}
+    assert len(costs) == 1

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_part, read_results
+from mcvrp.storage.benchmarks import read_part, read_results, write_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
@@ -292,6 +292,25 @@ def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Sto
     with pytest.raises(McvrpError, match="no readable Parquet"):
         run_benchmark(finished, CITY, SPEC, "m")
     finished.put(path, data)
+
+
+def test_a_report_is_made_again_without_solving(tmp_path: Path) -> None:
+    """Stored costs of the same routes that differ by rounding are no wins in a report that is made again."""
+    store, metres = Store.open(tmp_path), City.framed(CITY.xy * 20_000)
+    spec = SPEC.model_copy(update={"methods": ("hgs", "pyvrp"), "heuristic_samples": (1,), "run": "m"})
+    spec = spec.model_copy(update={"hgs_iterations": 500, "pyvrp_iterations": 500})
+    run_benchmark(store, metres, spec)
+    for path in store.list("benchmarks/m/parts"):
+        if "/pyvrp-" in path:
+            rows = read_part(store, path)
+            rounded = [replace(row, costs=(row.costs[0] * (1 - 1e-13),)) for row in rows]
+            write_part(store, path, rounded)
+    answers = {path: store.get(path) for path in store.list("benchmarks/m/parts")}
+    store.put("benchmarks/m/table.csv", b"n,method,samples,wins\n20,PyVRP,1,5\n")
+    write_report(store, metres, run_benchmark(store, metres, spec))
+    assert {path: store.get(path) for path in answers} == answers
+    table = pd.read_csv(io.BytesIO(store.get("benchmarks/m/table.csv"))).set_index(["n", "method"])
+    assert table["wins"].dropna().to_dict() == {(20, "PyVRP"): 0, (22, "PyVRP"): 0}
 
 
 def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> None:

@@ -198,13 +198,12 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
 @pytest.mark.parametrize(
     ("identity", "method", "samples", "block"),
     [
-        # as they were named when there were five methods
-        ((HGS_SETTINGS, "", None), "hgs", (1,), "hgs-8c963f538c"),
-        (("", WEIGHTS, None), "fm-gs", (1,), "fm-gs-af00e8f16b"),
-        (("", WEIGHTS, (0.9, 1000)), "fm-ns", (1, 16), "fm-ns-cdbeb199a8"),
+        ((HGS_SETTINGS, "", None), "hgs", (1,), "hgs-83e00173ba-080a9ed428"),
+        (("", WEIGHTS, None), "fm-gs", (1,), "fm-gs-6e06ab7b7d-080a9ed428"),
+        (("", WEIGHTS, (0.9, 1000)), "fm-ns", (1, 16), "fm-ns-4312e5ccd0-f7cc7771d8"),
     ],
 )
-def test_blocks_of_before_are_found_under_their_names(
+def test_blocks_keep_their_names(
     identity: tuple[str, str, tuple[float, int] | None],
     method: str,
     samples: tuple[int, ...],

@@ -16,10 +16,11 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import write_part, write_results
+from mcvrp.storage.benchmarks import read_results, write_part, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_back
+from mcvrp.storage.parquet import write_parquet
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
@@ -283,23 +284,23 @@ def test_of_attention_models_leftovers_go(store: Store) -> None:
         assert [item.path for item in clean(store, POLICY, delete=True, now=NOW).skipped] == ["attention/a"]
 
 
-def test_of_a_benchmark_the_parts_of_its_results_stay(store: Store) -> None:
-    """Blocks of other settings go, and runs that never came to results, when nobody is at work there."""
-    rows = [ROW, replace(ROW, index=1)]
-    used, other = (
-        layout.benchmark_part("b", "hgs-abc", 20, 0, 2),
-        layout.benchmark_part("b", "hgs-old", 20, 0, 2),
-    )
-    write_part(store, used, rows)
-    write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])
-    write_results(store, "b", rows)
-    write_part(store, layout.benchmark_part("dropped", "hgs-abc", 20, 0, 2), rows)
+def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
+    """It goes after `keep_days`, and where nobody is at work; what has results stays, whoever wrote them."""
+    part = layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
+    write_part(store, part, [ROW])
+    write_results(store, "b", [ROW], ["hgs-other-"])
+    write_part(store, layout.benchmark_part("dropped", "hgs-abc", 20, 0, 1), [ROW])
     age(store, "benchmarks", 100)
-    paths = [candidate.path for candidate in cleaned(store).candidates]
-    assert paths == ["benchmarks/b/parts/hgs-old", "benchmarks/dropped"]
-    assert store.list("benchmarks") == [used, layout.benchmark_results("b")]
-    write_part(store, other, [replace(row, seconds=(1.5, 2.5)) for row in rows])  # somebody is at it
+    store.put("benchmarks/b/table.md", b"")  # somebody is at it
+    assert [candidate.path for candidate in cleaned(store).candidates] == ["benchmarks/dropped"]
+    write_parquet(store, layout.benchmark_results("b"), read_results(store, "b").replace_schema_metadata())
+    age(store, "benchmarks", 100)
+    (skipped,) = cleaned(store).skipped
+    assert "does not name the parts that it is made of: run mcvrp benchmark again" in skipped.why
+    write_results(store, "b", [ROW])
+    age(store, "benchmarks", 100)
     assert cleaned(store).candidates == ()
+    assert store.exists(part)
 
 
 def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:

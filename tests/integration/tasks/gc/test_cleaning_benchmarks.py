@@ -1,0 +1,166 @@
+"""Garbage collection of benchmarks that real solvers have answered: what is asked again is still there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark import prepare
+from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
+from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
+from mcvrp.tasks.solvers.solver import SolverMissing
+from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.solving import put_model
+
+DAY = 86_400.0
+DATA = Path(__file__).parents[3] / "support" / "data"
+CITY = City.uniform(30, seed=5)
+SPEC = BenchmarkSpec(
+    run="b",
+    sizes=(20, 22),
+    instances=(3, 2),
+    samples=(1, 4),
+    heuristic_samples=(1,),
+    methods=("hgs", "random-ls", "fm-gs", "fm-ns"),
+    hgs_iterations=5,
+    workers=1,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    with ray_session(1):
+        yield
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    put_model(store, "m", CITY)
+    return store
+
+
+def run(store: Store, **changes: object) -> None:
+    run_benchmark(store, CITY, SPEC.model_copy(update=changes), "m")
+
+
+def parts(store: Store) -> dict[str, int]:
+    root = Path(store.uri)
+    found = (path for path in store.list("benchmarks") if "/parts/" in path)
+    return {path: (root / path).stat().st_mtime_ns for path in found}
+
+
+def cleaned(store: Store, after: float = 100.0) -> CleaningSummary:
+    return clean(store, RetentionSpec(), delete=True, now=time.time() + after * DAY)
+
+
+FIRST: dict[str, object] = {}
+RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [FIRST],
+        [FIRST, RUNS],  # runs of a heuristic that go on after those that are there
+        [FIRST, RUNS, {"heuristic_samples": (1, 2, 7)}],
+        [{"heuristic_samples": (4,)}, {"heuristic_samples": (1, 3, 4)}],  # numbers between those measured
+        [FIRST, {"samples": (1, 2, 4)}],  # another number of samples, decoded alone
+        [{"samples": (1, 2, 8)}, {"samples": (2, 6)}],
+        [FIRST, {"instances": (5, 2), "samples": (1, 4, 6)}],
+        [FIRST, {"methods": ("hgs", "pyvrp", "fm-ns"), "pyvrp_iterations": 20}],
+    ],
+)
+def test_what_was_asked_for_last_is_never_solved_again(
+    store: Store, asked: Sequence[dict[str, object]]
+) -> None:
+    """However a benchmark was extended, its last spec finds all answers after garbage collection."""
+    for changes in asked:
+        run(store, **changes)
+    results = store.get(layout.benchmark_results("b"))
+    cleaned(store)
+    kept = parts(store)
+    run(store, **asked[-1])
+    assert parts(store) == kept
+    assert store.get(layout.benchmark_results("b")) == results
+
+
+def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
+    """Answers beyond what was asked for last stay: they are what asking for more again would cost."""
+    run(store, instances=(4, 2), heuristic_samples=(1, 2))
+    run(store, instances=(4, 2), heuristic_samples=(1, 2, 4))
+    whole = parts(store)
+    run(store, instances=(1, 1), samples=(1,))
+    assert cleaned(store).candidates == ()
+    assert parts(store) == whole
+
+
+def test_answers_of_settings_that_changed_go(store: Store) -> None:
+    """Of each method the answers of other settings, and of methods that were left out; nothing else."""
+    run(store, heuristic_samples=(1, 2), methods=("hgs", "random-ls", "fm-gs"))
+    run(store, heuristic_samples=(1, 3), methods=("hgs", "random-ls", "fm-gs"))
+    before = parts(store)
+    run(store, hgs_iterations=6, methods=("hgs", "fm-gs"))
+    after = parts(store)
+    old = {path for path in before if "/fm-gs-" not in path}
+    assert {path.split("/")[3].split("-")[0] for path in old} == {"hgs", "random"}
+    found = cleaned(store)
+    assert {item.path for item in found.candidates} == {path.rpartition("/n=")[0] for path in old}
+    assert parts(store).keys() == after.keys() - old
+
+
+def test_a_method_that_cannot_run_keeps_its_answers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that is not installed any more has no settings to tell its answers by: they stay."""
+    run(store, methods=("hgs",))
+    kept = parts(store)
+
+    def absent(spec: BenchmarkSpec, method: str) -> None:
+        raise SolverMissing("HGS is not installed")
+
+    monkeypatch.setattr(prepare, "heuristic", absent)
+    run(store, methods=("hgs", "fm-gs"))
+    cleaned(store)
+    monkeypatch.undo()
+    run(store, methods=("hgs",))
+    assert kept.items() <= parts(store).items()
+
+
+def test_a_benchmark_that_was_stopped_keeps_what_it_had(store: Store) -> None:
+    """Parts newer than the results are of a run that has none yet: it may go on for `keep_days`."""
+    run(store, methods=("hgs",))
+    results = store.get(layout.benchmark_results("b"))
+    written = Path(store.uri, layout.benchmark_results("b")).stat()
+    run(store, methods=("hgs",), hgs_iterations=6)
+    store.put(layout.benchmark_results("b"), results)  # as if the second had been killed before its results
+    os.utime(Path(store.uri, layout.benchmark_results("b")), ns=(written.st_atime_ns, written.st_mtime_ns))
+    both = parts(store)
+    assert cleaned(store, after=3).candidates == ()
+    assert parts(store) == both
+    (candidate,) = cleaned(store, after=31).candidates
+    assert candidate.kind == "benchmark parts"
+
+
+def test_answers_to_instances_of_cvrplib_stay(tmp_path: Path) -> None:
+    """Each instance has settings of its own, equal ones share answers, more runs go on; none is lost."""
+    store, folder = Store.open(tmp_path / "store"), tmp_path / "set"
+    folder.mkdir()
+    for name in ("one", "same"):
+        shutil.copy(DATA / "E-n22-k4.vrp", folder / f"{name}.vrp")
+    (folder / "up.vrp").write_text((DATA / "E-n22-k4.vrp").read_text().replace("EUC_2D", "CEIL_2D"))
+    for runs in ((1,), (1, 3)):
+        spec = SPEC.model_copy(update={"methods": ("hgs",), "heuristic_samples": runs})
+        run_cvrplib(store, str(folder), spec)
+    kept = parts(store)
+    assert cleaned(store).candidates == ()
+    run_cvrplib(store, str(folder), spec)
+    assert parts(store) == kept
