@@ -267,11 +267,16 @@ def _save(
     moments = engine.moments()  # every rank has a part of them
     if rank:
         return None
+
+    def save_metrics() -> None:
+        job.lease.confirm()  # at each try: after an outage another may have taken over
+        log.save()
+
     run, row = job.spec.run, log.rows[-1]
     state = CheckpointState(run, job.phase, row.step, steps, engine.adam_step, job.origin, _plain(row))
     weights = engine.weights()
     # First the metrics: a resumed job drops rows beyond its checkpoint, but could not make up missing ones.
-    retry.call(log.save)
+    retry.call(save_metrics)
     if state.complete and row.greedy_gap > log.rows[0].greedy_gap and job.spec.phase(job.phase).policy:
         best = retry.call(lambda: best_checkpoint(checkpoints(job.store, run, job.phase)))[0]
         weights = retry.call(lambda: load_weights(job.store, best))
@@ -282,7 +287,8 @@ def _save(
             f"({best.metrics['greedy_gap']:.2f} %)"
         )
         report({"event": "warning", "message": message})
-    return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
+    keep, confirm = job.spec.keep, job.lease.confirm
+    return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, keep, confirm))
 
 
 def _plain(row: StepMetrics) -> dict[str, float | None]:
