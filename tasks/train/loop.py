@@ -41,7 +41,7 @@ from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, Report, refused
 from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import is_out_of_memory
-from mcvrp.tasks.train.policy import PolicyStream, micro_groups
+from mcvrp.tasks.train.policy import PolicyStream
 from mcvrp.tasks.train.spec import PhaseSpec
 
 
@@ -191,8 +191,7 @@ def _work(
             micro_tokens=spec.micro_tokens,
         ).steps(first, last, rank, ahead=device.type == "cuda")
     for step, (batch, labels) in enumerate(batches, first):
-        drawn = micro_groups(policy.groups(step, rank), phase.last, spec.micro_tokens) if policy else []
-        yield batch, [*labels, *drawn]
+        yield batch, [*labels, *(policy.micro_batches(step, rank) if policy else [])]
 
 
 def _policy_stream(job: RankJob, cache: LabelCache | None) -> PolicyStream:

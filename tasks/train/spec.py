@@ -154,7 +154,9 @@ class TrainSpec(StrictSpec):
         None, ge=1, description="Processes that share a step, else one a GPU, or one a core with enough to do"
     )
     launcher: Literal["local", "ray"] = Field("local", description="Ranks on this machine, or on the cluster")
-    micro_batch: int | None = Field(None, ge=1, description="Samples a rank takes at once, else its share")
+    micro_batch: int | None = Field(
+        None, ge=1, description="Samples, or paths by policy, that a rank takes at once, else its share"
+    )
     micro_tokens: int | None = Field(
         None, ge=1, description="Tokens that a rank takes at once, with padding; else its share of the batch"
     )
