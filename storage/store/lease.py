@@ -74,7 +74,10 @@ class Holder:
 
 
 class Lease:
-    """A lease that is held and renewed; `check` says when it is ours no longer."""
+    """A lease that is held and renewed; `check` says when it is ours no longer.
+
+    In another process, such as a rank, a copy of it renews and checks the same file.
+    """
 
     def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
         self._store, self._path, self._what = store, path, what
@@ -83,13 +86,32 @@ class Lease:
         self._heard = True
         self._end = threading.Event()
 
+    def __reduce__(self) -> tuple[type[Lease], tuple[Store, str, str, Holder, str]]:
+        return Lease, (self._store, self._path, self._what, self._holder, self._tag)
+
     def check(self) -> None:
-        """Raise McvrpError if another has taken the lease over, or somebody has removed it."""
+        """Raise McvrpError if it is known that another has the lease, or that somebody has removed it."""
         if self._loser_of is not None:
             raise McvrpError(
                 f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
                 f"{self._what} twice, this one stops"
             )
+
+    def confirm(self) -> None:
+        """Renew the lease now: what is written next, within its time to live, no other holder writes.
+
+        Raises
+        ------
+        McvrpError
+            As `check` does.
+        StoreUnavailable
+            If the store does not answer, so that nobody knows whose it is.
+        """
+        for _ in range(2):  # again where another process of this holder has renewed it before
+            self.check()
+            if self._beat():
+                return
+        self.check()
 
     def keep(self, interval: float) -> None:
         """Renew the lease by a heartbeat every ``interval`` seconds until `release`."""
@@ -113,14 +135,22 @@ class Lease:
 
     def _renew(self) -> bool:
         """Write the next heartbeat; return whether the lease is still ours."""
-        following = replace(self._holder, beats=self._holder.beats + 1)
         try:
-            self._store.swap(self._path, following.encode(), self._tag)
-            data, tag = self._store.get_tagged(self._path)
+            self._beat()
             self._heard = True
         except StoreError as error:  # who cannot reach the store cannot work either: that says it
             self._heard = not isinstance(error, StoreUnavailable)
             return False
+        return self._loser_of is None
+
+    def _beat(self) -> bool:
+        """Write the next heartbeat and note who has the lease; return whether it was written."""
+        following = replace(self._holder, beats=self._holder.beats + 1)
+        written = self._store.swap(self._path, following.encode(), self._tag)
+        try:
+            data, tag = self._store.get_tagged(self._path)
+        except StoreError:
+            raise
         except McvrpError:
             self._loser_of = "nobody"
             return False
@@ -129,7 +159,7 @@ class Lease:
             self._loser_of = str(found)
             return False
         self._holder, self._tag = found, tag  # also where the answer to an earlier renewal was lost
-        return True
+        return written
 
 
 def active_holder(store: Store, path: str, now: float) -> Holder | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
@@ -114,29 +114,53 @@ class Moments:
 
 
 def save_checkpoint(
-    store: Store, state: CheckpointState, weights: Arrays, moments: Moments, keep: int = 2
+    store: Store,
+    state: CheckpointState,
+    weights: Arrays,
+    moments: Moments,
+    keep: int = 2,
+    confirm: Callable[[], None] = lambda: None,
 ) -> CheckpointState:
     """Write a checkpoint, verify what the store has of it, mark it, and return its state.
 
-    Of the phase's checkpoints the last ``keep`` stay, and the one with the lowest ``greedy_gap``
-    in its metrics; the others go. Whoever is stopped on the way leaves the checkpoint before.
+    Of the phase's checkpoints up to this one the last ``keep`` stay, and the one with the lowest
+    ``greedy_gap`` in its metrics; the others go. Whoever is stopped on the way leaves the
+    checkpoint before.
+
+    Parameters
+    ----------
+    confirm
+        Raises if another has taken over (`Lease.confirm`); called before each change of the store,
+        as writing gigabytes takes longer than a lease lasts.
 
     Raises
     ------
+    IncompleteError
+        If the phase has a later checkpoint.
     McvrpError
         If the store gives back other bytes than it took.
     """
+    confirm()
+    latest = latest_checkpoint(store, state.run, state.phase)
+    if latest and latest.step > state.step:
+        raise IncompleteError(
+            f"{store.url(latest.folder)} has step {latest.step:,} of phase {state.phase} already, "
+            f"so that step {state.step:,} is not saved: run again to go on from there"
+        )
     names = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
     written: dict[str, FileFacts] = {}
     for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, names)):
         data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
         written[name] = _facts(data)
+        confirm()
         store.put(f"{state.folder}/{name}", data)
         del data  # gigabytes
         # before the state vouches for them: a disk may have taken other bytes than it was given
         _verify_stored(store, f"{state.folder}/{name}", written[name])
     state = replace(state, files=written)
+    confirm()
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
+    confirm()
     _prune(store, state, keep)
     return state
 
@@ -231,8 +255,8 @@ def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     states = [s for s in checkpoints(store, newest.run, newest.phase) if s.step <= newest.step]
     kept = {state.folder for state in [*states[-keep:], *best_checkpoint(states)]}
     phase = layout.phase_dir(newest.run, newest.phase)
-    folders = {f"{phase}/{name}" for name in store.folders(phase) if _STEP.fullmatch(name)}
-    for folder in folders - kept:
+    steps = {f"{phase}/{m[0]}": int(m[1]) for m in map(_STEP.fullmatch, store.folders(phase)) if m}
+    for folder in {folder for folder, step in steps.items() if step < newest.step} - kept:
         store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
         store.delete(folder)
 

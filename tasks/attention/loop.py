@@ -38,6 +38,7 @@ from mcvrp.storage.models.attention import (
     publish_attention_model,
     save_training,
 )
+from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -66,6 +67,8 @@ class Training:
         With the ranges that hold in ``city``.
     found
         Where the training stands, None at its beginning.
+    lease
+        That this process holds: it is confirmed before anything is written.
 
     Raises
     ------
@@ -80,8 +83,9 @@ class Training:
         spec: AttentionSpec,
         n: int,
         found: Checkpoint | None,
+        lease: Lease,
     ) -> None:
-        self.store, self.spec, self.n, self.unit = store, spec, n, city.unit
+        self.store, self.spec, self.n, self.unit, self.lease = store, spec, n, city.unit, lease
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.table)
@@ -117,6 +121,7 @@ class Training:
                 self.state = replace(self.state, step=step)
                 # Reading a number waits for the device, so rarely; a step that saves has to be looked at.
                 if step % _LOOK == 0 or step % batches == 0:
+                    self.lease.check()
                     if not math.isfinite(float(norm)) or not math.isfinite(float(self.total)):
                         trouble = (
                             f"step {step:,} (epoch {-(-step // batches)}): a cost or gradient is not finite"
@@ -224,6 +229,7 @@ class Training:
             tensors |= {f"adam.{key}.{name}": value for key, value in self.optimizer.state[parameter].items()}
         tensors |= {"mean": self.mean, "total": self.total}
         state = replace(self.state, seconds=self._seconds())
+        self.lease.confirm()
         save_training(self.store, str(self.spec.model), self.n, state, _arrays(tensors))
         self.saved = time.monotonic()
 
@@ -270,6 +276,7 @@ class Training:
         if trouble:
             logger.warning("attention model, n=%d: diverged at %s", self.n, trouble)
         costs = png(cost_curves(card, self.unit)) if card.epochs else None
+        self.lease.confirm()
         return publish_attention_model(self.store, card, _arrays(self.model.state_dict()), costs)
 
 

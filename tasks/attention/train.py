@@ -17,7 +17,6 @@ from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.loop import Checkpoint, Training, origin_of
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.support.progress import listening
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,11 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
     if isinstance(found, AttentionCard):
         return found
     what = f"attention models {_name(spec)!r} are being trained"
-    with (
-        holding(store, attention_lease(_name(spec)), what) as lease,
-        listening(lambda _: lease.check()),
-    ):
+    with holding(store, attention_lease(_name(spec)), what) as lease:
         found = _stored(store, city, spec, n)  # by whoever had the lease before us, perhaps
-        return found if isinstance(found, AttentionCard) else Training(store, city, spec, n, found).run()
+        if isinstance(found, AttentionCard):
+            return found
+        return Training(store, city, spec, n, found, lease).run()
 
 
 def _name(spec: AttentionSpec) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
+from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
 from mcvrp.tasks.train.spec import TrainSpec
@@ -42,6 +43,8 @@ class RankJob:
         Processor cores that all ranks of one machine share.
     cache
         Folder for the labels as each machine keeps them.
+    lease
+        That this trainer holds: ranks confirm it before they save.
     rules
         Ranges of demand and capacity of instances that are drawn, in a phase by policy.
     ends_at
@@ -58,6 +61,7 @@ class RankJob:
     ranks: int
     cores: int
     cache: str
+    lease: Lease
     rules: Rules = field(default_factory=Rules)
     ends_at: float | None = None
 

@@ -41,7 +41,7 @@ from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, Report, refused
 from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import is_out_of_memory
-from mcvrp.tasks.train.policy import PolicyStream, micro_groups
+from mcvrp.tasks.train.policy import PolicyStream
 from mcvrp.tasks.train.spec import PhaseSpec
 
 
@@ -191,8 +191,7 @@ def _work(
             micro_tokens=spec.micro_tokens,
         ).steps(first, last, rank, ahead=device.type == "cuda")
     for step, (batch, labels) in enumerate(batches, first):
-        drawn = micro_groups(policy.groups(step, rank), phase.last, spec.micro_tokens) if policy else []
-        yield batch, [*labels, *drawn]
+        yield batch, [*labels, *(policy.micro_batches(step, rank) if policy else [])]
 
 
 def _policy_stream(job: RankJob, cache: LabelCache | None) -> PolicyStream:
@@ -267,11 +266,16 @@ def _save(
     moments = engine.moments()  # every rank has a part of them
     if rank:
         return None
+
+    def save_metrics() -> None:
+        job.lease.confirm()  # at each try: after an outage another may have taken over
+        log.save()
+
     run, row = job.spec.run, log.rows[-1]
     state = CheckpointState(run, job.phase, row.step, steps, engine.adam_step, job.origin, _plain(row))
     weights = engine.weights()
     # First the metrics: a resumed job drops rows beyond its checkpoint, but could not make up missing ones.
-    retry.call(log.save)
+    retry.call(save_metrics)
     if state.complete and row.greedy_gap > log.rows[0].greedy_gap and job.spec.phase(job.phase).policy:
         best = retry.call(lambda: best_checkpoint(checkpoints(job.store, run, job.phase)))[0]
         weights = retry.call(lambda: load_weights(job.store, best))
@@ -282,7 +286,8 @@ def _save(
             f"({best.metrics['greedy_gap']:.2f} %)"
         )
         report({"event": "warning", "message": message})
-    return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep))
+    keep, confirm = job.spec.keep, job.lease.confirm
+    return retry.call(lambda: save_checkpoint(job.store, state, weights, moments, keep, confirm))
 
 
 def _plain(row: StepMetrics) -> dict[str, float | None]:

@@ -18,7 +18,7 @@ from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.progress import Progress, listening
+from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
@@ -147,15 +147,12 @@ def train_phase(
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
-        job = RankJob(
-            store, city, spec, name, counts, origin, start, ranks, cores, str(cache), rules, ends_at
-        )
         what = f"run {spec.run!r} is being trained"
-        # A machine that slept or was cut off stops when it learns that another has taken over.
-        with (
-            holding(store, trainer_lease(spec.run), what) as lease,
-            listening(lambda _: lease.check()),
-        ):
+        with holding(store, trainer_lease(spec.run), what) as lease:
+            place = str(cache)
+            job = RankJob(
+                store, city, spec, name, counts, origin, start, ranks, cores, place, lease, rules, ends_at
+            )
             write_run_card(store, city, spec)  # a run that is at work has a card, too
             _restart_ranks(job, launch or _launcher(spec), steps)
         checkpoint = latest_checkpoint(store, spec.run, name)

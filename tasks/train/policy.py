@@ -85,6 +85,11 @@ class PolicyStream:
             for k, instance in zip(share, instances, strict=True)
         ]
 
+    def micro_batches(self, step: int, rank: int) -> list[Sequence[Group]]:
+        """Return the `groups` of ``step``, as many at once as the run allows."""
+        groups, spec = self.groups(step, rank), self.spec
+        return micro_groups(groups, self._phase.last, paths=spec.micro_batch, tokens=spec.micro_tokens)
+
     def _instances(self, step: int, share: range) -> Sequence[Instance]:
         if self.curriculum is None:
             return self._fresh(step, share)
@@ -109,12 +114,15 @@ class PolicyStream:
         return [stream(n, first + k) for k in share]
 
 
-def micro_groups(groups: Sequence[Group], largest: int, tokens: int | None) -> list[Sequence[Group]]:
-    """Return ``groups`` cut into micro-batches of at most ``tokens``; None leaves them together.
+def micro_groups(
+    groups: Sequence[Group], largest: int, *, paths: int | None, tokens: int | None
+) -> list[Sequence[Group]]:
+    """Return ``groups`` cut into micro-batches of at most ``paths`` and ``tokens``; None is no limit.
 
     An instance stays whole with its samples. ``largest`` is the largest size of the phase: every rank cuts
     its share alike, whatever its instances are.
     """
     samples = len(groups[0].uniforms)
-    most = len(groups) if tokens is None else max(1, tokens // policy_tokens(1, largest, samples))
+    limits = [(paths, samples), (tokens, policy_tokens(1, largest, samples))]
+    most = max(1, min([len(groups), *(limit // each for limit, each in limits if limit is not None)]))
     return [groups[start : start + most] for start in range(0, len(groups), most)]

@@ -174,7 +174,9 @@ class TrainSpec(StrictSpec):
         "local", description="local: ranks on this machine; ray: on the cluster"
     )
     micro_batch: int | None = Field(
-        None, ge=1, description="Micro-batch size per rank in samples (default: its share of the batch)"
+        None,
+        ge=1,
+        description="Micro-batch size per rank in samples; policy phases: paths (default: its share of the batch)",
     )
     micro_tokens: int | None = Field(
         None,

@@ -114,6 +114,7 @@ def _train(
         for watcher in watchers:
             watcher.start()
         for line in reports:
+            job.lease.check()  # a machine that slept or was cut off stops once another has taken over
             error = follow_event(json.loads(line), progress) or error
         for watcher in watchers:
             watcher.join()

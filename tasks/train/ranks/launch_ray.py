@@ -16,6 +16,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from ray.util.queue import Empty, Queue
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.lease import Lease
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.job import RankJob, ranks_died
@@ -45,7 +46,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
             # Ray Train wants a place for checkpoints of its own; ours go to the store.
             run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
         )
-        follower = _Follower(reports, progress)
+        follower = _Follower(job.lease, reports, progress)
         try:
             trainer.fit()
         except Exception as error:  # whatever a worker met, wrapped by Ray Train
@@ -107,8 +108,8 @@ def _worker(config: dict[str, Any]) -> None:
 class _Follower:
     """Shows the reports of rank 0 in a thread of its own, as Ray Train keeps the caller's."""
 
-    def __init__(self, reports: Queue, progress: Progress) -> None:
-        self._reports, self._progress = reports, progress
+    def __init__(self, lease: Lease, reports: Queue, progress: Progress) -> None:
+        self._lease, self._reports, self._progress = lease, reports, progress
         self._refusal: McvrpError | None = None
         self._over = threading.Event()
         listeners = contextvars.copy_context()  # of the caller's progress
@@ -131,8 +132,9 @@ class _Follower:
                     return
                 continue
             try:
+                self._lease.check()
                 self._refusal = follow_event(event, self._progress) or self._refusal
-            except McvrpError as error:  # who listens to the progress wants no more of it
+            except McvrpError as error:  # another has taken over
                 self._refusal = error
                 self._reports.shutdown(force=True)  # the next report fails, and its rank with it
                 return

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import Batch
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import model_card
@@ -17,6 +18,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
 from mcvrp.tasks.train import phases as stage
+from mcvrp.tasks.train.engine import Engine
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here
@@ -100,7 +102,8 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
     train(store, spec_of("one", changes=calm), forked())
     expected = columns(store, "one", "sampled_cost", "best_cost", "spread", "solution_loss")
     weights = load_weights(store, state_of(store, "one"))
-    for run, changes in {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}}.items():
+    pieces = {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}, "paths": {"micro_batch": 3}}
+    for run, changes in pieces.items():
         train(store, spec_of(run, changes=calm | changes), forked())
         found = columns(store, run, "sampled_cost", "best_cost", "spread", "solution_loss")
         np.testing.assert_allclose(found, expected, rtol=1e-3)
@@ -109,6 +112,35 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
             if name.endswith("key_value.bias"):  # keys: rounding alone, of which Adam makes steps
                 continue
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "instances"),
+    [
+        ({}, 4),
+        ({"micro_batch": 12}, 4),
+        ({"micro_batch": 11}, 3),
+        ({"micro_batch": 6}, 2),
+        ({"micro_batch": 1}, 1),  # an instance stays whole, whatever is asked
+        ({"micro_batch": 12, "micro_tokens": 1}, 1),
+    ],
+)
+def test_a_rank_takes_no_more_paths_at_once_than_it_is_told(
+    store: Store, here: Here, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], instances: int
+) -> None:
+    """Four instances of three paths each: micro_batch counts the paths, as it counts samples of labels."""
+    really, taken = Engine.step, []
+
+    def step(self: Engine, work: Any, totals: Any, lr: float) -> Any:
+        taken.append([len(part) for part in work if not isinstance(part, Batch)])
+        return really(self, work, totals, lr)
+
+    monkeypatch.setattr(Engine, "step", step)
+    spec = spec_of("run", changes=changes, steps=1, labels=0)
+    spec = spec.model_copy(update={"phases": spec.phases[1:]})
+    train(store, spec, here())
+    assert sum(taken[0]) == 4
+    assert max(taken[0]) == instances
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.lease import BEATS, Holder, Lease, holding
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreUnavailable
 
 PATH, WHAT = "d/lease.json", "dataset 'd' is being labelled"
 TTL = 0.4
@@ -185,3 +186,43 @@ def test_a_holder_comes_back_from_its_bytes() -> None:
     holder = Holder.here()
     assert Holder.decode(holder.encode()) == holder
     assert json.loads(holder.encode()) == asdict(holder)
+
+
+def test_a_copy_in_another_process_confirms_the_same_lease(store: Store) -> None:
+    """Each confirmation is a sign of life; neither the copy nor the original takes it for a rival's."""
+    with holding(store, PATH, WHAT) as lease:
+        copy = pickle.loads(pickle.dumps(lease))
+        for count, one in enumerate((copy, lease, lease, copy, copy, lease), 1):
+            one.confirm()
+            assert store.get_json(PATH)["beats"] == count
+    assert store.list("") == []
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_lost_lease_is_not_confirmed(store: Store, copied: bool) -> None:
+    """Who confirms hears at once of another holder or a removed file, and has renewed nothing."""
+    for there in (elsewhere().encode(), None):
+        with holding(store, PATH, WHAT) as lease:
+            confirmed = pickle.loads(pickle.dumps(lease)) if copied else lease
+            store.delete(PATH)
+            if there:
+                store.put(PATH, there)
+            with pytest.raises(McvrpError, match="no longer names this process but"):
+                confirmed.confirm()
+        assert store.list("") == ([PATH] if there else [])
+        assert there is None or store.get(PATH) == there
+        store.delete(PATH)
+
+
+def test_a_silent_store_confirms_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an answer nobody knows whose the lease is: an error that is waited out, not a loss."""
+
+    def silent(self: Store, path: str) -> tuple[bytes, str]:
+        raise StoreUnavailable("no answer")
+
+    with holding(store, PATH, WHAT) as lease:
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "get_tagged", silent)
+            with pytest.raises(StoreUnavailable):
+                lease.confirm()
+        lease.confirm()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from mcvrp.storage.models.attention import (
     load_attention_model,
     load_training,
 )
-from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
@@ -202,6 +203,33 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
         train_attention(store, CITY, TINY)
         with pytest.raises(McvrpError, match="'tiny' are being trained"):
             train_attention(store, CITY, changed(sizes=(9,)))
+
+
+def test_a_training_that_lost_its_lease_writes_nothing_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another finishes while it stands still: what that has published stays, and no training comes back."""
+    lease, finished = layout.attention_lease("tiny"), {}
+    for method in ("_save", "_publish"):
+        really = getattr(loop.Training, method)
+
+        def taken_over(self: loop.Training, *arguments: Any, really: Any = really) -> Any:
+            if not finished:
+                finished["now"] = b""
+                holder = Holder.decode(store.get(lease))
+                store.put(lease, replace(holder, started="before").encode())  # it passes for dead
+                train_attention(store, CITY, TINY)
+                finished.update({path: store.get(path) for path in store.list("")})
+            return really(self, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.Training, method, taken_over)
+            with pytest.raises(McvrpError, match="no longer names this process but nobody"):
+                train_attention(store, CITY, TINY)
+        del finished["now"]
+        assert {path: store.get(path) for path in store.list("")} == finished
+        finished.clear()
+        store.delete(layout.attention_dir("tiny"))
 
 
 def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:

@@ -14,6 +14,7 @@ from mcvrp.model.curriculum import Samples
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
@@ -52,6 +53,7 @@ def make_job(store, phase="II", start=None, **changes):
         ranks=1,
         cores=1,
         cache="",
+        lease=Lease(store, "lease.json", "the run is being trained", Holder.here(), ""),
     )
 
 

@@ -14,6 +14,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.models.models import load_model, model_card, versions
+from mcvrp.storage.store.lease import Holder
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
@@ -26,6 +27,7 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.datasets import age, count_footers
 from tests.support.training import small_spec, write_dataset
 
+LEASE = "training/small/lease.json"
 UNUSED = Path("/nowhere")  # the cache of labels: no launcher here reads any
 
 
@@ -443,6 +445,23 @@ def test_a_launcher_that_is_to_stop_leaves_no_log(store, city, tmp_path, monkeyp
         assert not list(folder.iterdir())
 
 
+def test_ranks_are_stopped_once_another_has_taken_over(store, city, monkeypatch):
+    """At the next report of any rank, whatever it is, where the heartbeat has noticed."""
+    event = json.dumps({"event": "waiting", "message": "the store is silent"})
+    waiting = f"import time\nwhile True:\n    print({event!r}, flush=True)\n    time.sleep(0.1)"
+    monkeypatch.setattr("mcvrp.tasks.train.ranks.launch._command", lambda *_: [sys.executable, "-c", waiting])
+
+    def replaced(job, progress):
+        store.put(LEASE, replace(Holder.here(), host="far", machine="another").encode())
+        with pytest.raises(McvrpError):
+            job.lease.confirm()
+        run_local(job, progress)
+
+    with pytest.raises(McvrpError, match=r"no longer names this process but process .* on far"):
+        train_phase(store, city, small_spec(ranks=1), "I", replaced)
+    assert store.exists(LEASE)
+
+
 def test_one_process_at_a_time_trains_a_run(store, city):
     """A second driver of the same run is refused while the first is at it, and not afterwards."""
 
@@ -452,7 +471,7 @@ def test_one_process_at_a_time_trains_a_run(store, city):
         pretend(job, progress)
 
     assert train_phase(store, city, small_spec(), "I", second).complete
-    assert not store.exists("training/small/lease.json")
+    assert not store.exists(LEASE)
 
 
 @pytest.mark.parametrize(

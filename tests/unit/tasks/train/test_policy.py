@@ -66,8 +66,17 @@ def test_sizes_are_those_of_the_curriculums_sets() -> None:
 
 
 def test_micro_batches_keep_an_instance_whole() -> None:
-    """As many instances as the tokens allow, their paths as long as they can be; at least one."""
+    """As many instances as paths and tokens allow, their paths as long as they can be; at least one."""
     groups = stream().groups(1, 0)
-    assert [len(part) for part in micro_groups(groups, 22, None)] == [12]
-    assert [len(part) for part in micro_groups(groups, 22, policy_tokens(5, 22, 3))] == [5, 5, 2]
-    assert [len(part) for part in micro_groups(groups, 22, 1)] == [1] * 12
+    five = policy_tokens(5, 22, 3)
+    for paths, tokens, parts in [
+        (None, None, [12]),
+        (None, five, [5, 5, 2]),
+        (None, 1, [1] * 12),
+        (36, None, [12]),
+        (15, None, [5, 5, 2]),
+        (2, None, [1] * 12),
+        (15, five - 1, [4, 4, 4]),
+        (14, five, [4, 4, 4]),
+    ]:
+        assert [len(part) for part in micro_groups(groups, 22, paths=paths, tokens=tokens)] == parts

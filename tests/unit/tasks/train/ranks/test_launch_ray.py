@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ray.util.queue import Empty
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.lease import Holder, Lease
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.ranks.launch_ray import _Follower, _on_gpus
 
@@ -38,27 +41,33 @@ def step(number: int) -> dict[str, Any]:
     }
 
 
-def test_who_wants_no_more_of_it_stops_the_ranks() -> None:
-    """A run that another process has taken over ends here: its next report is its last."""
+def lease_at(store: Store) -> Lease:
+    return Lease(store, "lease.json", "the run is being trained", Holder.here(), "")
 
-    class RecordedProgress(Progress):
+
+def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
+    """A run that another process has taken over ends here: its next report is its last."""
+    lease = lease_at(Store.open(tmp_path))
+
+    class Losing(Progress):
         def update(self, done: int, note: str | None = None) -> None:
             super().update(done, note)
             if done == 2:
-                raise McvrpError("another has taken over")
+                with pytest.raises(McvrpError):
+                    lease.confirm()  # there is no file
 
-    reports, progress = Reports(step(1), step(2), step(3)), RecordedProgress("train I", 9, "steps")
-    error = _Follower(reports, progress).stop()
-    assert str(error) == "another has taken over"
+    reports, progress = Reports(step(1), step(2), step(3)), Losing("train I", 9, "steps")
+    error = _Follower(lease, reports, progress).stop()
+    assert "no longer names this process but nobody" in str(error)
     assert reports.gone
     assert progress.done == 2
 
 
-def test_what_was_reported_before_the_end_is_shown() -> None:
+def test_what_was_reported_before_the_end_is_shown(tmp_path: Path) -> None:
     """Stopping follows the reports to the last, a refusal among them, and leaves the queue alone."""
     refusal = {"event": "refused", "message": "no", "exit_code": 2}
     reports, progress = Reports(step(1), refusal, step(2)), Progress("train I", 9, "steps")
-    follower = _Follower(reports, progress)
+    follower = _Follower(lease_at(Store.open(tmp_path)), reports, progress)
     assert str(follower.stop()) == str(follower.stop()) == "no"
     assert progress.done == 2
     assert not reports.gone

@@ -1,0 +1,94 @@
+"""A trainer that another has taken over from while the store was silent: it changes nothing any more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.store.lease import Holder
+from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.training.checkpoints import checkpoints
+from mcvrp.tasks.train import phases as stage
+from tests.support.training import StoppedHere, small_spec, write_dataset
+
+CITY = City.uniform(60, seed=3)
+SPEC = small_spec(run="run", checkpoint_every=5)
+LEASE = layout.trainer_lease(SPEC.run)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store.open(tmp_path / "store")
+    write_dataset(store, CITY, range(20, 23), 30)
+    return store
+
+
+def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.PhaseSummary:
+    spec = SPEC.model_copy(update=changes)
+    return stage.train_phase(store, CITY, spec, "I", Path(f"{store.uri}-cache"), launch)
+
+
+def files(store: Store) -> dict[str, bytes]:
+    """Return all that there is of the run but for the lease."""
+    return {path: store.get(path) for path in store.list(layout.run_dir(SPEC.run)) if path != LEASE}
+
+
+def expire(store: Store) -> None:
+    """Have the holder of the lease pass for dead, as one does that shows no sign of life."""
+    holder = Holder.decode(store.get(LEASE))
+    store.put(LEASE, replace(holder, started="before").encode())
+
+
+def finish(store: Store, here: Callable[..., stage.Launcher]) -> None:
+    """Take over and finish."""
+    expire(store)
+    assert train(store, here()).complete
+
+
+def stop_early(store: Store, here: Callable[..., stage.Launcher]) -> None:
+    """Take over and be stopped at a step before the one that the other is at."""
+    expire(store)
+    with contextlib.suppress(StoppedHere):
+        train(store, here(stop_at=4), checkpoint_every=3)
+
+
+def remove(store: Store, here: Callable[..., stage.Launcher]) -> None:
+    """Remove the lease, as a person does."""
+    store.delete(LEASE)
+
+
+@pytest.mark.parametrize(
+    ("happens", "kept"),
+    [(finish, [10, 12]), (stop_early, [3]), (remove, [])],
+    ids=["finish", "stop early", "remove"],
+)
+def test_a_trainer_that_lost_its_lease_saves_nothing_more(store, here, monkeypatch, happens, kept):
+    """What its successor has done while the store was silent stays byte for byte; it ends in a sentence."""
+    put, silent, left = Store.put, [True], {}
+
+    def no_answer(self: Store, path: str, data: bytes) -> None:
+        if silent and "/step-" in path:
+            raise StoreUnavailable("no answer")
+        put(self, path, data)
+
+    def hear(event):
+        if event["event"] == "waiting" and silent:
+            silent.clear()
+            happens(store, here)
+            left.update(files(store))
+
+    monkeypatch.setattr(Store, "put", no_answer)
+    monkeypatch.setattr("mcvrp.tasks.support.retry._FIRST_WAIT", 0.01)
+    with pytest.raises(McvrpError, match=r"no longer names this process but .* this one stops"):
+        train(store, here(hear=hear))
+    assert files(store) == left
+    assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept
+    again = train(store, here())
+    assert (again.began_at, again.step) == (max(kept, default=0), 12)

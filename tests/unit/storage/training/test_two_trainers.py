@@ -1,0 +1,129 @@
+"""Checkpoints of one phase by two trainers, of which one has lost the lease."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.store.lease import Holder, Lease
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    Moments,
+    Origin,
+    checkpoints,
+    save_checkpoint,
+)
+
+ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
+LEASE = "training/run/lease.json"
+CHANGES = 5  # times that a save looks whose the lease is
+
+
+@dataclass
+class Trainer:
+    """One that holds the lease until the next takes it over; its weights tell it from the other."""
+
+    store: Store
+    number: int
+    lease: Lease = field(init=False)
+
+    def take_over(self) -> None:
+        """Take the lease as `holding` does when a holder shows no sign of life."""
+        holder = replace(Holder.here(), process=self.number)
+        self.store.put(LEASE, holder.encode())
+        _, tag = self.store.get_tagged(LEASE)
+        self.lease = Lease(self.store, LEASE, "run 'run' is being trained", holder, tag)
+
+    def save(self, step: int, keep: int = 2, confirm: Callable[[], None] | None = None) -> None:
+        """Save the checkpoint of ``step``."""
+        state = CheckpointState("run", "I", step, 1000, step, ORIGIN, {})
+        weights = {"w": np.full(3, self.number + step, np.float32)}
+        moments = Moments({"w": np.ones(3, np.float32)}, {"w": np.ones(3, np.float32)})
+        save_checkpoint(self.store, state, weights, moments, keep, confirm or self.lease.confirm)
+
+
+def files(store: Store) -> dict[str, bytes]:
+    return {path: store.get(path) for path in store.list("training/run/I")}
+
+
+def last(store: Store) -> int:
+    return max((state.step for state in checkpoints(store, "run", "I")), default=0)
+
+
+def test_what_comes_later_is_never_pruned(tmp_path):
+    """A save before what is there already is refused; half-written folders of later steps stay, too."""
+    store, first = Store.open(tmp_path), Trainer(Store.open(tmp_path), 1)
+    first.take_over()
+    store.put("training/run/I/step-00000700/weights.safetensors", b"being written")
+    first.save(500)
+    assert "training/run/I/step-00000700/weights.safetensors" in files(store)
+    first.save(1000)
+    assert "training/run/I/step-00000700/weights.safetensors" not in files(store)
+    before = files(store)
+    with pytest.raises(IncompleteError, match=r"step 1,000 .* step 900 is not saved: run again"):
+        first.save(900)
+    assert files(store) == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    own=st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True).map(sorted),
+    late=st.integers(1, 12),
+    theirs=st.lists(st.integers(1, 12), max_size=4, unique=True).map(sorted),
+    moment=st.integers(0, CHANGES),
+    stalled=st.booleans(),
+    keep=st.integers(1, 3),
+)
+def test_of_two_trainers_the_holder_s_checkpoints_stay(own, late, theirs, moment, stalled, keep):
+    """Wherever in a save another takes over, with earlier, the same or later steps: its bytes stay.
+
+    Of one that stalls between looking and writing, for longer than a lease lasts, a file may still
+    come, but it deletes nothing.
+    """
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)  # no power is cut here
+        store = Store.open(folder)
+        first, second = Trainer(store, 1), Trainer(store, 20)
+        first.take_over()
+        for step in own:
+            first.save(step, keep)
+        step = last(store) + late
+        left: dict[str, bytes] = {}
+        looks = 0
+
+        def confirm() -> None:
+            nonlocal looks
+            if stalled:
+                first.lease.confirm()
+            if looks == moment:
+                second.take_over()
+                for other in theirs:
+                    if other > last(store):  # it goes on from the last
+                        second.save(other, keep)
+                left.update(files(store))
+            looks += 1
+            if not stalled:
+                first.lease.confirm()
+
+        if stalled:
+            with contextlib.suppress(McvrpError):
+                first.save(step, keep, confirm)
+            mine = f"/step-{step:08}/"
+            there = files(store)
+            assert all(there[path] == data for path, data in left.items() if mine not in path)
+        elif moment < CHANGES:
+            with pytest.raises(McvrpError, match="no longer names this process but process 20"):
+                first.save(step, keep, confirm)
+            assert files(store) == left
+        else:
+            first.save(step, keep, confirm)
+            assert looks == CHANGES
+            assert last(store) == step

@@ -1,0 +1,248 @@
+"""Private parts of other packages that the source uses or replaces: all are known, and still what they were.
+
+A release may change them without notice: it fails here first, with the name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pkgutil import resolve_name
+
+import pytest
+
+from tests.unit.test_pins import PINS, ROOT
+
+ROOMS = ("model", "storage", "tasks", "flows")
+SOURCE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+DOCUMENTED = {"_exit", "_fields", "_asdict"}  # of os and of named tuples, in spite of the underscore
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A private part of a package, or a public one that is replaced.
+
+    Parameters
+    ----------
+    name
+        "module:object"; of an attribute that instances have, behind its class.
+    used
+        Where, from the root.
+    why
+        What it is used for.
+    parameters
+        Of a function, as we call it or are called in its place; None for what is none.
+    """
+
+    name: str
+    used: str
+    why: str
+    parameters: tuple[str, ...] | None = None
+
+    @property
+    def package(self) -> str:
+        """The package that it belongs to."""
+        return re.split(r"[:.]", self.name)[0]
+
+    @property
+    def last(self) -> str:
+        """The name by which the source reaches it."""
+        return re.split(r"[:.]", self.name)[-1]
+
+    def missing(self) -> str | None:
+        """Return what is not as it was seen, None where nothing is."""
+        try:
+            owner, _, last = self.name.rpartition("." if "." in self.name.partition(":")[2] else ":")
+            there = resolve_name(owner)
+            found = getattr(there, last, None)
+            if found is None and not _sets(there, last):
+                return "it is gone"
+        except (ImportError, AttributeError) as error:
+            return f"it is gone ({error})"
+        if (
+            self.parameters is not None
+            and (now := tuple(inspect.signature(found).parameters)) != self.parameters
+        ):
+            return f"it takes {now}, not {self.parameters}"
+        return None
+
+
+def _sets(kind: object, attribute: str) -> bool:
+    """Return whether instances of ``kind`` get the attribute in its code or in that of its bases."""
+    bases = kind.__mro__ if isinstance(kind, type) else ()
+    return any(
+        re.search(rf"\bself\.{attribute}\b[^=\n]*=[^=]", inspect.getsource(base))
+        for base in bases
+        if base.__module__ not in ("builtins", "abc", "typing")
+    )
+
+
+SEEN = {"deepspeed": "0.19.8", "elkai": "2.0.1", "prefect": "3.8.8", "pyvrp": "0.14.1"}
+_ENGINE, _OUTAGES, _SERVER = (f"flows/server/{name}.py" for name in ("engine", "outages", "server"))
+_WORKER, _TRAIN = "flows/server/flow_worker.py", "tasks/train/engine.py"
+_LKH, _SEARCH = "tasks/solvers/elkai_lkh.py", "tasks/solvers/local_search.py"
+_ZERO = "deepspeed.runtime.zero.stage_1_and_2:DeepSpeedZeroOptimizer"
+_LEASE = ("lease_id", "lease_duration", "raise_on_lease_renewal_failure", "suppress_warnings")
+_RUN = ("flow", "flow_run", "parameters", "wait_for", "return_type", "error_logger", "context")
+_LOAD = ("client", "flow_run", "ignore_storage", "storage_base_path", "use_placeholder_flow")
+_RESTORED = "moments are restored before the first step"
+_SLOT = "a slot of a limit that was lost ends no run"
+INTERFACES = [
+    Interface("argparse:_SubParsersAction", "flows/cli/parser.py", "the type of what commands are added to"),
+    Interface(f"{_ZERO}._hp_optimizer_states_linked", _TRAIN, _RESTORED),
+    Interface(f"{_ZERO}._lazy_init_hp_params_optimizer_state", _TRAIN, _RESTORED, ("self",)),
+    Interface("elkai:_elkai", _LKH, "LKH-3 for problems that elkai itself does not take"),
+    Interface("prefect.concurrency._leases:maintain_concurrency_lease", _OUTAGES, _SLOT, _LEASE),
+    Interface("prefect.flow_engine:maintain_concurrency_lease", _OUTAGES, _SLOT, _LEASE),
+    Interface(
+        "prefect.flow_engine:propose_state_sync",
+        _OUTAGES,
+        "a run goes on while the server is away",
+        ("client", "state", "flow_run_id", "force"),
+    ),
+    Interface(
+        "prefect.flow_engine:FlowRunEngine.create_flow_run",
+        _OUTAGES,
+        "the run of a stage waits for the server",
+        ("self", "client"),
+    ),
+    Interface("prefect.flow_engine:run_flow", _ENGINE, "a failed run has a sentence for its state", _RUN),
+    Interface(
+        "prefect.flow_engine:exception_to_crashed_state",
+        _ENGINE,
+        "a run that is stopped says what to do",
+        ("exc", "result_store"),
+    ),
+    Interface("prefect.workers.process:load_flow_from_flow_run", _WORKER, "no hook loads code", _LOAD),
+    *(
+        Interface(f"{service}.{attribute}", _SERVER, "sending ends in time")
+        for service in ("prefect.events.worker:EventsWorker", "prefect.logging.handlers:APILogWorker")
+        for attribute in ("_instances", "_loop", "_done_event")
+    ),
+    Interface("prefect:__ui_static_subpath__", _SERVER, "whether the pages of the UI can be unpacked"),
+    Interface("pyvrp.search._search:LocalSearch", _SEARCH, "the search without PyVRP's perturbation"),
+]
+
+
+@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.name)
+def test_what_is_private_is_what_it_was(interface: Interface) -> None:
+    """Each name is there in the installed release, and takes the parameters that it took."""
+    if importlib.util.find_spec(interface.package) is None:  # an extra
+        pytest.skip(f"{interface.package} is not installed")
+    missing, seen = interface.missing(), SEEN.get(interface.package, "any Python")
+    assert missing is None, (
+        f"{interface.name}: {missing}; seen in {interface.package} {seen}, used in {interface.used}: "
+        f"{interface.why}"
+    )
+
+
+@pytest.mark.parametrize("package", SEEN)
+def test_a_new_release_is_looked_at(package: str) -> None:
+    """A pin moves together with the version that a package's names were seen in."""
+    names = [interface.name for interface in INTERFACES if interface.package == package]
+    assert SEEN[package] == PINS[package], f"look at {', '.join(names)}, and note the version here"
+
+
+@pytest.mark.parametrize(
+    "name", ["prefect.nowhere:x", "prefect.flow_engine:nothing", "prefect.events.worker:EventsWorker._none"]
+)
+def test_a_name_that_is_gone_is_noticed(name: str) -> None:
+    """A module, what it defines, and an attribute of a class or its instances."""
+    assert "it is gone" in str(Interface(name, "", "").missing())
+
+
+def test_a_parameter_that_is_gone_is_noticed() -> None:
+    """A function takes what it took, no more and no less."""
+    missing = Interface("prefect.flow_engine:run_flow", "", "", (*_RUN, "other")).missing()
+    assert str(missing).startswith("it takes ('flow', ")
+
+
+def test_every_reach_into_another_package_is_known() -> None:
+    """What the source imports, reads or replaces of others' private parts is the table."""
+    known = {(interface.used, interface.last) for interface in INTERFACES}
+    found = {
+        (path.relative_to(ROOT).as_posix(), name) for path in SOURCE for name in reaches(path.read_text())
+    }
+    assert found == known
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("from a._b import c", ["c"]),
+        ("from a import _b as c", ["_b"]),
+        ("import a._b", ["_b"]),
+        ("from a._b.c import d", ["d"]),
+        ("from mcvrp.a import _b", []),
+        ("from __future__ import annotations", []),
+        ("import a\na.b(1)._c.d()", ["_c"]),
+        ("import a\na.b = 1", ["b"]),
+        ("from a import b\nb.c = 1\ndel b.d", ["c", "d"]),
+        ("import a\na.__b__", ["__b__"]),
+        ("import a\nsetattr(a, 'b', 1)\ngetattr(a, '_c')", ["b", "_c"]),
+        ("import sys\nsys.stdout = None", []),
+        ("class A:\n    def f(self, other):\n        self._x = other._x", []),
+        ("import a\nx = a.b()\nx.c = 1", []),
+        ("import os\nos._exit(1)", []),
+    ],
+)
+def test_a_reach_is_found(code: str, names: list[str]) -> None:
+    """Imports, attributes and replacements; not what the file itself defines, nor what is documented."""
+    assert sorted(reaches(code)) == sorted(names)
+
+
+def reaches(code: str) -> Iterator[str]:
+    """Yield the names by which ``code`` reaches into other packages."""
+    nodes = list(ast.walk(ast.parse(code)))
+    own, foreign = _names(nodes)
+    for node in nodes:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if _of_others(module):
+                private = any(map(_private, module.split(".")))
+                yield from (alias.name for alias in names if private or _private(alias.name))
+            case ast.Import(names=names):
+                for alias in names:
+                    yield from filter(_private, alias.name.split("."))
+            case ast.Attribute(attr=name) if _private(name) and name not in own:
+                yield name
+            case ast.Attribute(value=ast.Name(id=of), attr=name) if of in foreign - {"sys"}:
+                dunder = name.startswith("__") and name.endswith("__")
+                if dunder or not isinstance(node.ctx, ast.Load):
+                    yield name
+            case ast.Call(
+                func=ast.Name(id=function), args=[ast.Name(id=of), ast.Constant(value=str(name)), *_]
+            ):
+                replaced = function in ("setattr", "delattr") and of in foreign
+                if replaced or (function in ("getattr", "hasattr", "setattr") and _private(name)):
+                    yield name
+
+
+def _names(nodes: list[ast.AST]) -> tuple[set[str], set[str]]:
+    """Return the names that a file defines, attributes among them, and those that it has from others."""
+    own: set[str] = set()
+    foreign: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                own.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                own.add(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                own.add(name)
+            case ast.ImportFrom(module=str(module), names=names) if _of_others(module):
+                foreign |= {alias.asname or alias.name for alias in names}
+            case ast.Import(names=names):
+                foreign |= {alias.asname or alias.name.split(".")[0] for alias in names}
+    return own, foreign
+
+
+def _of_others(module: str) -> bool:
+    return module != "__future__" and module.split(".")[0] != "mcvrp"
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name not in DOCUMENTED
