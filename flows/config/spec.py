@@ -103,17 +103,16 @@ def contradictions(spec: PipelineSpec) -> list[FieldError]:
 
 def require_sizes(spec: PipelineSpec, city: City) -> None:
     """Raise McvrpError unless ``city`` has the customers, and ranges for them, that all stages ask for."""
-    stages = {stage: getattr(spec, stage).in_city(city) for stage in ("label", "benchmark", "attention")}
-    there = spec.model_copy(update=stages)
-    for error in _sizes(there, city.customers):
+    for error in _sizes(spec, city.customers, city):
         raise McvrpError(error.text)
 
 
-def _sizes(spec: PipelineSpec, customers: int) -> Iterator[FieldError]:
-    label, benchmark = spec.label, spec.benchmark
-    asked = [("label.largest", label.largest, label.rules), ("label.smallest", label.smallest, label.rules)]
-    asked += [(f"benchmark.sizes.{k}", n, benchmark.rules) for k, n in enumerate(benchmark.sizes)]
-    rules, sizes = spec.attention_models.rules, spec.attention.sizes or ()
+def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iterator[FieldError]:
+    label, rules = spec.label, spec.label.rules_in(city)
+    asked = [("label.largest", label.largest, rules), ("label.smallest", label.smallest, rules)]
+    rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
+    asked += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
+    rules, sizes = spec.attention_models.rules_in(city), spec.attention.sizes or ()
     asked += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
     for field, n, rules in asked:
         if n > customers:

@@ -90,7 +90,8 @@ class Training:
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.table)
         # Streams that share no number: the baseline is tested on instances that nothing was learnt from.
-        self.train, self.valid = (InstanceStream(city, spec.seed, s, spec.rules) for s in ("train", "valid"))
+        rules = spec.rules_in(city)
+        self.train, self.valid = (InstanceStream(city, spec.seed, s, rules) for s in ("train", "valid"))
         self.draws = philox_key("attention", str(spec.seed), city.city_id, str(n))
         with torch.random.fork_rng(devices=[]):  # the process goes on with the random numbers that it had
             torch.manual_seed(spec.seed)

@@ -36,7 +36,7 @@ def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> Non
             raise McvrpError(
                 f"attention.sizes: {n} customers, the city has {city.customers}: ask for no more"
             )
-        spec.rules.capacity_range(n)
+        spec.rules_in(city).capacity_range(n)
         if spec.batches(n) < 1:
             raise McvrpError(
                 f"attention.epoch_instances = {spec.epoch_instances:,} is less than a batch of n={n} "

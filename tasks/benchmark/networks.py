@@ -142,6 +142,6 @@ def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec) -> float:
     """Return the share of the problem tokens of all held-out instances that the encoder names."""
     from mcvrp.tasks.solvers import fm_mcvrp
 
-    stream = InstanceStream(city, spec.seed, "test", spec.rules)
+    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
     return fm_mcvrp.problem_accuracy(model, city, held_out)

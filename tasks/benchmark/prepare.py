@@ -40,13 +40,14 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
         weights = {n: model.weights_sha256 for n, model in cards.items()}
     elif card:
         weights = dict.fromkeys(spec.sizes, card.weights_sha256)
+    rules = spec.rules_in(city)
     finisher = heuristic(spec, name) if method.warm_started else program
     settings = finisher.configuration + finisher.version if finisher else ""
     identities = {
         n: Identity(
             city=city.city_id,
             seed=spec.seed,
-            rules=(spec.rules.demand, spec.rules.capacity),
+            rules=(rules.demand, rules.capacity),
             settings=method.settings() if method.settings else settings,
             model=weights.get(n, ""),
             sampling=method.identity(spec, rotations(spec, card)) if method.identity else None,
@@ -61,7 +62,7 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
         label=method.label,
         samples=spec.samples_of(name),
         seed=spec.seed,
-        rules=spec.rules,
+        rules=rules,
         counts=spec.counts,
         identities=identities,
         part_rows=_part_rows(spec.time_limit(name), method),

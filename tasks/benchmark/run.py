@@ -105,7 +105,7 @@ def _check(
     for n in spec.sizes:
         if n > city.customers:
             raise McvrpError(f"benchmark size {n}: the city has {city.customers} customers, ask for no more")
-        spec.rules.capacity_range(n)
+        spec.rules_in(city).capacity_range(n)
     if "am" in spec.methods:
         for attention_card in attention_cards(store, spec).values():
             attention_card.require_city(city)
@@ -130,7 +130,7 @@ def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) 
     McvrpError
         Naming the first test instance that is in the dataset.
     """
-    stream = InstanceStream(city, spec.seed, "test", spec.rules)
+    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     for n, count in spec.counts.items():
         trained = dataset_keys(store, dataset, n)
         if not len(trained.index):

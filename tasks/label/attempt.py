@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.schema import SOLVED, Label
@@ -45,7 +44,7 @@ def plain_solving(city: City, recipe: LabelRecipe, n: int) -> Callable[[int], Ou
 def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], Outcome]:
     """Return the function that tries to label instance (n, i) with a seed of the solver, for both."""
     solver = make_solver(recipe, n)
-    stream = InstanceStream(city, recipe.seed, recipe.split, recipe.rules)
+    stream = recipe.stream(city)
     name, version, budget, cpu = solver.label, solver.version, recipe.budget_text(n), processor()
 
     def attempt(i: int, seed: int) -> Outcome:

@@ -165,7 +165,7 @@ class LabelSpec(OrdersSpec):
             spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             seed=self.seed,
             split=self.split,
-            rules=self.in_city(city).rules,
+            rules=self.rules_in(city),
             solver=SOLVERS[self.solver],
             fleet=self.fleet,
             budget=self.chosen_budget,
@@ -192,8 +192,8 @@ class Source:
 
     @property
     def stream(self) -> InstanceStream:
-        """The instances."""
-        return InstanceStream(self.city, self.spec.seed, self.spec.split, self.spec.rules)
+        """The instances that are labelled."""
+        return self.recipe.stream(self.city)
 
 
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:

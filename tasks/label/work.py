@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mcvrp.model.instances import Rules, Split
+from mcvrp.model.instances import InstanceStream, Rules, Split
+from mcvrp.model.problem import City
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.labels.schema import Label
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
@@ -30,6 +31,10 @@ class LabelRecipe:
     solver: SolverEntry
     fleet: Literal["default"] | int
     budget: BudgetName | Budget
+
+    def stream(self, city: City) -> InstanceStream:
+        """Return the instances in ``city``."""
+        return InstanceStream(city, self.seed, self.split, self.rules)
 
     def budget_of(self, n: int) -> Budget:
         """Return what a solver may spend on an instance of ``n`` customers."""

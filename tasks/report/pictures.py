@@ -77,7 +77,7 @@ def _distances(city: City, results: BenchmarkResults, best: MethodRun, n: int) -
     for name, base in zip(("distances-single", "distances-best"), bases, strict=False):
         if not len(paired(frame, n, base, best)[0]):
             continue
-        papers = n == PAPER_SIZE and is_papers_setting(city, results.spec.rules)
+        papers = n == PAPER_SIZE and is_papers_setting(city, results.spec.rules_in(city))
         theirs = published_distances(base, best) if papers else None
         dotted = ", dotted ones the paper's, on instances of its own" if theirs else ""
         yield _picture(
@@ -140,5 +140,6 @@ def _examples(
             "centroid, counter-clockwise around the depot from blue to red: the canonical order, not that of "
             "decoding."
         )
-        instance = InstanceStream(city, int(row["seed"]), "test", results.spec.rules)(size, int(row["index"]))
+        stream = InstanceStream(city, int(row["seed"]), "test", results.spec.rules_in(city))
+        instance = stream(size, int(row["index"]))
         yield _picture(name, solutions(city, instance, panels, reference=1), caption)

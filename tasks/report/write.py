@@ -33,7 +33,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     """
     spec, card, frame = results.spec, results.card, results.frame
     limit = (card.largest if card else None) or PAPER_TRAINED_UP_TO
-    papers = is_papers_setting(city, spec.rules)
+    papers = is_papers_setting(city, spec.rules_in(city))
     overview = benchmark_table(frame, results.accuracy, city.unit)
     summary, history = summarise(results, city, overview), read_history(store, card)
     of_the_paper = paper_tables(

@@ -63,7 +63,7 @@ def _rules(store: Store, city: City, dataset: str) -> Rules:
     """Return how the orders of the old labels were drawn; where nothing says so, as the city has them."""
     if not store.exists(label_spec(dataset)):
         return Rules.of(city, None, None)
-    return stored_spec(store, dataset)[0].in_city(city).rules
+    return stored_spec(store, dataset)[0].rules_in(city)
 
 
 def _frozen_sizes(store: Store, dataset: str) -> list[int]:

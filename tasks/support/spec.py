@@ -97,18 +97,17 @@ class HeadsSpec(StrictSpec):
 
 
 class OrdersSpec(StrictSpec):
-    """Spec of a stage that draws orders: its fields ``demand`` and ``capacity`` as rules."""
+    """Spec of a stage that draws orders: with its city, ``demand`` and ``capacity`` are rules."""
 
     if TYPE_CHECKING:  # each spec declares them where its order of fields has them
         demand: Range | None
         capacity: Range | None
 
-    @property
-    def rules(self) -> Rules:
-        """Rules of drawing demands and capacities; in a city with ranges of its own, ask `in_city` first."""
-        return Rules.of(None, self.demand, self.capacity)
+    def rules_in(self, city: City | None) -> Rules:
+        """Return the rules of drawing demands and capacities in ``city``; None is one without ranges."""
+        return Rules.of(city, self.demand, self.capacity)
 
     def in_city(self, city: City) -> Self:
         """Return the spec with the ranges that hold in ``city``, the same however they came about."""
-        rules = Rules.of(city, self.demand, self.capacity)
+        rules = self.rules_in(city)
         return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})

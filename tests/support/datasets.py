@@ -35,7 +35,7 @@ def label_spec(**changes: Any) -> LabelSpec:
 
 def sweep_label(n: int, i: int, spec: LabelSpec, city: City = CITY) -> Label:
     """Return instance (n, i) with its customers by angle, a new route when the vehicle is full."""
-    instance = InstanceStream(city, spec.seed, spec.split, spec.rules)(n, i)
+    instance = InstanceStream(city, spec.seed, spec.split, spec.rules_in(city))(n, i)
     return label_of(city, instance, i, seed=i, seconds=0.01 + 0.001 * i)
 
 

@@ -106,7 +106,7 @@ def test_orders_are_drawn_as_the_city_has_them(place: OwnCity) -> None:
         table = load_labels(place.store, "own", n)
         assert set(np.unique(table.demands)) <= set(range(2, 13))
         assert set(np.unique(table.capacities)) <= set(range(25, 36))
-    stream = InstanceStream(place.city, 1, "test", place.spec.benchmark.in_city(place.city).rules)
+    stream = InstanceStream(place.city, 1, "test", place.spec.benchmark.rules_in(place.city))
     assert 25 <= stream(12, 0).capacity <= 35
 
 

@@ -82,7 +82,7 @@ def test_results_have_a_row_an_instance_method_and_number_of_samples(finished: S
 
 def test_stored_costs_are_those_of_the_stored_routes(finished: Store) -> None:
     """The best of the samples, recomputed from routes and city; fewer samples are a prefix."""
-    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules)
+    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules_in(CITY))
     rows = read_results(finished, "b").to_pylist()
     largest = {(r["method"], r["n"], r["index"]): r for r in rows if r["costs"] is not None}
     assert len(largest) == 8 * 3
@@ -142,7 +142,7 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
         "FM-MCVRP (GS)": 2 * 1,
         "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed as such; the two smaller numbers are there
     }
-    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules)
+    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules_in(CITY))
     (direct,) = HGS(iterations=5).solve(CITY, [stream(22, 1)], samples=3, seed=SPEC.seed)
     rows = {(r["method"], r["n"], r["index"], r["samples"]): r for r in read_results(store, "b").to_pylist()}
     assert rows["HGS", 22, 1, 3]["costs"] == direct.costs.tolist()

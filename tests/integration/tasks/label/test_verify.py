@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
@@ -165,6 +166,21 @@ def test_several_files_are_repaired_at_once(store: Store) -> None:
     assert report.missing == ((21, 0, 6),)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
+    assert Dataset.open(store, "d").fingerprint() == content
+    assert verify_dataset(store, "d").good
+
+
+def test_a_city_with_its_own_ranges_keeps_its_good_rows(tmp_path: Path) -> None:
+    """A row that is wrong costs that row, too, if the ranges are the city's and not the spec's."""
+    store, city = Store.open(tmp_path), City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    save_city(store, "c", city)
+    label_missing(store, city, label_spec())
+    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
+    assert verify_dataset(store, "d").good
+    in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
+    assert [fault.row for fault in verify_dataset(store, "d").faults] == [None, 1]
+    label_missing(store, city, label_spec())
+    assert changed(before, store) == rows_of(20, 7)
     assert Dataset.open(store, "d").fingerprint() == content
     assert verify_dataset(store, "d").good
 

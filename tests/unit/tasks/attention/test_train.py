@@ -68,7 +68,7 @@ def test_the_defaults_are_the_papers() -> None:
 def test_what_is_left_open_is_the_benchmarks() -> None:
     """Name, sizes and rules, unless they are given."""
     filled = AttentionSpec().filled("city", (20, 50), (2, 3), (9, 9))
-    assert (filled.model, filled.sizes, filled.rules) == ("city", (20, 50), Rules((2, 3), (9, 9)))
+    assert (filled.model, filled.sizes, filled.rules_in(None)) == ("city", (20, 50), Rules((2, 3), (9, 9)))
     given = TINY.filled("city", (20, 50), (2, 3), (9, 9))
     assert (given.model, given.sizes, given.capacity) == ("tiny", (6,), (12, 25))
 
@@ -76,9 +76,9 @@ def test_what_is_left_open_is_the_benchmarks() -> None:
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
     """A city's own ranges hold where neither the models' spec nor the benchmark's has any."""
     own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert AttentionSpec().filled("city", (20,)).in_city(own).rules == Rules((2, 12), (40, 60))
+    assert AttentionSpec().filled("city", (20,)).rules_in(own) == Rules((2, 12), (40, 60))
     assert AttentionSpec().in_city(CITY).recipe(20) == AttentionSpec(demand=(1, 9)).recipe(20)
-    assert AttentionSpec(demand=(1, 3)).in_city(own).rules == Rules((1, 3), (40, 60))
+    assert AttentionSpec(demand=(1, 3)).rules_in(own) == Rules((1, 3), (40, 60))
 
 
 def test_bad_specs_are_refused() -> None:

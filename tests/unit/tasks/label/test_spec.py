@@ -8,23 +8,25 @@ from collections.abc import Set
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import Rules
+from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.files import LabelFile
-from mcvrp.storage.labels.schema import Footer
-from mcvrp.tasks.label.attempt import make_solver, solver_seed
+from mcvrp.storage.labels.schema import Footer, Label
+from mcvrp.tasks.label.attempt import make_solver, plain_solving, solver_seed
 from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
-from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
 CITY = City.uniform(60, seed=3)
 GOLDEN = "76718549d98f2444"  # the hash of the defaults on CITY, as labels in people's stores carry it
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
+DEMANDS = st.none() | st.tuples(st.integers(1, 9), st.integers(9, 20))
+CAPACITIES = st.none() | st.tuples(st.integers(20, 40), st.integers(40, 60))
 
 
 def spec(**changes: object) -> LabelSpec:
@@ -248,11 +250,27 @@ def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
     """Ranges decide the hash, whoever has said so; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
-    assert spec().in_city(CITY).rules == Rules()
-    assert spec().in_city(here).rules == Rules((2, 12), (40, 60))
-    assert spec(demand=(1, 3)).in_city(here).rules == Rules((1, 3), (40, 60))
+    assert spec().rules_in(CITY) == Rules()
+    assert spec().rules_in(here) == Rules((2, 12), (40, 60))
+    assert spec(demand=(1, 3)).rules_in(here) == Rules((1, 3), (40, 60))
     given = spec(demand=(2, 12), capacity=(40, 60))
     assert spec().recipe(here).spec_hash == given.recipe(here).spec_hash == given.recipe(CITY).spec_hash
     assert spec().identity(CITY) == spec(demand=(1, 9)).identity(CITY)
     with pytest.raises(McvrpError, match="may hold 30 at n=20, a customer may want 40"):
-        spec(demand=(1, 40)).rules.capacity_range(20)
+        spec(demand=(1, 40)).rules_in(CITY).capacity_range(20)
+
+
+@settings(max_examples=40, deadline=None)
+@given(own=st.tuples(DEMANDS, CAPACITIES), asked=st.tuples(DEMANDS, CAPACITIES), i=st.integers(0, 2**32 - 1))
+def test_a_source_has_the_instances_that_are_labelled(
+    own: tuple[Range | None, Range | None], asked: tuple[Range | None, Range | None], i: int
+) -> None:
+    """Whatever ranges city and spec have, what is verified against is what the solver was given."""
+    city = City(CITY.xy, demand=own[0], capacity=own[1])
+    there = spec(demand=asked[0], capacity=asked[1], iterations=1)
+    label = plain_solving(city, there.recipe(city), 20)(i)
+    instance = Source(there, city).stream(20, i)
+    assert isinstance(label, Label)
+    assert label.instance.ids.tolist() == instance.ids.tolist()
+    assert label.instance.demands.tolist() == instance.demands.tolist()
+    assert label.instance.capacity == instance.capacity

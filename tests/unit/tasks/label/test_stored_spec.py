@@ -46,7 +46,7 @@ def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str
     assert source.spec == spec.in_city(CITY)
     assert source.city.city_id == CITY.city_id
     assert source.recipe == spec.recipe(CITY)
-    stream = InstanceStream(CITY, spec.seed, spec.split, spec.rules)
+    stream = InstanceStream(CITY, spec.seed, spec.split, spec.rules_in(CITY))
     assert source.stream(20, 3).ids.tolist() == stream(20, 3).ids.tolist()
 
 

@@ -54,11 +54,11 @@ def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None
     """A range that a spec leaves open is the city's; said of the city or in the spec, it is the same spec."""
     city = City(City.uniform(30, seed=1).xy, demand=(2, 5), capacity=(20, 30))
     spec = kind.model_validate(SPECS[kind])
-    assert spec.rules == Rules()
-    assert spec.in_city(city).rules == Rules((2, 5), (20, 30))
+    assert spec.rules_in(None) == Rules()
+    assert spec.rules_in(city) == Rules((2, 5), (20, 30))
     assert spec.in_city(city) == kind.model_validate({**SPECS[kind], "demand": (2, 5), "capacity": (20, 30)})
     own = kind.model_validate({**SPECS[kind], "demand": (1, 3)})
-    assert own.in_city(city).rules == Rules((1, 3), (20, 30))
+    assert own.rules_in(city) == Rules((1, 3), (20, 30))
 
 
 @pytest.mark.parametrize("kind", [*SPECS, PipelineSpec], ids=lambda kind: kind.__name__)
