@@ -102,11 +102,11 @@ def export_model(
 ) -> ModelCard:
     """Publish the weights of ``checkpoint`` as the next version of ``name``, and enrol it.
 
-    What happens if the latest version has these weights already, `publish` says.
+    What happens if a version has these weights already, `publish` says.
     """
     origin = checkpoint.origin
-    if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
-        return published
+    if there := _published(store, name, checkpoint.weights_sha256, origin.city_id):
+        return there
     losses = layout.run_losses(checkpoint.run)
     data = checkpoint_bytes(store, checkpoint, WEIGHTS)
     card = ModelCard(
@@ -131,11 +131,11 @@ def export_model(
 def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") -> ModelCard:
     """Publish a model as the next version of the name on its ``card``, and enrol it; return its new card.
 
-    If the latest version has these weights already, nothing is written and its card returned; a
-    publisher that was stopped half-way is finished by the next one.
+    If a version has these weights already, its card is returned and nothing written, but for the alias of
+    the latest version, whose publisher may have been stopped; one that was stopped half-way is finished.
     """
-    if published := _published(store, card.name, card.weights_sha256, card.city_id):
-        return published
+    if there := _published(store, card.name, card.weights_sha256, card.city_id):
+        return there
     card = replace(card, version=_take_number(store, card.name, model_config(card)))
     store.put(f"{card.folder}/{MODEL_WEIGHTS}", weights)
     if losses:
@@ -149,12 +149,15 @@ def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") 
 
 
 def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
+    """Return the last version of ``name`` that has these weights for this city, None if there is none."""
     known = versions(store, name)
-    latest = model_card(store, name, known[-1]) if known else None
-    if latest is None or (latest.weights_sha256, latest.city_id) != (weights_sha256, city_id):
-        return None
-    enrol(store, name, latest.version)  # a publisher may have been stopped just before
-    return latest
+    for version in reversed(known):
+        card = model_card(store, name, version)
+        if (card.weights_sha256, card.city_id) == (weights_sha256, city_id):
+            if version == known[-1]:
+                enrol(store, name, version)  # a publisher may have been stopped just before
+            return card
+    return None
 
 
 def _take_number(store: Store, name: str, config: bytes) -> int:

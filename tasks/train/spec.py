@@ -176,7 +176,7 @@ class TrainSpec(StrictSpec):
     micro_batch: int | None = Field(
         None,
         ge=1,
-        description="Micro-batch size per rank in samples; policy phases: paths (default: its share of the batch)",
+        description="Micro-batch size per rank in samples (policy phases: paths; default: its share)",
     )
     micro_tokens: int | None = Field(
         None,

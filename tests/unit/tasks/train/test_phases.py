@@ -1,3 +1,4 @@
+import hashlib
 import json
 import math
 import sys
@@ -8,12 +9,21 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.numpy import save
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.models.models import load_model, model_card, versions
+from mcvrp.storage.layout import model_alias
+from mcvrp.storage.models.models import (
+    load_model,
+    model_card,
+    model_weights,
+    publish as publish_model,
+    versions,
+)
+from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Holder
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
@@ -110,6 +120,39 @@ def test_another_run_is_another_version(store, city):
     assert load_model(store, "small", 1)[1].run == "small"
     with pytest.raises(McvrpError, match="no version 3, it has 1, 2"):
         model_card(store, "small", 3)
+
+
+@pytest.mark.parametrize("aliases", ["first", "last", "rolled back", "never champion"])
+def test_a_model_is_published_once_whatever_came_after_it(store, city, aliases):
+    """A run with nothing to train finds its version among all, and no alias moves to it."""
+    first = train(store, city, small_spec(), pretend).model
+    for night in range(3):
+        weights = {name: array + night + 1 for name, array in model_weights(store, first).items()}
+        data = save(weights)
+        checksum = hashlib.sha256(data).hexdigest()
+        publish_model(store, replace(first, run=f"night-{night}", weights_sha256=checksum), data)
+    champions = {"first": [], "last": [3, 4], "rolled back": [4], "never champion": [2, 3]}[aliases]
+    for version in champions:
+        move_champion(store, "small", version, pointer(store, "small", "champion"))
+    if aliases == "rolled back":
+        roll_back(store, "small")
+    if aliases == "never champion":
+        alias = store.get_json(model_alias("small", "champion"))
+        alias["history"] = [move for move in alias["history"] if move["version"] != 1]
+        store.put_json(model_alias("small", "champion"), alias)
+        store.delete(model_alias("small", "challenger"))
+    before = {path: store.get(path) for path in store.list("models")}
+    assert train(store, city, small_spec(), forbidden).model == first
+    assert {path: store.get(path) for path in store.list("models")} == before
+
+
+def test_a_run_that_was_trained_further_is_published(store, city):
+    """Other weights of the same run are another version; each is published once from then on."""
+    train(store, city, small_spec(), pretend)
+    longer = small_spec(phases=(*small_spec().phases, PhaseSpec(name="III", first=22, last=22, lr=0.001)))
+    assert [train(store, city, longer, pretend).model.version for _ in range(2)] == [2, 2]
+    assert train(store, city, small_spec(), forbidden).model.version == 1
+    assert train(store, city, small_spec(model="other"), forbidden).model.folder == "models/other/0001"
 
 
 def test_a_run_goes_on_from_a_model(store, city):
