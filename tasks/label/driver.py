@@ -21,6 +21,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.store.lease import Lease
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
 from mcvrp.tasks.label.publish import merge_shard
@@ -30,7 +31,6 @@ from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
-from mcvrp.tasks.support.retry import StoreRetry
 
 logger = logging.getLogger(__name__)
 

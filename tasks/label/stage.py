@@ -17,6 +17,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
@@ -28,7 +29,6 @@ from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
-from mcvrp.tasks.support.retry import StoreRetry
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.store import retry as retry
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
-from mcvrp.tasks.support import retry as retry
-from mcvrp.tasks.support.retry import StoreRetry
 
 
 class FakeClock:
