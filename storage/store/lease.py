@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.store.retry import AFTER_OUTAGE
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -77,19 +79,25 @@ class Lease:
     """A lease that is held and renewed; `check` says when it is ours no longer."""
 
     def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
-        self._store, self._path, self._what = store, path, what
+        self._store, self._path, self._what = store.outlasting(0), path, what  # a beat too late is none
         self._holder, self._tag = holder, tag
         self._loser_of: str | None = None
         self._heard = True
         self._end = threading.Event()
 
     def check(self) -> None:
-        """Raise McvrpError if another has taken the lease over, or somebody has removed it."""
+        """Raise LeaseLost if another has taken the lease over, or somebody has removed it."""
         if self._loser_of is not None:
-            raise McvrpError(
+            raise LeaseLost(
                 f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
                 f"{self._what} twice, this one stops"
             )
+
+    def confirm(self) -> None:
+        """Renew the lease now and `check` it; StoreUnavailable if the store gives no answer."""
+        if not self._renew() and not self._heard:
+            raise StoreUnavailable(f"cannot renew {self._store.url(self._path)}: check the store")
+        self.check()
 
     def keep(self, interval: float) -> None:
         """Renew the lease by a heartbeat every ``interval`` seconds until `release`."""
@@ -175,9 +183,12 @@ def holding(
     lease = Lease(store, path, what, holder, tag)
     keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
     keeper.start()
+    guard = store.uri, lease.confirm
+    AFTER_OUTAGE.append(guard)
     try:
         yield lease
     finally:
+        AFTER_OUTAGE.remove(guard)
         lease.release(keeper)
 
 

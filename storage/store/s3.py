@@ -12,7 +12,6 @@ import base64
 import contextlib
 import hashlib
 import os
-import random
 import secrets
 import time
 from collections.abc import Iterator
@@ -173,12 +172,12 @@ class S3Objects:
         return s3_answers.refusal(action, error, self.bucket, self.endpoint)
 
     def _wait_if_busy(self, response: Any, attempts: int, **_: object) -> float | None:
-        """Return the seconds until the client asks again; botocore does not know all words of busy servers."""
+        """Return the seconds until botocore asks again, which does not know all words of busy servers."""
         if response is None or attempts >= self._timeouts.attempts:
             return None
         answer, parsed = response
         word = str(parsed.get("Error", {}).get("Code", "")).lower()
-        return random.random() * 2 ** (attempts - 1) if s3_answers.is_busy(word, answer.status_code) else None
+        return 2.0 ** (attempts - 1) if s3_answers.is_busy(word, answer.status_code) else None
 
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
