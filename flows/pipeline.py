@@ -38,7 +38,7 @@ def pipeline(
     if not has_looked():
         check_pipeline(there, spec)
     thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_attention) as begin:
+    with showing_steps(thing, 4 + spec.compares_attention) as begin, handing_on(there):
         begin("city")
         made = city(spec.city, store)
         # from here on the city is there: every stage has it as it was read once

@@ -150,7 +150,7 @@ def _verify(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.verify import verification_document, verification_text
     from mcvrp.tasks.label.verify import verify_dataset
 
-    store, dataset, workers = _reading(options), options.dataset, None
+    store, dataset, workers = _reading(options).outlasting(), options.dataset, None
     if dataset is None or options.overrides:
         spec = load_preset(options.preset, options.overrides).label
         dataset, workers = dataset or spec.dataset, spec.workers
@@ -166,7 +166,7 @@ def _gc(options: argparse.Namespace) -> Outcome:
     from mcvrp.tasks.gc.cleaning import clean
 
     policy = load_preset(options.preset, options.overrides).gc
-    store = _writing(options) if options.delete else _reading(options)
+    store = _writing(options) if options.delete else _reading(options).outlasting()
     cleaning = clean(store, policy, delete=options.delete, cache=settings.cache_dir())
     return Outcome(cleaning_document(cleaning), cleaning_text(cleaning))
 
@@ -247,7 +247,8 @@ def _reading(options: argparse.Namespace) -> Store:
 
 
 def _writing(options: argparse.Namespace) -> Store:
-    return Store.open(settings.store_uri(options.store))
+    """Return the store of a command with something to lose: it has to answer at once, and may pause later."""
+    return Store.open(settings.store_uri(options.store)).outlasting()
 
 
 def _asked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:

@@ -20,9 +20,11 @@ from prefect.states import Failed
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
+from mcvrp.flows.config.preflight import has_looked
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.store.errors import StoreSilent
+from mcvrp.storage.store.store import Store
 
 RETRIES = 1
 RETRY_SECONDS = 2.0
@@ -116,7 +118,7 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     try:
         state.result()
     except Exception as error:
-        return isinstance(error, IncompleteError | StoreUnavailable | OSError)
+        return isinstance(error, IncompleteError | OSError) and not isinstance(error, StoreSilent)
     return False
 
 
@@ -129,8 +131,12 @@ def _deployed() -> bool:
 
 
 def open_store(uri: str | None) -> Store:
-    """Return the store of a flow; without ``uri`` the one that the environment names."""
-    return Store.open(settings.store_uri(uri))
+    """Return the store of a flow, outlasting silence; without ``uri`` the one that the environment names.
+
+    It is tried now, and has to answer at once, unless whoever began this flow has tried it.
+    """
+    address = settings.store_uri(uri)
+    return (Store.at(address) if has_looked() else Store.open(address)).outlasting()
 
 
 class Clock:

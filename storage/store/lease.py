@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.store.retry import AFTER_OUTAGE
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ class Lease:
     """
 
     def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
-        self._store, self._path, self._what = store, path, what
+        self._store, self._path, self._what = store.outlasting(0), path, what  # a beat too late is none
         self._holder, self._tag = holder, tag
         self._loser_of: str | None = None
         self._heard = True
@@ -90,9 +92,9 @@ class Lease:
         return Lease, (self._store, self._path, self._what, self._holder, self._tag)
 
     def check(self) -> None:
-        """Raise McvrpError if it is known that another has the lease, or that somebody has removed it."""
+        """Raise LeaseLost if it is known that another has the lease, or that somebody has removed it."""
         if self._loser_of is not None:
-            raise McvrpError(
+            raise LeaseLost(
                 f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
                 f"{self._what} twice, this one stops"
             )
@@ -205,9 +207,12 @@ def holding(
     lease = Lease(store, path, what, holder, tag)
     keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
     keeper.start()
+    guard = store.uri, lease.confirm
+    AFTER_OUTAGE.append(guard)
     try:
         yield lease
     finally:
+        AFTER_OUTAGE.remove(guard)
         lease.release(keeper)
 
 

@@ -76,6 +76,7 @@ class S3Objects:
                 response_checksum_validation="when_required",
             ),
         )
+        self._client.meta.events.register("needs-retry.s3", self._wait_if_busy)
         self.endpoint = str(self._client.meta.endpoint_url)
         if without_logins(self.endpoint) != self.endpoint:
             raise StoreError(
@@ -170,6 +171,14 @@ class S3Objects:
         """Return the sentence for ``error``, which stopped ``action``."""
         return s3_answers.refusal(action, error, self.bucket, self.endpoint)
 
+    def _wait_if_busy(self, response: Any, attempts: int, **_: object) -> float | None:
+        """Return the seconds until botocore asks again, which does not know all words of busy servers."""
+        if response is None or attempts >= self._timeouts.attempts:
+            return None
+        answer, parsed = response
+        word = str(parsed.get("Error", {}).get("Code", "")).lower()
+        return 2.0 ** (attempts - 1) if s3_answers.is_busy(word, answer.status_code) else None
+
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
 
@@ -195,7 +204,7 @@ class S3Objects:
         return True
 
     def _mark(self, path: str) -> str | None:
-        with contextlib.suppress(ClientError):
+        with contextlib.suppress(FileNotFoundError), _absence(path):
             return str(self._client.head_object(**self._at(path))["Metadata"].get("put"))
         return None
 

@@ -57,7 +57,27 @@ _SAYINGS = {
     "nosuchbucket": "there is no bucket {bucket}",
 }
 RACED = {"conditionalrequestconflict", "concurrentmodification"}
-_PASSING = {"slowdown", "requesttimeout", *RACED}
+# What a server says that is asked too much at once, by botocore's list and by other servers.
+_BUSY = {
+    "bandwidthlimitexceeded",
+    "limitexceededexception",
+    "priorrequestnotcomplete",
+    "provisionedthroughputexceeded",
+    "provisionedthroughputexceededexception",
+    "requestlimitexceeded",
+    "requestthrottled",
+    "requestthrottledexception",
+    "slowdown",
+    "slowdownread",
+    "slowdownwrite",
+    "throttledexception",
+    "throttling",
+    "throttlingexception",
+    "toomanyrequests",
+    "toomanyrequestsexception",
+}
+_PASSING = {*_BUSY, "requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
+_PASSING_STATUS = {408, 425, 429}
 _BROKEN: dict[type[Exception], str] = {
     ReadTimeoutError: "no answer in time",
     ConnectTimeoutError: "no connection in time",
@@ -67,7 +87,10 @@ _BROKEN: dict[type[Exception], str] = {
     IncompleteReadError: "the connection broke",
 }
 _SILENCE = "see whether it is up, and that AWS_ENDPOINT_URL is right"
-_ARROW = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? .*?operation: (?:curlCode: \d+, )?([^;]*)")
+_ARROW = re.compile(
+    r"AWS Error (?P<kind>\w+)(?: \(HTTP status (?P<status>\d+)\))? .*?operation: (?:curlCode: \d+, )?"
+    r"(?:Unable to parse ExceptionName: (?P<word>\w+) Message: )?(?P<text>[^;]*)"
+)
 
 
 def code(error: BaseException) -> str:
@@ -75,9 +98,11 @@ def code(error: BaseException) -> str:
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "")).lower()
     match = _ARROW.search(str(error))
-    if not match or match[1] == "NETWORK_CONNECTION":
+    if not match or match["kind"] == "NETWORK_CONNECTION":
         return ""
-    return match[2] or "" if match[1] == "UNKNOWN" else match[1].replace("_", "").lower()
+    if match["kind"] == "UNKNOWN":  # to Amazon's C++ client, which then quotes the server's word, if any
+        return (match["word"] or match["status"] or "").lower()
+    return match["kind"].replace("_", "").lower()
 
 
 def tries(error: ClientError) -> int:
@@ -108,18 +133,25 @@ def _said(error: BaseException) -> str:
         if isinstance(error, kind):
             return words
     match = _ARROW.search(str(error))
-    if match and match[1] == "NETWORK_CONNECTION":
-        return match[3]
-    text = f"{match[2] or match[1]}: {match[3]}" if match else reason(error)
+    if match and match["kind"] == "NETWORK_CONNECTION":
+        return match["text"]
+    text = reason(error)
+    if match:
+        text = f"{match['word'] or match['status'] or match['kind']}: {match['text']}"
     return text.rstrip(".")
+
+
+def is_busy(word: str, status: int) -> bool:
+    """Return whether a server that answers so may answer otherwise later."""
+    return word in _PASSING or status in _PASSING_STATUS or status >= 500
 
 
 def _passes(error: BaseException, word: str) -> bool:
     if isinstance(error, ClientError):
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        return word in _PASSING or status >= 500
+        return is_busy(word, int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)))
     if isinstance(error, (BotoCoreError, ValueError)):
         broken = isinstance(error, (ConnectionError, HTTPClientError, IncompleteReadError))
         return broken and not isinstance(error, SSLError)
     match = _ARROW.search(str(error))
-    return word in _PASSING or not (match and match[2] and match[2].startswith("4"))
+    status = int(match["status"] or 0) if match else 0
+    return is_busy(word, status) or not 400 <= status < 500

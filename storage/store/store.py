@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
 from mcvrp.model.errors import McvrpError, without_logins
+from mcvrp.storage.store.connections import Files, connect, disconnect, translated
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
-from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.store.reader import Reader
+from mcvrp.storage.store.retry import SILENCE, StoreRetry
 
+T = TypeVar("T")
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
 _LONGEST = 1024  # bytes of a name, what S3 allows
 
@@ -37,14 +38,20 @@ class StoredFile:
 class Store:
     """A place for files with relative posix names such as "labels/laptop/n=020/part-00000.parquet".
 
-    Holds its address only, so it travels to other processes; use `Store.open` to make one. A name
+    Holds no connection, so it travels to other processes; use `Store.open` to make one. A name
     that could lead out of the store is refused by every method; an object store may hold such names,
     listings leave them out. Each method raises StoreError when the store refuses, and
     StoreUnavailable when it gives no answer and may do so later; what a write that got no answer has
-    done is not known.
+    done is not known. A store that is `outlasting` asks again instead, and raises StoreSilent in the end.
+
+    Parameters
+    ----------
+    silence
+        Seconds without an answer that each method outlasts.
     """
 
     uri: str
+    silence: float = field(default=0.0, compare=False)
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
@@ -63,6 +70,16 @@ class Store:
         StoreError
             If the path is a file, or nothing can be read or written there.
         """
+        store = cls.at(uri)
+        disconnect(store.uri)
+        action = "cannot write to the store" if writable else "cannot read the store"
+        with translated(connect(store.uri, probing=True), f"{action} {store.uri}") as files:
+            files.probe(writable=writable)
+        return store
+
+    @classmethod
+    def at(cls, uri: str | os.PathLike[str]) -> Store:
+        """Return the store at ``uri`` without a look at it; StoreError if that is no address of a store."""
         text = os.fspath(uri)
         if "://" in text and not text.startswith("file://"):
             if "@" in text:  # a secret may have a slash, so that where the @ stands says nothing
@@ -72,27 +89,29 @@ class Store:
                     "bucket or prefix with an @ in its name cannot be a store"
                 )
             kind, place = text.split("://", 1)
-            store = cls(f"{kind}://{place.rstrip('/')}")
-        else:
-            store = cls(str(Path(text.removeprefix("file://")).expanduser().absolute()))
-        _connect.cache_clear()  # the environment may say something else today
-        action = "cannot write to the store" if writable else "cannot read the store"
-        with _translated(_files(store.uri, probing=True), f"{action} {store.uri}") as files:
-            files.probe(writable=writable)
-        return store
+            return cls(f"{kind}://{place.rstrip('/')}")
+        return cls(str(Path(text.removeprefix("file://")).expanduser().absolute()))
+
+    def outlasting(self, seconds: float = SILENCE) -> Store:
+        """Return this store as one whose methods outlast ``seconds`` without an answer; 0 for none."""
+        return replace(self, silence=seconds)
+
+    def probe(self) -> None:
+        """Raise StoreUnavailable if the store gives no answer now."""
+        with translated(connect(self.uri, probing=True), f"cannot read the store {self.uri}") as files:
+            files.probe(writable=False)
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``: whole or not at all, over what was there."""
-        with self._to("write", path) as files:
-            files.write(path, data)
+        self._ask("write", path, lambda files: files.write(path, data))
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` at ``path``, whole, if there is nothing; return whether it was written.
 
-        Of several who try at once, one succeeds.
+        Of several who try at once, one succeeds. Who has to ask again, as the first answer was lost, and
+        finds these very bytes there, takes them for its own.
         """
-        with self._to("write", path) as files:
-            return files.write_new(path, data)
+        return self._ask("write", path, _once_written(path, data, lambda f: f.write_new(path, data)))
 
     def get(self, path: str) -> bytes:
         """Return the bytes at ``path``.
@@ -102,30 +121,38 @@ class Store:
         McvrpError
             If there is no such file.
         """
-        with self._to("read", path) as files:
-            return files.read(path)
+        return self._ask("read", path, lambda files: files.read(path), required=True)
 
     def get_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes at ``path`` and a tag of them, for `swap`; McvrpError if there is no such file."""
-        with self._to("read", path) as files:
-            return files.read_tagged(path)
+        return self._ask("read", path, lambda files: files.read_tagged(path), required=True)
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
         """Write ``data`` at ``path``, whole, if what is there has ``tag``; return whether it was written.
 
         Of several who try at once with one tag, one succeeds; who mixes this with `put` may lose
-        an update in a local folder.
+        an update in a local folder. Lost answers are as in `put_new`.
         """
-        with self._to("write", path) as files:
-            return files.swap(path, data, tag)
+        return self._ask("write", path, _once_written(path, data, lambda f: f.swap(path, data, tag)))
 
     def move(self, path: str, to: str) -> None:
         """Give the file at ``path`` the name ``to``, over what was there; McvrpError if there is none.
 
         An object store copies, whole, and then deletes: who is stopped between has both.
         """
-        with self._to("move", to), self._to("move", path) as files:
-            files.move(path, to)
+        tries = 0
+
+        def moved(files: Files) -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                files.move(path, to)
+            except FileNotFoundError:
+                if tries == 1 or not _has_file(files, to):  # else the first try has moved it
+                    raise
+
+        _require_sound(to)
+        self._ask("move", path, moved, required=True)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Open ``path`` for reading at any position; the caller closes it.
@@ -135,9 +162,7 @@ class Store:
         McvrpError
             If there is no such file.
         """
-        action = f"cannot read {self.url(path)}"
-        with self._to("read", path) as files:
-            return pa.PythonFile(_Reader(files.open(path), files, action), mode="r")
+        return pa.PythonFile(Reader(self._ask, path, self.url(path)), mode="r")
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file or folder at ``path``."""
@@ -178,13 +203,11 @@ class Store:
 
     def now(self) -> float:
         """Return what time it is in seconds since 1970, by the clock that dates the store's files."""
-        with self._to("look at", "") as files:
-            return files.now()
+        return self._ask("look at", "", lambda files: files.now())
 
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``; nothing happens when there is none."""
-        with self._to("delete", path) as files:
-            files.delete(path)
+        self._ask("delete", path, lambda files: files.delete(path))
 
     def put_json(self, path: str, value: object) -> None:
         """Write ``value`` as a JSON document for people and programs."""
@@ -202,44 +225,59 @@ class Store:
         """Return the full address of ``path``, for people."""
         return f"{self.uri}/{path}" if path else self.uri
 
-    def _to(self, verb: str, path: str) -> contextlib.AbstractContextManager[_Files]:
-        if path and not _sound(path):
-            raise McvrpError(f"{path[:80]!r} is no name in a store: it would lead elsewhere")
-        absent = f"there is no {self.url(path)}" if verb in ("read", "move") else None
-        return _translated(_connect(self.uri, os.getpid()), f"cannot {verb} {self.url(path)}", absent)
+    def _ask(self, verb: str, path: str, work: Callable[[Files], T], *, required: bool = False) -> T:
+        """Return what ``work`` returns, which is done again while the store is silent and outlasted.
+
+        McvrpError if ``path`` is ``required`` and not there.
+        """
+        _require_sound(path)
+        absent = f"there is no {self.url(path)}" if required else None
+
+        def once() -> T:
+            with translated(connect(self.uri), f"cannot {verb} {self.url(path)}", absent) as files:
+                return work(files)
+
+        return StoreRetry(self, silence=self.silence).call(once) if self.silence else once()
 
     def _info(self, path: str) -> fs.FileInfo:
-        with self._to("look at", path) as files:
-            return files.filesystem.get_file_info(f"{files.root}/{path}")
+        return self._ask(
+            "look at", path, lambda files: files.filesystem.get_file_info(f"{files.root}/{path}")
+        )
 
     def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
         folder = prefix.rstrip("/")
-        with self._to("list", folder) as files:
+
+        def listed(files: Files) -> tuple[str, Sequence[fs.FileInfo]]:
             where = f"{files.root}/{folder}".rstrip("/")
             selector = fs.FileSelector(where, allow_not_found=True, recursive=recursive)
             return files.root, files.filesystem.get_file_info(selector)
 
+        return self._ask("list", folder, listed)
 
-class _Files(Protocol):
-    """Operations of a kind of store: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
 
-    @property
-    def root(self) -> str: ...
-    @property
-    def filesystem(self) -> fs.FileSystem: ...
-    @property
-    def errors(self) -> tuple[type[Exception], ...]: ...
-    def probe(self, *, writable: bool) -> None: ...
-    def open(self, path: str) -> pa.NativeFile: ...
-    def read(self, path: str) -> bytes: ...
-    def read_tagged(self, path: str) -> tuple[bytes, str]: ...
-    def write(self, path: str, data: bytes) -> None: ...
-    def write_new(self, path: str, data: bytes) -> bool: ...
-    def swap(self, path: str, data: bytes, tag: str) -> bool: ...
-    def move(self, path: str, to: str) -> None: ...
-    def delete(self, path: str) -> None: ...
-    def now(self) -> float: ...
-    def refusal(self, action: str, error: BaseException) -> StoreError: ...
+def _require_sound(path: str) -> None:
+    if path and not _sound(path):
+        raise McvrpError(f"{path[:80]!r} is no name in a store: it would lead elsewhere")
+
+
+def _once_written(path: str, data: bytes, write: Callable[[Files], bool]) -> Callable[[Files], bool]:
+    """Return ``write``, which, called again after an answer that was lost, sees whether it was written."""
+    tries = 0
+
+    def written(files: Files) -> bool:
+        nonlocal tries
+        tries += 1
+        if write(files):
+            return True
+        with contextlib.suppress(FileNotFoundError):
+            return tries > 1 and files.read(path) == data
+        return False
+
+    return written
+
+
+def _has_file(files: Files, path: str) -> bool:
+    return bool(files.filesystem.get_file_info(f"{files.root}/{path}").type == fs.FileType.File)
 
 
 def _sound(path: str) -> bool:
@@ -259,55 +297,3 @@ def _stored(info: fs.FileInfo, path: str) -> StoredFile:
 
 def _is_hidden(path: str) -> bool:
     return any(part.startswith(_HIDDEN) for part in path.split("/"))
-
-
-class _Reader(io.RawIOBase):
-    """A stream that tells an unreachable store from a corrupt file, to whoever reads through pyarrow."""
-
-    def __init__(self, stream: pa.NativeFile, files: _Files, action: str) -> None:
-        self._stream, self._files, self._action = stream, files, action
-
-    def read(self, size: int = -1) -> bytes:
-        with _translated(self._files, self._action):
-            return self._stream.read(None if size < 0 else size)
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        return int(self._stream.seek(position, whence))
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-@lru_cache(maxsize=8)
-def _connect(uri: str, process: int) -> _Files:  # a connection does not survive a fork
-    return _files(uri)
-
-
-def _files(uri: str, *, probing: bool = False) -> _Files:
-    if "://" not in uri:
-        return LocalFiles(uri)
-    if not uri.startswith("s3://"):
-        raise StoreError(f"{uri.partition('?')[0]} is no store: give a folder or an s3:// address")
-    from mcvrp.storage.store import s3 as s3_objects
-
-    return s3_objects.connect(uri, s3_objects.PROBING if probing else s3_objects.WORKING)
-
-
-@contextlib.contextmanager
-def _translated(files: _Files, action: str, absent: str | None = None) -> Iterator[_Files]:
-    try:
-        yield files
-    except files.errors as error:
-        if absent and isinstance(error, FileNotFoundError):
-            raise McvrpError(absent) from error
-        raise files.refusal(action, error) from error

@@ -177,7 +177,7 @@ def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Bl
     lost = list[str]()
     with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
         context = WorkerContext(store, blocks[0][0].city, workers)
-        for task, answer in windowed(solve_part, tasks, workers, context, refusals=True):
+        for task, answer in windowed(solve_part, tasks, workers, context, store, refusals=True):
             block = block_of[task.part.path]
             if isinstance(answer, McvrpError):
                 block.failures[task.part.n] = str(answer)

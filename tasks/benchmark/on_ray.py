@@ -39,7 +39,7 @@ def solve_on_ray(
     by_label = {block.label: block for block in blocks}
     lost: Part | None = None
     reason = ""
-    for task, answer in windowed(solve_part, tasks, context.workers, context, refusals=True):
+    for task, answer in windowed(solve_part, tasks, context.workers, context, context.store, refusals=True):
         part: Part = task.part
         block = by_label[part.label]
         if isinstance(answer, McvrpError):

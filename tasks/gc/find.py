@@ -21,6 +21,7 @@ from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
 from mcvrp.storage.versions import refuse_earlier
@@ -61,9 +62,9 @@ def or_skipped(path: str, found: Found) -> Found:
     """Yield what is ``found`` at ``path``, and that the rest is left to people where it cannot be read."""
     try:
         yield from found
-    except StoreError:
-        raise
     except McvrpError as error:
+        if isinstance(error, StoreError) and not isinstance(error, LeaseLost):
+            raise
         yield Skipped(path, str(error))
 
 

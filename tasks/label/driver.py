@@ -7,6 +7,7 @@ out again, isolated. What it holds does not grow with the number of shards.
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import time
 from collections import deque
@@ -21,6 +22,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import LabelFile
 from mcvrp.storage.store.lease import Lease
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
 from mcvrp.tasks.label.publish import merge_shard
@@ -30,12 +32,12 @@ from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
-from mcvrp.tasks.support.retry import StoreRetry
 
 logger = logging.getLogger(__name__)
 
 _WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
 _WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
+_PAUSE_SECONDS = 5.0  # between two looks at what hangs, more is a pause of ours
 _COUNT_SECONDS = 10.0  # between two looks at how many workers there are
 _LOSSES = 5  # of a unit, before it is left to the next run
 _TRIES = 50  # of a unit, where the store answers others but not it
@@ -88,6 +90,7 @@ class Driver:
     failures: int = 0
     lost: list[str] = field(default_factory=list)
     _counted: float = 0.0
+    _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
     _empty_units: int = 0  # units that came back without a label
     _retry_queue: deque[_Task] = field(default_factory=deque)
@@ -143,27 +146,16 @@ class Driver:
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         seconds = unit_seconds(missing.seconds(self.source.spec), self.workers)
         for n in sorted(missing.by_size):
-            for jobs, unit in cut_into_units(self.source.spec, self._jobs(n), seconds):
+            jobs_of_size = survey(self.dataset, self.source, n, quarantined=self.quarantine.rows(n))
+            for jobs, unit in cut_into_units(self.source.spec, jobs_of_size, seconds):
                 yield _Task(jobs, unit)
-
-    def _jobs(self, n: int) -> Iterator[ShardJob]:
-        """Yield the shards of size ``n`` to make, from where it stopped when the store was silent."""
-        first, known = 0, self.quarantine.rows(n)
-        while True:
-            jobs = survey(self.dataset, self.source, n, first=first, quarantined=known)
-            try:
-                for job in jobs:
-                    first = job.k + 1
-                    yield job
-                return
-            except StoreUnavailable as error:
-                self.retry.outlast(error)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:
         return self._retry_queue.popleft() if self._retry_queue else next(tasks, None)
 
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
-        store, recipe = self.dataset.store, self.source.recipe
+        # Workers are impatient: what waits for the store in here does not hang there until it is killed.
+        store, recipe = self.dataset.store.outlasting(0), self.source.recipe
         if task.unit:
             unit = replace(task.unit, seeds=self.quarantine.seeds(task.unit))  # tried otherwise than before
             return task.limit, label_unit, store, city, recipe, unit
@@ -191,9 +183,8 @@ class Driver:
         self.retry.answered()
         if not task.unit or not receipt:
             return 0
-        unit, failures = task.unit, receipt.failures
-        self.retry.call(lambda: self.quarantine.note(unit, failures))
-        self._empty_units += not (receipt.rows or unit.isolated)
+        self.quarantine.note(task.unit, receipt.failures)
+        self._empty_units += not (receipt.rows or task.unit.isolated)
         self.labelled += receipt.rows
         self.solving += receipt.solving
         if receipt.chunk:
@@ -230,8 +221,11 @@ class Driver:
     def _cancel_hanging(self) -> None:
         """Cancel what a worker that cannot even be timed out keeps: its turn has come after one limit."""
         longest = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
+        now = time.monotonic()
+        paused, self._looked = max(0.0, now - self._looked - _PAUSE_SECONDS), now
         for reference, task in self._in_flight.items():
-            if time.monotonic() - task.sent > longest:
+            task.sent += paused  # while we waited for the store nobody took in what was done
+            if now - task.sent > longest:
                 ray.cancel(reference, force=True)
 
     def _note(self) -> str:

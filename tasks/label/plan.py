@@ -84,9 +84,9 @@ def count_missing(dataset: Dataset, source: Source, quarantine: Quarantine | Non
 
 
 def survey(
-    dataset: Dataset, source: Source, n: int, *, first: int = 0, quarantined: frozenset[int] = frozenset()
+    dataset: Dataset, source: Source, n: int, *, quarantined: frozenset[int] = frozenset()
 ) -> Iterator[ShardJob]:
-    """Yield the shards of size ``n`` to make, from number ``first`` on, from what is there.
+    """Yield the shards of size ``n`` to make, from what is there.
 
     A corrupt file counts as missing; rows in ``quarantined`` become suspects where they are missing.
 
@@ -116,7 +116,7 @@ def survey(
             shard = next(present, None)
         else:
             whole = False
-        if k < first or whole:
+        if whole:
             continue
         gaps = list(missing_rows(sources, start, stop))
         known = {row for source in sources for row in source.footer.absent} | quarantined

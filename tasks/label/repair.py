@@ -58,7 +58,7 @@ def repair_dataset(dataset: Dataset, source: Source) -> int:
     if tables:
         with ray_session(spec.workers) as workers:
             context = _RepairContext(store, source)
-            for path, kept in windowed(_take_out, tables, workers, context):
+            for path, kept in windowed(_take_out, tables, workers, context, store):
                 rows = kept if isinstance(kept, int) else 0
                 if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
                     store.move(path, layout.corrupt(spec.dataset, path))

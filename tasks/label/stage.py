@@ -17,6 +17,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
@@ -28,7 +29,6 @@ from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
-from mcvrp.tasks.support.retry import StoreRetry
 
 logger = logging.getLogger(__name__)
 
@@ -96,24 +96,24 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     began = time.monotonic()
     source = Source(spec, city)
     _check(store, source)
-    retry = StoreRetry(store)
+    store = store.outlasting()
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         _check_spec(store, city, spec)  # somebody may have begun it just before us
-        dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
-        repaired = retry.call(lambda: repair_dataset(dataset, source))
-        quarantine = retry.call(lambda: Quarantine.load(store, spec.dataset))
-        missing = retry.call(lambda: count_missing(dataset, source, quarantine))
+        dataset = Dataset.open(store, spec.dataset)
+        repaired = repair_dataset(dataset, source)
+        quarantine = Quarantine.load(store, spec.dataset)
+        missing = count_missing(dataset, source, quarantine)
         quarantine.drop_solved(spec, missing.suspects)
-        driver = Driver(dataset, source, quarantine, retry, lease)
+        driver = Driver(dataset, source, quarantine, StoreRetry(store), lease)
         if missing.by_size:
             _drive_on_ray(driver, missing)
         else:
-            retry.call(lambda: _finish(driver, changed=repaired > 0))
+            _finish(driver, changed=repaired > 0)
         lacks, rows = "", spec.rows
         if driver.lost or quarantine.within(spec):
-            dataset = retry.call(lambda: Dataset.open(store, spec.dataset))
-            missing = retry.call(lambda: count_missing(dataset, source, quarantine))
+            dataset = Dataset.open(store, spec.dataset)
+            missing = count_missing(dataset, source, quarantine)
             if missing.by_size:
                 lacks, rows = _lacking(driver, missing), spec.rows - missing.rows
                 if driver.lost or not rows or missing.rows > len(missing.suspects):
@@ -160,20 +160,20 @@ def _drive_on_ray(driver: Driver, missing: Missing) -> None:
                 raise  # twice, and nothing between
             logger.warning("%s; trying for %.0f s to join it again", error, _REJOIN_SECONDS)
             patience, made = _REJOIN_SECONDS, driver.labelled
-        driver.dataset = driver.retry.call(lambda: Dataset.open(driver.dataset.store, spec.dataset))
-        missing = driver.retry.call(lambda: count_missing(driver.dataset, driver.source, driver.quarantine))
-    driver.retry.call(lambda: _finish(driver, changed=True))
+        driver.dataset = Dataset.open(driver.dataset.store, spec.dataset)
+        missing = count_missing(driver.dataset, driver.source, driver.quarantine)
+    _finish(driver, changed=True)
 
 
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
-    spec, retry = driver.source.spec, driver.retry
-    retry.call(lambda: _write_spec(driver.dataset.store, driver.source))
+    spec = driver.source.spec
+    _write_spec(driver.dataset.store, driver.source)
     there = spec.rows - missing.rows
     try:
         with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=there) as progress:
             driver.run(missing, workers, progress)
-        retry.call(lambda: _finish(driver, changed=True))
+        _finish(driver, changed=True)
     except (IncompleteError, ClusterLost):
         raise
     except McvrpError as error:

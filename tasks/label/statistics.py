@@ -75,7 +75,7 @@ def _computed(
         yield from (_statistics(size, store) for size in changed)
         return
     with ray_session(workers) as cores, Progress(f"card {dataset}", len(changed), "sizes") as progress:
-        for size, found in windowed(_statistics, changed, cores, store):
+        for size, found in windowed(_statistics, changed, cores, store, store):
             if not isinstance(found, SizeStatistics):
                 raise CorruptFile(f"the labels of n={size.n} in {dataset!r} cannot be read: run mcvrp verify")
             progress.advance()

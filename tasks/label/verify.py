@@ -136,7 +136,7 @@ def _verified(
     jobs = [(path, checksums.get(path)) for path in paths]
     rows = faults = 0
     with Progress(f"verify {context.source.spec.dataset}", len(jobs), "files") as progress:
-        for (path, _), found in windowed(_verify_one, jobs, cores, context):
+        for (path, _), found in windowed(_verify_one, jobs, cores, context, context.store):
             report = found if isinstance(found, FileReport) else _unreadable(context.store, path, found)
             rows, faults = rows + report.rows, faults + len(report.faults)
             progress.advance(note=f"{rows:,} labels proved" + (f", {faults:,} faults" if faults else ""))
@@ -204,7 +204,7 @@ def _compared(
         return
     name = f"verify {context.source.spec.dataset}, other splits"
     with Progress(name, len(sizes), "sizes") as progress:
-        for n, found in windowed(_shared, sizes, cores, context):
+        for n, found in windowed(_shared, sizes, cores, context, context.store):
             progress.advance()
             if isinstance(found, list):
                 yield n, [_in_its_file(context, reports, n, i, what) for i, what in found]

@@ -15,7 +15,7 @@ import torch
 import torch.distributed
 
 # How long a rank waits for the others. While rank 0 saves they do, and a silent store may take
-# `tasks.support.retry.SILENCE` of it; machines get their labels one sooner, one later.
+# `storage.store.retry.SILENCE` of it; machines get their labels one sooner, one later.
 COLLECTIVE_SECONDS = 1800
 
 

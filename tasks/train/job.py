@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -64,6 +64,10 @@ class RankJob:
     lease: Lease
     rules: Rules = field(default_factory=Rules)
     ends_at: float | None = None
+
+    def for_ranks(self) -> RankJob:
+        """Return the job with an impatient store: ranks wait in their loop, and report what they wait for."""
+        return replace(self, store=self.store.outlasting(0))
 
     @property
     def resumed(self) -> CheckpointState | None:

@@ -24,6 +24,7 @@ from mcvrp.model.paths import Group
 from mcvrp.model.random import philox_key
 from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
     best_checkpoint,
@@ -33,7 +34,6 @@ from mcvrp.storage.training.checkpoints import (
     save_checkpoint,
 )
 from mcvrp.storage.training.metrics import StepMetrics
-from mcvrp.tasks.support.retry import StoreRetry
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import JobClock, distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals

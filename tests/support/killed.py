@@ -54,12 +54,12 @@ def _survives(work: Callable[[], object]) -> bool:
 
 @contextlib.contextmanager
 def _killed(k: int) -> Iterator[None]:
-    left, to, here = k, Store._to, Holder.here
+    left, ask, here = k, Store._ask, Holder.here
 
-    def alive(self: Store, verb: str, path: str) -> Any:
+    def alive(self: Store, *arguments: Any, **named: Any) -> Any:
         if left <= 0:
             raise Killed
-        return to(self, verb, path)
+        return ask(self, *arguments, **named)
 
     def counted(name: str) -> Callable[..., Any]:
         really = getattr(LocalFiles, name)
@@ -75,7 +75,7 @@ def _killed(k: int) -> Iterator[None]:
         return write
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "_to", alive)
+        patch.setattr(Store, "_ask", alive)
         # a process that was killed is known by when it has started: its leases are nobody's
         patch.setattr(Holder, "here", lambda: replace(here(), started="killed"))
         for name in ("write", "write_new", "swap", "move", "delete"):

@@ -19,7 +19,8 @@ from tests.support.s3_server import S3Server
 class Proxy:
     """A proxy in front of the server that answers as told.
 
-    Faults, by name: "403" and "503" (an answer with that status), "hang" (no answer), "reset" (the
+    Faults, by name: "403", "503", "409 OperationAborted", ... (an answer with that status, and with
+    that word in its body, if there is one), "hang" (no answer), "reset" (the
     connection breaks before the request is read), "cut upload" (it breaks in the middle of the
     body), "cut download" (half an answer, then the end), "lose answer" (the server does its work,
     and nobody hears of it).
@@ -116,15 +117,17 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             self.rfile.read(length // 2)
             return self._break()
         body = self.rfile.read(length)
-        if fault in ("403", "503"):
-            return self._send(int(fault), [("Content-Length", "0")], b"")
-        status, headers, data = proxy.forward(self, body)
+        if fault[:3].isdigit():
+            status, _, word = fault.partition(" ")
+            said = f"<Error><Code>{word}</Code><Message>not now</Message></Error>".encode() if word else b""
+            return self._send(int(status), [], b"" if self.command == "HEAD" else said)
+        answered, headers, data = proxy.forward(self, body)
         if fault == "lose answer":
             return self._break()
         if fault == "cut download":
-            self._send(status, headers, data[: len(data) // 2])
+            self._send(answered, headers, data[: len(data) // 2])
             return self._break()
-        return self._send(status, headers, data)
+        return self._send(answered, headers, data)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 

@@ -90,7 +90,7 @@ def _train(
 
     And the last refusal that was reported.
     """
-    job_file.write_bytes(pickle.dumps(job))
+    job_file.write_bytes(pickle.dumps(job.for_ranks()))
     environment, port, deaths, error = _environment(job), free_port(), [], None
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:

@@ -40,7 +40,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
         reports = Queue(actor_options={"num_cpus": 0})  # no core of its own: all are the ranks'
         trainer = TorchTrainer(
             _worker,
-            train_loop_config={"job": job, "reports": reports},
+            train_loop_config={"job": job.for_ranks(), "reports": reports},
             torch_config=_Meeting(),
             scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
             # Ray Train wants a place for checkpoints of its own; ours go to the store.

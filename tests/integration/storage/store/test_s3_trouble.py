@@ -68,7 +68,7 @@ WRITES: list[Callable[[Store], object]] = [
 ]
 
 
-@pytest.mark.parametrize("fault", ["503", "reset"])
+@pytest.mark.parametrize("fault", ["503", "429", "reset"])
 def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault: str) -> None:
     """Every kind of request is tried again."""
     troubled.put("a", b"1")
@@ -78,6 +78,19 @@ def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault
         assert proxy.failed > 0
         proxy.failed = 0
     assert troubled.list("") == ["b", "c"]
+
+
+@pytest.mark.parametrize("fault", ["409 OperationAborted", "400 RequestLimitExceeded", "429 TooManyRequests"])
+def test_a_write_is_tried_again_whatever_word_a_busy_server_has(
+    troubled: Store, proxy: Proxy, fault: str
+) -> None:
+    """An answer that says "not now" in a word that the client does not know is not final."""
+    troubled.put("a", b"1")
+    for work in WRITES[:3]:
+        proxy.fail(fault, methods=("PUT",), times=1)
+        work(troubled)
+    assert proxy.failed == 3
+    assert troubled.list("") == ["a", "b", "c"]
 
 
 def test_a_server_that_is_busy_for_a_while_is_waited_for(

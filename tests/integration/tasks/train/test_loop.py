@@ -224,7 +224,7 @@ def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, mon
         return save_checkpoint(*arguments)
 
     monkeypatch.setattr("mcvrp.tasks.train.loop.save_checkpoint", save)
-    monkeypatch.setattr("mcvrp.tasks.support.retry._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
     heard = []
     train_phase(store, city, small_spec(run="delayed"), "I", here(hear=heard.append))
     assert [e["message"] for e in heard if e["event"] == "waiting"] == [

@@ -22,6 +22,14 @@ def arrow(word: str) -> OSError:
     return OSError(f"When reading 'k' in bucket 'b': AWS Error {word} during HeadObject operation: No body.")
 
 
+def unparsed(word: str, status: int) -> OSError:
+    """Return what pyarrow raises for a word that its client does not know."""
+    said = f"UNKNOWN (HTTP status {status}) during ListObjectsV2 operation: Unable to parse ExceptionName:"
+    return OSError(
+        f"When listing objects under key 'x/' in bucket 'b': AWS Error {said} {word} Message: Wait"
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "said"),
     [
@@ -32,10 +40,25 @@ def arrow(word: str) -> OSError:
         (answer("InvalidArgument", 400), StoreError, "InvalidArgument: so {it} is): check the address"),
         (answer("InternalError", 500), StoreUnavailable, "see whether it is up"),
         (answer("SlowDown", 503), StoreUnavailable, "see whether it is up"),
+        (answer("429", 429), StoreUnavailable, "see whether it is up"),
+        (answer("TooManyRequests", 429), StoreUnavailable, "see whether it is up"),
+        (answer("RequestLimitExceeded", 400), StoreUnavailable, "see whether it is up"),
+        (answer("ThrottlingException", 400), StoreUnavailable, "see whether it is up"),
+        (answer("RequestThrottled", 400), StoreUnavailable, "see whether it is up"),
+        (answer("ProvisionedThroughputExceeded", 400), StoreUnavailable, "see whether it is up"),
+        (answer("BandwidthLimitExceeded", 509), StoreUnavailable, "see whether it is up"),
+        (answer("OperationAborted", 409), StoreUnavailable, "see whether it is up"),
+        (answer("BucketNotEmpty", 409), StoreError, "BucketNotEmpty"),
         (answer("ConditionalRequestConflict", 409), StoreUnavailable, "see whether it is up"),
         (arrow("ACCESS_DENIED"), StoreError, "(permission denied): ask"),
         (arrow("UNKNOWN (HTTP status 503)"), StoreUnavailable, "(503: No body)"),
         (arrow("UNKNOWN (HTTP status 400)"), StoreError, "(400: No body)"),
+        (arrow("UNKNOWN (HTTP status 429)"), StoreUnavailable, "(429: No body)"),
+        (unparsed("RequestLimitExceeded", 400), StoreUnavailable, "(RequestLimitExceeded: Wait)"),
+        (unparsed("OperationAborted", 409), StoreUnavailable, "(OperationAborted: Wait)"),
+        (unparsed("InvalidArgument", 400), StoreError, "(InvalidArgument: Wait)"),
+        (unparsed("ExpiredToken", 400), StoreError, "renew the credentials"),
+        (arrow("THROTTLING"), StoreUnavailable, "see whether it is up"),
         (arrow("NETWORK_CONNECTION"), StoreUnavailable, "see whether it is up"),
         (arrow("SLOW_DOWN (HTTP status 429)"), StoreUnavailable, "see whether it is up"),
         (OSError("something else"), StoreUnavailable, "something else"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.store import retry as retry
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
-from mcvrp.tasks.support import retry as retry
-from mcvrp.tasks.support.retry import StoreRetry
 
 
 class FakeClock:
@@ -36,11 +36,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
 
 
 class Door:
-    """Work, and a store to open, that fail for a while."""
+    """Work, and a store to probe, that fail for a while."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, refusals: int, work: int = 1) -> None:
         self.refusals, self.work = refusals, work
-        monkeypatch.setattr(Store, "open", lambda uri: self.knock())
+        monkeypatch.setattr(Store, "probe", lambda store: self.knock())
 
     def knock(self) -> None:
         self.refusals -= 1
@@ -57,7 +57,7 @@ class Door:
 def test_a_silent_store_is_waited_for(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each wait is twice the last, up to a minute; the work is done again when the store takes bytes."""
+    """Each wait is twice the last, up to a minute; the work is done again when the store answers."""
     door = Door(monkeypatch, refusals=8)
     assert StoreRetry(Store(str(tmp_path))).call(door.labour) == "done"
     assert clock.waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]

@@ -6,16 +6,26 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from mcvrp.model.errors import IncompleteError
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.store.errors import StoreSilent, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SILENCE = 600.0  # seconds without any success until we give up
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
+# What is called when the store at an address answers again, before anything else is asked of it: leases of
+# this process, which another may have taken over meanwhile.
+AFTER_OUTAGE: list[tuple[str, Callable[[], None]]] = []
+
+
+class Probed(Protocol):
+    """What is waited for; `Store` is one."""
+
+    @property
+    def uri(self) -> str: ...
+    def probe(self) -> None: ...
 
 
 @dataclass
@@ -28,15 +38,18 @@ class StoreRetry:
         The store that is waited for.
     warn
         Hears what we wait for: the log, or whoever started this process.
+    silence
+        Seconds without any success until we give up.
     """
 
-    store: Store
+    store: Probed
     warn: Callable[[str], None] = logger.warning
+    silence: float = SILENCE
     _since: float | None = None
-    _wait: float = _FIRST_WAIT
+    _wait: float | None = None
 
     def call(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns once the store answers; IncompleteError as in `outlast`."""
+        """Return what ``work`` returns once the store answers; StoreSilent as in `outlast`."""
         while True:
             try:
                 result = work()
@@ -48,28 +61,34 @@ class StoreRetry:
 
     def answered(self) -> None:
         """Take note that the store does what it should."""
-        self._since, self._wait = None, _FIRST_WAIT
+        self._since = self._wait = None
 
     def outlast(self, error: StoreUnavailable) -> None:
-        """Return when the store takes bytes again after ``error``.
+        """Return when the store answers again after ``error``.
 
         Raises
         ------
-        IncompleteError
-            If nothing has succeeded for `SILENCE` seconds.
+        StoreSilent
+            If nothing has succeeded for ``silence`` seconds.
+        LeaseLost
+            If a lease that this process holds has been taken over meanwhile.
         """
         began = self._since = time.monotonic() if self._since is None else self._since
         while True:
             self.warn(f"waiting for the store: {error}")
-            if time.monotonic() - began > SILENCE:
-                raise IncompleteError(
-                    f"the store has not answered for {SILENCE / 60:.0f} minutes ({error}): "
+            if time.monotonic() - began > self.silence:
+                raise StoreSilent(
+                    f"the store has not answered for {self.silence / 60:.0f} minutes ({error}): "
                     "once it does, the same command goes on from there"
                 ) from error
-            time.sleep(self._wait)
-            self._wait = min(2 * self._wait, _LONGEST_WAIT)
+            wait = self._wait or _FIRST_WAIT
+            time.sleep(wait)
+            self._wait = min(2 * wait, _LONGEST_WAIT)
             try:
-                Store.open(self.store.uri)
+                self.store.probe()
+                for uri, check in list(AFTER_OUTAGE):
+                    if uri == self.store.uri:
+                        check()
                 return
             except StoreUnavailable as again:
                 error = again

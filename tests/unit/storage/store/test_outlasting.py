@@ -1,0 +1,177 @@
+"""A store that outlasts silence: each method does its work once the store answers, as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.store import retry
+from mcvrp.storage.store.errors import LeaseLost, StoreSilent
+from mcvrp.storage.store.lease import holding
+from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from tests.support.silent_store import Outage
+
+METHODS: dict[str, Callable[[Store], object]] = {
+    "get": lambda store: store.get("a"),
+    "get_tagged": lambda store: store.get_tagged("a"),
+    "get_json": lambda store: store.get_json("a"),
+    "exists": lambda store: store.exists("a"),
+    "size": lambda store: store.size("a"),
+    "stat": lambda store: store.stat("a").size,
+    "folders": lambda store: store.folders(""),
+    "list": lambda store: store.list(""),
+    "put": lambda store: store.put("b", b"2"),
+    "put_json": lambda store: store.put_json("b", [2]),
+    "put_new": lambda store: store.put_new("b", b"2"),
+    "put_new of another": lambda store: store.put_new("a", b"2"),
+    "swap": lambda store: store.swap("a", b"2", store.get_tagged("a")[1]),
+    "swap of another": lambda store: store.swap("a", b"2", "no tag of it"),
+    "move": lambda store: store.move("a", "d/b"),
+    "move over another": lambda store: store.move("a", "c/file"),
+    "delete": lambda store: store.delete("a"),
+    "delete a folder": lambda store: store.delete("c"),
+    "read a stream": lambda store: store.open_input("a").read(),
+}
+
+
+def filled(folder: Path) -> Store:
+    store = Store.open(folder)
+    store.put("a", b"1")
+    store.put("c/file", b"3")
+    return store.outlasting()
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    return {path: store.get(path) for path in store.list("")}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["unheard", "answer lost"])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_outlasts_silence_at_every_request(
+    tmp_path: Path, outage: Outage, name: str, lost: bool
+) -> None:
+    """What it returns and what is there afterwards are the same, whether the store did the work or not."""
+    undisturbed = filled(tmp_path / "undisturbed")
+    outage.begin(float("inf"))
+    expected = METHODS[name](undisturbed)
+    requests = outage.requests
+    assert requests
+    for first in range(1, requests + 1):
+        store = filled(tmp_path / f"silent-{first}")
+        outage.begin(first, length=3, lost=lost)
+        assert METHODS[name](store) == expected
+        assert outage.requests > requests
+        assert contents(store) == contents(undisturbed)
+
+
+def test_a_stream_goes_on_where_it_was(tmp_path: Path, outage: Outage) -> None:
+    """Silence at any read of a Parquet file, which jumps about in it, changes none of its rows."""
+    table = pa.table({"a": np.random.default_rng(1).random(20_000), "b": np.arange(20_000)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=5_000)
+    store = Store.open(tmp_path).outlasting()
+    store.put("a", sink.getvalue().to_pybytes())
+
+    def read() -> pa.Table:
+        with store.open_input("a") as stream:
+            return pq.ParquetFile(stream).read()
+
+    outage.begin(float("inf"))
+    assert read() == table
+    for first in range(1, outage.requests + 1):
+        outage.begin(first)
+        assert read() == table
+
+
+def test_a_file_that_was_replaced_in_the_silence_is_not_read_on(tmp_path: Path, outage: Outage) -> None:
+    """The first half of one file and the second of another make no third."""
+    store = Store.open(tmp_path).outlasting()
+    store.put("a", b"1" * 10)
+    with store.open_input("a") as stream:
+        stream.read(5)
+        store.put("a", b"2" * 12)
+        outage.begin(1)
+        with pytest.raises(StoreError, match="was replaced while it was read: run the same command again"):
+            stream.read(5)
+
+
+def test_silence_is_not_outlasted_for_ever_nor_by_default(
+    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the end the error is one that no reader takes for an absent file, and the exit code 1."""
+    store = Store.open(tmp_path)
+    outage.begin(1, length=10**9)
+    with pytest.raises(StoreUnavailable):
+        store.get("a")
+    with pytest.raises(StoreSilent, match=r"has not answered for 0 minutes .*the same command") as caught:
+        store.outlasting(0.01).get("a")
+    assert isinstance(caught.value, IncompleteError)
+    assert caught.value.exit_code == 1
+    assert not isinstance(caught.value, StoreUnavailable)
+
+
+def test_a_refusal_is_none_of_silence(tmp_path: Path) -> None:
+    """What no waiting changes is raised at once."""
+    store = Store.open(tmp_path).outlasting()
+    with pytest.raises(McvrpError, match="there is no"):
+        store.get("a")
+    with pytest.raises(McvrpError, match="there is no"):
+        store.move("a", "b")
+    with pytest.raises(McvrpError, match="would lead elsewhere"):
+        store.get("../a")
+
+
+def test_it_travels_and_is_the_same_store(tmp_path: Path) -> None:
+    """A worker gets the patience with the address; who compares stores compares addresses."""
+    store = Store.open(tmp_path).outlasting(7)
+    assert pickle.loads(pickle.dumps(store)).silence == 7
+    assert store == Store.open(tmp_path)
+    assert store.outlasting(0).silence == 0
+
+
+def test_opening_a_store_leaves_others_connected(tmp_path: Path, outage: Outage) -> None:
+    """Only what belongs to the address is connected anew; who waits for a store does not connect at all."""
+    from mcvrp.storage.store import connections
+
+    one, other = Store.open(tmp_path / "one"), Store.open(tmp_path / "other")
+    one.put("a", b"1")
+    other.put("a", b"1")
+    before = dict(connections._CONNECTIONS)
+    outage.begin(1)
+    one.outlasting().get("a")
+    assert before == connections._CONNECTIONS
+    Store.open(tmp_path / "one")
+    gone = [key for key, files in before.items() if connections._CONNECTIONS.get(key) is not files]
+    assert {uri for _, uri, _ in gone} == {one.uri}
+
+
+def test_who_has_lost_its_lease_in_the_silence_writes_no_more(tmp_path: Path, outage: Outage) -> None:
+    """It is stopped before what it was about to write when the store fell silent."""
+    store = Store.open(tmp_path).outlasting()
+    with holding(store, "lease", "it is done"):
+        Path(store.uri, "lease").write_text("{}")  # whoever took it over
+        outage.begin(1)
+        with pytest.raises(LeaseLost, match="no longer names this process"):
+            store.put("a", b"1")
+    assert not store.exists("a")
+
+
+def test_who_waits_says_so(
+    tmp_path: Path, outage: Outage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line a try, with what the store said."""
+    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
+    store = filled(tmp_path)
+    outage.begin(1, length=3)
+    store.get("a")
+    assert len(caplog.messages) == 3
+    assert all(line.startswith("waiting for the store: cannot read") for line in caplog.messages)
+    assert os.path.basename(store.uri) in caplog.text
