@@ -1,7 +1,7 @@
-# Two commands do everything from nothing: `make demo` and `make test`.
-#   LKH=0        leave out LKH-3 (elkai), which is free for academic and non-commercial use only
-#   CPU=1        PyTorch for processors alone, without CUDA; PIP_EXTRA_INDEX_URL=... says where PyTorch has its builds
-#   PYTHON=...   the Python to build .venv with (3.11 to 3.13); VENV=... another folder for it
+# `make demo` and `make test` install everything they need.
+#   LKH=0        without LKH-3 (elkai), which is free for academic and non-commercial use only
+#   CPU=1        CPU-only PyTorch, without CUDA; PIP_EXTRA_INDEX_URL=... is the index of its builds
+#   PYTHON=...   Python for .venv (3.11 to 3.13); VENV=... another folder for it
 
 PYTHON ?= python3
 LKH ?= 1
@@ -12,11 +12,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 comma := ,
 EXTRAS := pipeline,dev$(if $(filter 1,$(LKH)),$(comma)lkh)
-# As the image has it: the wheel of the same version that is built for processors.
+# As in the image: the CPU wheel of the same version.
 TORCH := $(if $(filter 1,$(CPU)),$(shell sed -n 's/^torch==.*/&+cpu/p' constraints.txt))
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 
-# Some machines of CI set it; hundreds of processes would each compile all that they import.
+# Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-temperature bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
@@ -25,28 +25,28 @@ help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-slow   the slow ones      make test-full   both"
 	@echo "make check       lint, types, layers              make format      format the code"
-	@echo "make same        results to compare with another version's            make clean       removes what make installs"
-	@echo "make up          the full stack in containers          make down        stop it; its data stays"
-	@echo "make ps, logs    how it is, what it says               make test-stack  tests it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, driver, scaling, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: measure; results go into BENCHMARKS.md by hand"
+	@echo "make same        results to compare between versions          make clean       remove the installation"
+	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
+	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
+	@echo "make bench-...   hgs, labels, budgets, driver, scaling, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Three processes at once, each with whole files, on two cores: a fifth of the tests' time is waiting.
+# Three processes on two cores, each with whole files: a fifth of the tests' time is waiting.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP)
 	$(PYTEST) -m "not slow"
 
-# What needs no server, Ray or browser: on another Python, say.
+# Tests without server, Ray or browser, e.g. on another Python.
 test-unit: $(STAMP)
 	$(PYTEST) -m "not slow" tests/unit
 
 test-full: $(STAMP)
 	$(PYTEST)
 
-# What `make test` has not run.
+# The tests that `make test` leaves out.
 test-slow: $(STAMP)
 	$(PYTEST) -m slow
 
@@ -60,7 +60,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Equal results of two versions: make the folder with each, then compare them (tests/benchmarks/same.py).
+# Create the folder with each of two versions, then compare them (tests/benchmarks/same.py).
 SAME ?= same
 same: $(STAMP)
 	$(BIN)/python tests/benchmarks/same.py make $(SAME)
@@ -71,7 +71,7 @@ bench-hgs: $(STAMP)
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-# Hours; what it has measured it keeps in budgets.jsonl.
+# Takes hours; measurements are kept in budgets.jsonl.
 bench-budgets: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl "flat 5 s" converged thrifty paper "PyVRP 5 s"
 	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl
@@ -79,14 +79,14 @@ bench-budgets: $(STAMP)
 bench-driver: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_driver
 
-# A cluster of up to 64 cores that sleep; 15 GB of memory.
+# A cluster of up to 64 sleeping cores; 15 GB of memory.
 bench-scaling: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_scaling
 
 bench-stream: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_stream
 
-# Hugging Face's T5 is needed by these two only.
+# Only these two need Hugging Face's T5.
 bench-t5: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m tests.benchmarks.bench_t5
@@ -99,18 +99,18 @@ bench-decoding: $(STAMP)
 bench-attention: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_attention
 
-# On the demo's model.
+# Uses the demo's model.
 bench-beyond: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_beyond $(STORE) $(PRESET)
 
-# Hours: sizes that the model was trained on, and beyond.
+# Takes hours: training sizes and larger ones.
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
 
 bench-temperature: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_temperature $(STORE) $(PRESET)
 
-# On the demo's store, of which it makes copies; half an hour.
+# Uses copies of the demo's store; half an hour.
 bench-promotions: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_promotions $(STORE) $(STORE)-promotions
 
@@ -132,7 +132,7 @@ endif
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(TORCH) -e '.[$(EXTRAS)]' 2> $(VENV)/install.log || \
 	  { cat $(VENV)/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
-# What pip would do on one core. Some packages have templates that are no Python.
+# pip would compile on one core. Some packages contain templates that are not valid Python.
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@rm -f $(VENV)/.installed-*
 ifneq ($(LKH),1)
@@ -140,7 +140,7 @@ ifneq ($(LKH),1)
 endif
 	@touch $@
 
-# The full stack in containers; it asks for nothing, listens to this machine only, and keeps its data.
+# The full stack in containers, bound to this machine; data is kept in volumes.
 DOCKER ?= docker
 COMPOSE := $(DOCKER) compose --env-file docker/.env -f docker/compose.yaml
 UP_SECONDS ?= 600
@@ -160,7 +160,7 @@ ps: docker/.env
 logs: docker/.env
 	$(COMPOSE) logs
 
-# The stack on this machine's engine, in a project and on an address of its own: one fault, or all.
+# Tests of the stack on this machine's engine, in a project and on an address of its own: one fault, or all.
 test-stack: test-engine $(STAMP)
 	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
