@@ -28,7 +28,7 @@ class TrialSpec(StrictSpec):
     stage: ClassVar[str]  # as commands and presets call it
 
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="The model whose champion is tuned")
-    seed: int = Field(1, ge=0, description="Names the draw of labels, their order and the test instances")
+    seed: int = Field(1, ge=0, description="Names the draw of labels, their order and trial instances")
     old: str | None = Field(
         None,
         pattern=NAME_PATTERN,
@@ -42,9 +42,11 @@ class TrialSpec(StrictSpec):
     ranks: int | None = Field(None, ge=1, description="Processes that share a step, else one a GPU or core")
 
     sizes: tuple[Size, ...] = Field(
-        (), description="Sizes of the frozen test set; none takes three of the old labels'"
+        (), description="Sizes of the instances drawn to compare on; none takes three of the old labels'"
     )
-    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Frozen test instances of each size")
+    instances: int = Field(
+        100, ge=2, le=MOST_CUSTOMERS, description="Instances of each size that a trial draws"
+    )
     samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each model on each instance")
     p: KeptShare = 0.9
     alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
