@@ -18,7 +18,7 @@ from mcvrp.model.random import philox_key, philox_uniforms
 
 Range = tuple[int, int]  # smallest and largest, both included
 
-Split = Literal["train", "valid", "test"]
+Split = Literal["train", "valid", "test", "trial"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class InstanceStream:
     seed
         Names the stream; another seed gives unrelated instances.
     split
-        "train", "valid" (watched while training) or "test": streams that share no random word.
+        "train", "valid" (watched while training), "trial" (a challenger is chosen by) or "test" (measured
+        on): streams that share no random word, whatever their seeds.
     rules
         Ranges of demand and capacity.
     """

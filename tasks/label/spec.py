@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from mcvrp.model.errors import McvrpError, brief
-from mcvrp.model.instances import InstanceStream, Split
+from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
@@ -45,7 +45,9 @@ class LabelSpec(OrdersSpec):
     largest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers)")
     count: int = Field(ge=1, le=2**32 - 1, description="Number of instances per size")
     seed: int = Field(1, ge=0, description="Random seed of the instance stream")
-    split: Split = Field("train", description="train, valid or test: they share no instance")
+    split: Literal["train", "valid", "test"] = Field(
+        "train", description="train, valid or test: they share no instance"
+    )
     held_out: int = Field(
         0, ge=0, description="Number of held-out instances per size for validation during training"
     )

@@ -11,7 +11,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.decide import FROZEN
+from mcvrp.tasks.retrain.decide import DRAWN
 from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.support.progress import duration
 
@@ -35,6 +35,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         for each in trial_records(store, model, layout.ROUND)
         if each.loop == record.loop != "" and each.number <= record.number  # of a night the loop is ""
     ]
+    asked = store.get_json(layout.trial_spec(model, record.name))
     text = render(
         __package__,
         "trial.md.j2",
@@ -47,7 +48,8 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         comparison=comparison(measured),
         drifts=drifts(measured),
         rounds=round_table(rounds) if rounds else "",
-        spec=json.dumps(store.get_json(layout.trial_spec(model, record.name)), indent=2),
+        seed=asked["seed"],
+        spec=json.dumps(asked, indent=2),
     )
     store.put(readme, text.encode())
 
@@ -133,11 +135,11 @@ def round_table(rounds: Sequence[tuple[TrialRecord, Measured]]) -> str:
 
 
 def _model_row(record: TrialRecord, measured: Measured) -> list[str]:
-    frozen = [each for each in measured.buckets if each.part == FROZEN]
-    model, p = [""] * 4, measured.p_values.get(FROZEN)
-    if frozen:
-        weights = [each.instances for each in frozen]
-        means = [(each.champion, each.challenger, each.change) for each in frozen]
+    drawn = [each for each in measured.buckets if each.part == DRAWN]
+    model, p = [""] * 4, measured.p_values.get(DRAWN)
+    if drawn:
+        weights = [each.instances for each in drawn]
+        means = [(each.champion, each.challenger, each.change) for each in drawn]
         champion, challenger, change = (
             np.average(mean, weights=weights) for mean in zip(*means, strict=True)
         )

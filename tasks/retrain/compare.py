@@ -1,7 +1,8 @@
-"""Costs of champion and challenger on the same instances: frozen ones, and days kept for comparing."""
+"""Costs of champion and challenger on the same instances: some drawn for it, and days kept for comparing."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,15 @@ from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
-from mcvrp.tasks.retrain.decide import COLUMNS, FRESH, FROZEN
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.progress import Progress
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-_FROZEN_SIZES = 3  # where the spec names none
+_SIZES = 3  # where the spec names none
+_MOST_INSTANCES = 2**20  # of a trial and size, more than a spec may ask for
 
 
 def compared(
@@ -32,6 +34,7 @@ def compared(
     spec: TrialSpec,
     dataset: str,
     cards: tuple[ModelCard, ModelCard],
+    trial: str,
     fresh: Sequence[tuple[str, Label]],
 ) -> pd.DataFrame:
     """Return the best costs of champion and challenger, a row an instance with `COLUMNS`.
@@ -39,17 +42,20 @@ def compared(
     Parameters
     ----------
     dataset
-        Of the old labels: the frozen instances have its sizes, demands and capacities.
+        Of the old labels: the drawn instances have its sizes, demands and capacities.
     cards
         Of champion and challenger.
+    trial
+        Its name, which decides what is drawn: each trial has instances of its own, a resumed one the same.
     fresh
-        Days to compare on beside the frozen instances, by their dates.
+        Days to compare on beside the drawn instances, by their dates.
     """
-    stream = InstanceStream(city, spec.seed, "test", _rules(store, city, dataset))
+    stream = InstanceStream(city, spec.seed, "trial", _rules(store, city, dataset))
+    first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
     rows = [
-        (FROZEN, stream(n, i), f"(n={n}, i={i})")
-        for n in spec.sizes or _frozen_sizes(store, dataset)
-        for i in range(spec.instances)
+        (DRAWN, stream(n, i), f"(n={n}, i={i})")
+        for n in spec.sizes or _sizes(store, dataset)
+        for i in range(first, first + spec.instances)
     ]
     # days that no version has learned from, nor ever will: see `tasks.retrain.nightly`
     rows += [(FRESH, label.instance, date) for date, label in fresh]
@@ -66,10 +72,10 @@ def _rules(store: Store, city: City, dataset: str) -> Rules:
     return stored_spec(store, dataset)[0].rules_in(city)
 
 
-def _frozen_sizes(store: Store, dataset: str) -> list[int]:
+def _sizes(store: Store, dataset: str) -> list[int]:
     """Return the smallest, a middle and the largest size of the old labels, which stay the same for years."""
     there = Dataset.open(store, dataset).sizes()
-    return sorted({there[(len(there) - 1) * k // (_FROZEN_SIZES - 1)] for k in range(_FROZEN_SIZES)})
+    return sorted({there[(len(there) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
 
 
 def _costs(

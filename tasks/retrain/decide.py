@@ -13,7 +13,7 @@ import pandas as pd
 from mcvrp.model.problem import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import paired_t_test
 
-FROZEN, FRESH = "frozen", "fresh"
+DRAWN, FRESH = "drawn", "fresh"  # instances of a trial's own, and days kept for comparing
 COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs; infinite where there was no answer
 
 
@@ -46,7 +46,7 @@ class Decision:
 def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     """Return what follows from ``pairs``, a row an instance with `COLUMNS`.
 
-    The challenger is promoted where it is better on the frozen instances or on the fresh days, to
+    The challenger is promoted where it is better on the drawn instances or on the fresh days, to
     the level ``alpha``, answers all that the champion answers, and is nowhere worse: in no size
     does the mean cost grow by more than ``worst`` percent.
     """

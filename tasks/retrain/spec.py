@@ -29,7 +29,7 @@ class TrialSpec(StrictSpec):
 
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned")
     seed: int = Field(
-        1, ge=0, description="Random seed for the choice of labels, their order and the frozen instances"
+        1, ge=0, description="Random seed for the choice of labels, their order and the trial instances"
     )
     old: str | None = Field(
         None,
@@ -46,9 +46,9 @@ class TrialSpec(StrictSpec):
     )
 
     sizes: tuple[Size, ...] = Field(
-        (), description="Instance sizes of the frozen set (default: three sizes of the old labels)"
+        (), description="Instance sizes of the trial instances (default: three sizes of the old labels)"
     )
-    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Number of frozen instances per size")
+    instances: int = Field(100, ge=2, le=MOST_CUSTOMERS, description="Number of trial instances per size")
     samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples per model and instance")
     p: KeptShare = 0.9
     alpha: float = Field(

@@ -164,7 +164,7 @@ def run_trial(
         challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:  # else an earlier try of this trial has compared them
-        pairs = compared(store, city, spec, context.old, (champion, challenger), trial.fresh)
+        pairs = compared(store, city, spec, context.old, (champion, challenger), trial.name, trial.fresh)
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
     measured = Measured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chisquare
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.instances import InstanceStream, Rules, Split
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_uniforms
 
@@ -34,6 +35,8 @@ GOLDEN = [
     ("test", 1000, 3, "f9c854d626ac1cb2"),
     ("valid", 20, 0, "0e0dc13ba695da3c"),
     ("valid", 400, 5, "fb2a2fe0b4bcccc8"),
+    ("trial", 20, 0, "f4057c0148dabee7"),
+    ("trial", 400, 2**60, "d05c9499ce490206"),
 ]
 
 
@@ -69,7 +72,7 @@ def reference(city: City, seed: int, split: str, rules: Rules, n: int, i: int) -
     st.integers(20, 60),
     st.integers(0, 2**40),
     st.integers(0, 2**40),
-    st.sampled_from(["train", "valid", "test"]),
+    st.sampled_from(get_args(Split)),
     st.sampled_from([Rules(), Rules((2, 5)), Rules((1, 1), (8, 8))]),
 )
 def test_an_instance_agrees_with_the_definition(n: int, i: int, seed: int, split: str, rules: Rules) -> None:
@@ -99,10 +102,18 @@ def test_streams_are_unrelated() -> None:
         InstanceStream(CITY, 1, "train")(21, 0),
         InstanceStream(CITY, 1, "test")(20, 0),
         InstanceStream(CITY, 1, "valid")(20, 0),
+        InstanceStream(CITY, 1, "trial")(20, 0),
         InstanceStream(CITY, 2, "train")(20, 0),
         InstanceStream(other, 1, "train")(20, 0),
     ]
     assert len({(tuple(x.ids.tolist()), tuple(x.demands.tolist())) for x in made}) == len(made)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63), st.sets(st.sampled_from(get_args(Split)), min_size=2))
+def test_no_seed_makes_two_splits_one(seed: int, other: int, splits: set[Split]) -> None:
+    """Whatever their seeds, two splits are unrelated: no benchmark draws the instances of a trial."""
+    one, two = sorted(splits)[:2]
+    assert digest(InstanceStream(CITY, seed, one)(30, 0)) != digest(InstanceStream(CITY, other, two)(30, 0))
 
 
 def test_draws_are_uniform() -> None:

@@ -246,6 +246,12 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
         spec(held_out=4, split="test")
 
 
+def test_instances_of_trials_are_never_labelled() -> None:
+    """What challengers are chosen by is nobody's training data: the split "trial" has no labels."""
+    with pytest.raises(ValidationError, match="'train', 'valid' or 'test'"):
+        spec(split="trial")
+
+
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
     """Ranges decide the hash, whoever has said so; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))

@@ -10,7 +10,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.retrain.card import comparison, drifts, gained, round_table
-from mcvrp.tasks.retrain.decide import FRESH, FROZEN, Bucket
+from mcvrp.tasks.retrain.decide import DRAWN, FRESH, Bucket
 from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.retrain.measured import Gains, Measured
@@ -30,11 +30,11 @@ def test_tables_fit_the_page_of_a_run() -> None:
         Mix("d", {20: 5714}, 1714, 20),
         tuple(
             Bucket(part, sizes, 12_000, cost, cost, -12.345)
-            for part in (FROZEN, FRESH)
+            for part in (DRAWN, FRESH)
             for sizes in ("20-24", "300-400")
             for cost in (4.9921, 99.99994, 345_678.9)
         ),
-        {FROZEN: 1.234e-9},
+        {DRAWN: 1.234e-9},
         86_399.0,
         drift(city, then, now),
         Gains(120_000, 43_210, 345_678.9, 345_600.1),

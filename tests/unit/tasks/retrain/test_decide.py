@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.tasks.retrain.decide import COLUMNS, FRESH, FROZEN, decide, size_range
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH, decide, size_range
 
 
 def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float = 0.2) -> pd.DataFrame:
@@ -25,19 +25,19 @@ def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float =
 
 
 def test_a_better_challenger_is_promoted() -> None:
-    """A gain beyond chance on fresh days, nothing lost on the frozen instances."""
-    decision = decide(pairs({(FROZEN, 20): 0.0, (FRESH, 35): -1.0}), alpha=0.05, worst=0.5)
+    """A gain beyond chance on fresh days, nothing lost on the drawn instances."""
+    decision = decide(pairs({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}), alpha=0.05, worst=0.5)
     assert decision.promote
     assert decision.reasons[0].startswith("better on the fresh instances by 1.00 %")
-    assert {(bucket.part, bucket.sizes) for bucket in decision.buckets} == {(FROZEN, "20"), (FRESH, "20–49")}
+    assert {(bucket.part, bucket.sizes) for bucket in decision.buckets} == {(DRAWN, "20"), (FRESH, "20–49")}
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({(FROZEN, 20): 0.0, (FRESH, 35): 0.0}, "nothing shows that the challenger is better"),
-        ({(FROZEN, 20): -2.0, (FROZEN, 50): 0.6}, "worse by 0.60 % on frozen instances of 50 customers"),
-        ({(FROZEN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on fresh instances of 50–99 customers"),
+        ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "nothing shows that the challenger is better"),
+        ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on drawn instances of 50 customers"),
+        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on fresh instances of 50–99 customers"),
     ],
 )
 def test_no_promotion_without_a_gain_or_with_a_loss(
@@ -51,10 +51,10 @@ def test_no_promotion_without_a_gain_or_with_a_loss(
 
 def test_an_answer_that_is_lost_forbids_it() -> None:
     """The challenger needs an answer where the champion had one; where neither has, nothing follows."""
-    table = pairs({(FROZEN, 20): -2.0})
+    table = pairs({(DRAWN, 20): -2.0})
     table.loc[3, "challenger"] = np.inf
     decision = decide(table, alpha=0.05, worst=0.5)
-    assert decision.reasons == ("the challenger has no answer to 1 instances, the first is frozen 3",)
+    assert decision.reasons == ("the challenger has no answer to 1 instances, the first is drawn 3",)
     table.loc[3, "champion"] = np.inf
     assert decide(table, alpha=0.05, worst=0.5).promote
 
@@ -68,10 +68,10 @@ def test_one_day_shows_nothing() -> None:
 
 @settings(max_examples=30)
 @given(st.floats(-3, 3), st.floats(-3, 3))
-def test_never_promoted_where_a_size_is_worse(frozen: float, fresh: float) -> None:
+def test_never_promoted_where_a_size_is_worse(drawn: float, fresh: float) -> None:
     """A mean change above the bound forbids it, at any gains."""
-    decision = decide(pairs({(FROZEN, 20): frozen, (FRESH, 20): fresh}), alpha=0.05, worst=0.5)
-    assert decision.promote == (max(frozen, fresh) <= 0.5 and min(decision.p_values.values()) < 0.05)
+    decision = decide(pairs({(DRAWN, 20): drawn, (FRESH, 20): fresh}), alpha=0.05, worst=0.5)
+    assert decision.promote == (max(drawn, fresh) <= 0.5 and min(decision.p_values.values()) < 0.05)
 
 
 def test_sizes_have_a_range() -> None:

@@ -21,7 +21,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import trial_records
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.card import round_table
-from mcvrp.tasks.retrain.decide import COLUMNS, FROZEN
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN
 from mcvrp.tasks.retrain.improve import Round, beats, gains, improved, run_round
 from mcvrp.tasks.retrain.labels import best_known, key_of
 from mcvrp.tasks.retrain.spec import ImproveSpec
@@ -120,7 +120,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store.open(tmp_path / "store")
     write_dataset(store, CITY, range(20, 23), 12, solve=alone)
     train(store, CITY, small_spec(), tmp_path, nudge)
-    pairs = pd.DataFrame([(FROZEN, 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
+    pairs = pd.DataFrame([(DRAWN, 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
     monkeypatch.setattr(trial, "compared", lambda *_: pairs)
     monkeypatch.setattr(local_search, "Polished", Half)
     return store

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +13,7 @@ import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels import files as labels
@@ -23,7 +26,8 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
-from mcvrp.tasks.retrain.decide import COLUMNS
+from mcvrp.tasks.retrain.compare import sampler
+from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
 from mcvrp.tasks.retrain.measured import read_measured
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
@@ -40,7 +44,7 @@ TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
     model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, quiet_seconds=0
 )
-PAIRS = pd.DataFrame([("frozen", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
+PAIRS = pd.DataFrame([("drawn", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
 
 
 @pytest.fixture
@@ -98,6 +102,55 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     assert not compared & kept
 
 
+def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
+    """Return the champion's cost on each drawn instance (n, i) of a trial."""
+    pairs = read_pairs(store, "small", trial)
+    assert pairs is not None
+    rows = pairs[pairs["part"] != FRESH]
+    names = [re.fullmatch(r"\(n=(\d+), i=(\d+)\)", name) for name in rows["name"]]
+    return {
+        (int(name[1]), int(name[2])): cost for name, cost in zip(names, rows["champion"], strict=True) if name
+    }
+
+
+def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
+    store: Store, decided: list[bool]
+) -> None:
+    """Champion and challenger meet on a stream of its own, on other instances each night."""
+    drive(store, 1, 8)
+    first = night(store).record
+    drive(store, 9, 12, "more.csv")
+    second = night(store).record
+    assert first
+    assert second
+    solver = sampler(store, model_card(store, "small", 1), SPEC.p, SPEC.samples)
+    rules = Rules.of(CITY, None, None)
+    drawn = drawn_pairs(store, first.name)
+    assert len(drawn) == SPEC.instances
+    for (n, i), known in drawn.items():
+        costs = {}
+        for split, k in (("trial", i), ("test", i % SPEC.instances)):
+            instance = InstanceStream(CITY, SPEC.seed, split, rules)(n, k)  # type: ignore[arg-type]
+            (answer,) = solver.solve(CITY, [instance], samples=SPEC.samples, seed=SPEC.seed)
+            costs[split] = float(answer.costs.min())
+        assert known == costs["trial"] != costs["test"]
+    assert not drawn.keys() & drawn_pairs(store, second.name).keys()
+
+
+def test_a_night_that_is_cut_off_compares_on_the_same_instances(
+    store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is drawn for a night follows from its name: a resumed one has the costs of an undisturbed one."""
+    drive(store, 1, 8)
+    shutil.copytree(store.uri, tmp_path / "other")
+    other = Store.open(tmp_path / "other")
+    stopped(other, monkeypatch, trial, "write_pairs")
+    ended, undisturbed = night(other).record, night(store).record
+    assert ended
+    assert ended == undisturbed
+    assert drawn_pairs(other, ended.name) == drawn_pairs(store, ended.name)
+
+
 def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool]) -> None:
     """The challenger becomes champion; a second look writes nothing; a rollback is not undone by a third."""
     drive(store, 1, 8)
@@ -125,7 +178,14 @@ def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
     assert read_measured(store, "small", summary.record.name) == summary.measured
     assert store.get_json(f"{folder}/spec.json") == SPEC.model_dump(mode="json")
     readme = store.get(f"{folder}/README.md").decode()
-    for text in ("# Night 1 of `small`", "was promoted: so it was said", "](comparison.png)", "Fresh days"):
+    for text in (
+        "# Night 1 of `small`",
+        "was promoted: so it was said",
+        "](comparison.png)",
+        "Fresh days",
+        "drawn for this trial alone",
+        "split `trial`, seed",
+    ):
         assert text in readme
 
 
