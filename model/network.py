@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.features import FEATURES
 
 
@@ -43,12 +43,15 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         for name in ("classes", "dim", "heads", "encoder_layers", "decoder_layers", "ff"):
-            if getattr(self, name) < 1:
-                raise McvrpError(f"network.{name} must be at least 1, not {getattr(self, name)}")
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise McvrpError(f"network.{name} must be a whole number from 1, not {shown(value)}")
         if self.dim % self.heads:
             raise McvrpError(f"network.dim {self.dim} is not a multiple of network.heads {self.heads}")
-        if not 0 <= self.dropout < 1:
-            raise McvrpError(f"network.dropout must be in [0, 1), not {self.dropout}")
+        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
+            raise McvrpError(f"network.dropout must be a number in [0, 1), not {shown(self.dropout)}")
+        if type(self.pointer) is not bool:
+            raise McvrpError(f"network.pointer must be true or false, not {shown(self.pointer)}")
 
     def parameters(self) -> int:
         """Return the number of parameters, without building the network."""

@@ -7,8 +7,17 @@ from dataclasses import asdict, replace
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, find_stored_city, save_city, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, model_weights, publish
+from mcvrp.storage.models.models import (
+    ModelCard,
+    folder_card,
+    load_model,
+    model_card,
+    model_weights,
+    publish,
+    versions,
+)
 from mcvrp.storage.models.readme import model_config, model_readme
+from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS
 from mcvrp.storage.store.store import Store
 
@@ -54,12 +63,25 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
     Raises
     ------
     McvrpError
-        If the folder holds no whole model, or the store calls another city by the name of its city.
+        If the folder holds no whole model that can be loaded, or the store calls another city by the name of
+        its city; nothing has been written then.
     """
     card, stored = folder_card(folder), folder_city(folder)
-    model_weights(folder, card, "")
+    card = replace(card, name=layout.checked_name("model", name or card.name))
     card.require_city(stored.city)
-    there = [folder.get("losses.png")] if folder.exists("losses.png") else []
+    load_model(folder.uri)  # what cannot be loaded is not published
+    weights = folder.get(MODEL_WEIGHTS)
+    if len(weights) != card.weights_bytes:
+        raise McvrpError(
+            f"{folder.url(layout.folder_card)} is no model's card (weights_bytes is {card.weights_bytes:,}, "
+            f"the file has {len(weights):,}): export the model again with mcvrp models export"
+        )
+    pictures = [folder.get("losses.png")] if folder.exists("losses.png") else []
+    # What publishing will read, it reads before the city is written: a refused import leaves nothing.
+    for version in versions(store, card.name):
+        model_card(store, card.name, version)
+    for alias in ALIASES:
+        pointer(store, card.name, alias)
     try:
         find_stored_city(store, card.city_id)
     except McvrpError:
@@ -69,4 +91,4 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
                 f"{folder.url(layout.city_dir(stored.name))} another name"
             ) from None
         save_city(store, stored.name, stored.city, stored.addresses)
-    return publish(store, replace(card, name=name or card.name), folder.get(MODEL_WEIGHTS), *there)
+    return publish(store, card, weights, *pictures)

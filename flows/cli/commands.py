@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcvrp.flows.cli.city import imported, made_here
-from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain
+from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import has_pipeline, require_pipeline
 from mcvrp.flows.config.preflight import check_cores, handing_on, preflight
@@ -178,7 +178,7 @@ def _models(options: argparse.Namespace) -> Outcome:
         case ["export", what, folder]:
             return export_model(_reading(options), what, folder)
         case ["import", folder]:
-            return import_model(folder, _writing(options), options.name)
+            return import_model(folder, output_folder(settings.store_uri(options.store)), options.name)
         case [] | [_] if options.asked not in (["export"], ["import"]):
             return list_models(_reading(options), *(options.asked or [None]))
     raise McvrpError(

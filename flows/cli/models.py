@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcvrp.flows.cli.inspect_things import model_versions
-from mcvrp.flows.cli.output import Outcome, plain, size_text, table
+from mcvrp.flows.cli.output import Outcome, output_folder, plain, size_text, table
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.exported import export_folder, import_folder
@@ -68,7 +68,7 @@ def export_model(store: Store, what: str, folder: str) -> Outcome:
     """Write ``what``, NAME[@VERSION] of a model, into ``folder``; errors as `export_folder`."""
     name, _, version = what.partition("@")
     card = named_version(store, name, version or _CHAMPION)
-    to = Store.open(folder)
+    to = output_folder(folder)
     export_folder(store, card, to)
     files = to.list("")
     text = f"{name} version {card.version} in {to.url()}: {', '.join(files)}"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import humanize
 import numpy as np
+
+from mcvrp.storage.store.store import Store
 
 _BAR = re.compile(r"(?<!\\)\|")  # between cells, not the one of a cell
 
@@ -26,6 +30,20 @@ class Outcome:
     text: str
     code: int = 0
     lacks: str = ""
+
+
+def output_folder(place: str | Path) -> Store:
+    """Return the folder ``place``, in which something can be written; it appears with its first file.
+
+    A command that is refused, or killed, before it writes leaves no empty folder.
+    """
+    folder = Path(place).expanduser().absolute()
+    new = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+    store = Store.open(place)  # tries to write, and makes the folder for that
+    for path in new if "://" not in str(place) else ():
+        with contextlib.suppress(OSError):  # somebody else writes there by now
+            path.rmdir()
+    return store
 
 
 def aligned(figures: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from mcvrp.flows.cli.output import Outcome, aligned, plain
+from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.preset import load_preset
@@ -59,7 +59,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         unrounded=options.unrounded,
         start=options.start,
     )
-    place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
+    place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)

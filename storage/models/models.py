@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Annotated, Any, overload
+
+from pydantic import Field, Strict
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
@@ -25,6 +27,15 @@ from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
+
+_AGAIN = "delete the version and export it again with mcvrp train"
+_EXPORT_AGAIN = "export the model again with mcvrp models export"
+
+# What a card is read with: it may come from anybody (`mcvrp models import`).
+_Name = Annotated[str, Field(pattern=layout.NAME_PATTERN)]
+_Hash = Annotated[str, Field(pattern="^[0-9a-f]{1,64}$")]
+_Count = Annotated[int, Strict(), Field(ge=1)]
+_Figure = Annotated[int, Strict()] | Annotated[float, Strict(), Field(allow_inf_nan=False)] | None
 
 
 @dataclass(frozen=True)
@@ -53,21 +64,25 @@ class ModelCard:
         Of its last phase; None likewise.
     """
 
-    name: str
-    version: int
-    city_id: str
+    name: _Name
+    version: _Count
+    city_id: _Hash
     network: Mapping[str, Any]
-    run: str
-    dataset: str
-    fingerprint: str
-    rotation_trained: bool
-    metrics: Mapping[str, Any]
-    weights_bytes: int
-    weights_sha256: str
-    smallest: int | None = None
-    largest: int | None = None
-    steps: int | None = None
+    run: _Name
+    dataset: _Name
+    fingerprint: _Hash
+    rotation_trained: Annotated[bool, Strict()]
+    metrics: Mapping[str, _Figure]
+    weights_bytes: _Count
+    weights_sha256: _Hash
+    smallest: _Count | None = None
+    largest: _Count | None = None
+    steps: _Count | None = None
     format: int = MODEL.version
+
+    def __post_init__(self) -> None:
+        if self.smallest and self.largest and self.smallest > self.largest:
+            raise ValueError(f"smallest is {self.smallest}, largest {self.largest}")
 
     @property
     def folder(self) -> str:
@@ -243,7 +258,9 @@ def open_folder(place: str | PathLike[str]) -> Store:
 
 def folder_card(folder: Store) -> ModelCard:
     """Return the card of the model in ``folder``, which was exported; McvrpError if it is none."""
-    return read_document(folder, layout.folder_card, ModelCard, MODEL, named="model's card")
+    return read_document(
+        folder, layout.folder_card, ModelCard, MODEL, named="model's card", hint=_EXPORT_AGAIN
+    )
 
 
 @overload
@@ -265,22 +282,18 @@ def load_model(
     Raises
     ------
     McvrpError
-        If there is no such model, or its weights are not the ones that were written.
+        If there is no such model, its weights are not the ones that were written, or not its network's.
     """
-    import torch  # here: publishing and listing models needs no torch, and its import takes seconds
+    from mcvrp.storage.models.networks import network_of_weights  # here: its torch takes seconds to import
 
-    from mcvrp.model.network import FmMcvrp, NetworkConfig
-
+    store = place if isinstance(place, Store) else open_folder(place)
     if isinstance(place, Store):
-        card = model_card(place, name, version)
-        weights = model_weights(place, card)
+        card, folder, hint = model_card(store, name, version), None, _AGAIN
+        where = layout.model_card(name, card.version)
     else:
-        folder = open_folder(place)
-        card = folder_card(folder)
-        weights = model_weights(folder, card, "")
-    network = FmMcvrp(NetworkConfig(**card.network))
-    network.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})
-    return network.eval(), card
+        card, folder, hint, where = folder_card(store), "", _EXPORT_AGAIN, layout.folder_card
+    weights = model_weights(store, card, folder)
+    return network_of_weights(card.network, weights, store.url(where), hint), card
 
 
 def model_weights(store: Store, card: ModelCard, folder: str | None = None) -> Arrays:
@@ -293,7 +306,5 @@ def model_weights(store: Store, card: ModelCard, folder: str | None = None) -> A
     McvrpError
         If they are not the ones that were written.
     """
-    hint = "delete the version and export it again with mcvrp train"
-    if folder is not None:
-        hint = "export the model again with mcvrp models export"
-    return read_weights(store, card.folder if folder is None else folder, card.weights_sha256, hint)
+    folder, hint = (card.folder, _AGAIN) if folder is None else (folder, _EXPORT_AGAIN)
+    return read_weights(store, folder, card.weights_sha256, hint)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.store.store import Store
 
 MODEL_WEIGHTS = "model.safetensors"
@@ -22,7 +23,7 @@ def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str,
     Raises
     ------
     McvrpError
-        If they have not the checksum ``sha256``; ``hint`` says what to delete and how to make them again.
+        If they have not the checksum ``sha256``, or are no arrays; ``hint`` says how to make them again.
     """
     path = posixpath.join(folder, MODEL_WEIGHTS)
     data = store.get(path)
@@ -32,4 +33,7 @@ def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str,
             f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names {sha256[:12]}; "
             f"{hint}"
         )
-    return {name: np.array(array) for name, array in load(data).items()}
+    try:
+        return {name: np.array(array) for name, array in load(data).items()}
+    except (SafetensorError, KeyError) as error:  # KeyError: a type that NumPy does not have
+        raise McvrpError(f"{store.url(path)} is no safetensors file ({reason(error)}): {hint}") from error

@@ -62,7 +62,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = Desk(Store.open((folder := tmp_path_factory.mktemp("desk")) / "store"), folder)
     make_dataset(desk.store, label_spec(largest=20))
     make_city(desk.store, _city("own", desk.file("own.csv", sound()), spare=1))
-    card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "sha")
+    card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "abc")
     desk.store.put_json(layout.model_card("m", 1), asdict(card))
     enrol(desk.store, "m", 1)
     desk.store.put("incoming/before.csv", f"{HEADER}\n{BEFORE},a,1,C9,1,10\n".encode())

@@ -185,3 +185,24 @@ def test_a_mistake_gets_one_sentence(
     [line] = capsys.readouterr().err.splitlines()
     assert said in line
     assert not (tmp_path / "taken").exists()
+
+
+def test_a_refused_command_leaves_no_empty_folder(store: Store, folder: Path, tmp_path: Path) -> None:
+    """Of a solve, an export and an import: what they were to make is not there, what was there stays."""
+    _cut(folder)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "o.csv").write_text("customer,demand\n1,2\n")
+    put_day(store)
+    path = tmp_path / "store/models/small/0001/model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    before = sorted(tmp_path.rglob("*"))
+    solve = f"solve {tmp_path}/o.csv --capacity 9 --samples 1 --model {folder} --out {tmp_path}"
+    for command in (
+        f"{solve}/mine",
+        f"{solve}/new/below",
+        f"models export small@1 {tmp_path}/new/below --store {store.uri}",
+        f"models export small@1 {tmp_path}/mine --store {store.uri}",
+        f"models import {folder} --store {tmp_path}/new",
+    ):
+        assert run(command.split()) == 2
+        assert sorted(tmp_path.rglob("*")) == before

@@ -61,7 +61,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Store:
     state = CheckpointState("run", "I", 5, 10, 5, ORIGIN, {})
     save_checkpoint(store, state, ARRAYS, Moments(ARRAYS, ARRAYS))
     write_metrics(store, "run", "I", [StepMetrics(1, 8, 0.1, 0.5, 0.2, 0.6, 0.01, 1.0, 100.0, 0.1)])
-    card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "sha")
+    card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "abc")
     store.put_json(layout.model_card("m", 1), asdict(card))
     move_champion(store, "m", 1, Pointer(None))
     attention = AttentionCard("a", 20, "c", {}, {}, 10, 5.0, (), 1.0, "2 cores")

@@ -23,7 +23,7 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
     """Nothing young goes; of the old what is named stays, whatever odd names lie beside it."""
     store = Store.open(s3_uri)
     for number in range(1, 6):
-        card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "sha")
+        card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "abc")
         store.put(f"{card.folder}/model.safetensors", b"weights")
         store.put_json(layout.model_card("m", number), asdict(card))
     for number in (2, 3):

@@ -60,7 +60,7 @@ def write(store: Store, path: str, data: bytes, days: float) -> None:
 
 
 def version(store: Store, number: int, run: str = "run", days: float = 100.0) -> None:
-    card = ModelCard("m", number, "c", {}, run, "d", "f", True, {}, 1, "sha")
+    card = ModelCard("m", number, "c", {}, run, "d", "f", True, {}, 1, "abc")
     for name, data in (
         ("model.safetensors", b"weights"),
         ("config.json", b"{}"),

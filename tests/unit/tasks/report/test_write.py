@@ -28,7 +28,7 @@ from tests.support.results import ROW
 
 CITY = City.uniform(40, seed=1)
 SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
-CARD = ModelCard("m", 1, CITY.city_id, {"classes": 41}, "r", "d", "f", True, {}, 1, "sha", 20, 20)
+CARD = ModelCard("m", 1, CITY.city_id, {"classes": 41}, "r", "d", "f", True, {}, 1, "abc", 20, 20)
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""Networks of stored models: built only if the card describes the network that the weights are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from mcvrp.model.errors import McvrpError, brief, shown
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.storage.training.checkpoints import Arrays
+
+_LATER = {"pointer"}  # fields that older cards do not have
+_FOUND = 160  # characters of what is wrong
+
+
+def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hint: str) -> FmMcvrp:
+    """Return the network with the fields ``card``, read from ``where``, and the parameters ``weights``.
+
+    Raises
+    ------
+    McvrpError
+        If a field is missing, unknown or out of range, or the parameters have other names, shapes or types
+        than the network's, or are not finite.
+    """
+    try:
+        names = {field.name for field in fields(NetworkConfig)}
+        if stray := (set(card) - names) | (names - _LATER - set(card)):
+            raise McvrpError(f"network.{min(stray)} is {'missing' if min(stray) in names else 'unknown'}")
+        config = NetworkConfig(**card)
+        stored = sum(array.size for array in weights.values())
+        if config.parameters() != stored:  # before it is built: a card may ask for any amount of memory
+            raise McvrpError(
+                f"its network has {config.parameters():,} parameters, the weights have {stored:,}"
+            )
+        network = FmMcvrp(config)
+        for found in _differences(network, weights):
+            raise McvrpError(found)
+    except McvrpError as error:
+        raise McvrpError(f"{where} is no model's card ({brief(str(error), _FOUND)}): {hint}") from error
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return network.eval()
+
+
+def _differences(network: FmMcvrp, weights: Arrays) -> Iterator[str]:
+    wanted = {name: tuple(parameter.shape) for name, parameter in network.state_dict().items()}
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        yield f"only the {'network has' if name in wanted else 'weights have'} a parameter {shown(name)}"
+    for name, shape in wanted.items():
+        array = weights[name]
+        if array.shape != shape or array.dtype != np.float32:
+            yield f"{name} is float32 {shape}, the weights have {array.dtype} {array.shape}"
+        elif not np.isfinite(array).all():
+            yield f"{name} has weights that are not finite"
