@@ -75,7 +75,9 @@ class Driver:
     retried, failures
         How often a unit had to be done again, and how often because its worker was lost.
     lost
-        Why units were given up.
+        Why units and merges were given up in the last run.
+    unmerged
+        Files of the shards whose merge was given up: one of them may be corrupt.
     """
 
     dataset: Dataset
@@ -89,10 +91,11 @@ class Driver:
     retried: int = 0
     failures: int = 0
     lost: list[str] = field(default_factory=list)
+    unmerged: set[str] = field(default_factory=set)
     _counted: float = 0.0
     _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
-    _empty_units: int = 0  # units that came back without a label
+    _empty_units: int = 0  # units that came back without a label, or not at all
     _retry_queue: deque[_Task] = field(default_factory=deque)
     _in_flight: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
 
@@ -108,7 +111,7 @@ class Driver:
         ClusterLost
             If Ray is gone; what was in its hands is missing still.
         """
-        self.workers = workers
+        self.workers, self.lost, self.unmerged = workers, [], set()
         tasks = self._tasks(missing)
         city, send = ray.put(self.source.city), ray.remote(num_cpus=1, max_retries=0)(_within)
         try:
@@ -127,7 +130,7 @@ class Driver:
                 )
                 progress.advance(made, self._note())
                 self._cancel_hanging()
-                if not self.labelled and self._empty_units + len(self.lost) >= _WINDOW * self.workers:
+                if not self.labelled and self._empty_units >= _WINDOW * self.workers:
                     return  # nothing succeeds
         except ClusterLost:
             self._in_flight.clear()  # there is nobody to ask to stop
@@ -174,6 +177,8 @@ class Driver:
                 self._once_more(task, f"{error.cause}")
             elif isinstance(error.cause, StoreError):
                 raise error.cause from None
+            elif not task.unit:  # the files are at fault, and the next try would say the same
+                self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
             return 0
@@ -213,9 +218,16 @@ class Driver:
                 logger.warning("%s: %s; tried again, isolated", task, reason)
             self._retry_queue.append(task)
             return
+        self._give_up(task, reason)
+
+    def _give_up(self, task: _Task, reason: str) -> None:
         self.lost.append(f"{task}: {reason}")
-        logger.warning("%s: %s; given up until the next run", task, reason)
-        if task.unit and not task.unit.shard_rows:
+        logger.warning("%s: %s; given up", task, reason)
+        if not task.unit:
+            self.unmerged.update(source.path for source in task.jobs[0].sources)
+            return
+        self._empty_units += 1
+        if not task.unit.shard_rows:
             self._end_unit(task.jobs[0], None)
 
     def _cancel_hanging(self) -> None:

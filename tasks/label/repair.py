@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,8 +34,11 @@ _GROWING = ("smallest", "largest", "count")  # of a spec: what later runs add to
 
 @dataclass(frozen=True)
 class _RepairContext:
+    """Context of every worker; a file that is only ``suspected`` is left where its rows are all right."""
+
     store: Store
     source: Source
+    suspected: bool = False
 
 
 def repair_dataset(dataset: Dataset, source: Source) -> int:
@@ -55,15 +58,35 @@ def repair_dataset(dataset: Dataset, source: Source) -> int:
         if path not in tables:
             store.move(path, layout.corrupt(spec.dataset, path))
             repaired.append(f"{path} was corrupt: it is made anew")
-    if tables:
-        with ray_session(spec.workers) as workers:
-            context = _RepairContext(store, source)
-            for path, kept in windowed(_take_out, tables, workers, context, store):
-                rows = kept if isinstance(kept, int) else 0
-                if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
-                    store.move(path, layout.corrupt(spec.dataset, path))
-                repaired.append(f"{path} was corrupt: {rows:,} good rows kept, the others are labelled again")
+    repaired += _repair_tables(_RepairContext(store, source), tables)
     clear_faults(store, spec.dataset, paths)
+    return _report(repaired)
+
+
+def repair_sources(store: Store, source: Source, paths: Collection[str]) -> int:
+    """Take out the label files at ``paths`` with a row that is not right; return how many those are.
+
+    For shards that could not be merged of these files; to be called as `repair_dataset`.
+    """
+    context = _RepairContext(store, source, suspected=True)
+    return _report(list(_repair_tables(context, sorted(paths))))
+
+
+def _repair_tables(context: _RepairContext, paths: Sequence[str]) -> Iterator[str]:
+    """Take out the label files at ``paths``, yielding a sentence for each."""
+    if not paths:
+        return
+    with ray_session(context.source.spec.workers) as workers:
+        for path, kept in windowed(_take_out, paths, workers, context, context.store):
+            if kept is None:
+                continue
+            rows = kept if isinstance(kept, int) else 0
+            if not isinstance(kept, int):  # whoever reads it dies: keep it for people alone
+                context.store.move(path, layout.corrupt(context.source.spec.dataset, path))
+            yield f"{path} was corrupt: {rows:,} good rows kept, the others are labelled again"
+
+
+def _report(repaired: Sequence[str]) -> int:
     for sentence in repaired[:_SAID]:
         logger.warning(sentence)
     if len(repaired) > _SAID:
@@ -102,11 +125,18 @@ def _without_footer(dataset: Dataset, corrupt: Collection[str]) -> Iterator[str]
                 yield from (file.path for file in files if file.path not in whole)
 
 
-def _take_out(path: str, context: _RepairContext) -> int:
-    """Stage the good rows of the file at ``path``, move it away; return how many rows those are."""
+def _take_out(path: str, context: _RepairContext) -> int | None:
+    """Stage the good rows of the file at ``path``, move it away; return how many rows those are.
+
+    None where it is only suspected, and right, or not there.
+    """
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
+    if context.suspected and not store.exists(path):
+        return None
     report = verify_file(store.get(path), path, source)
+    if context.suspected and report.footer and report.rows == report.footer.rows:
+        return None
     kept = 0
     if report.footer and (report.footer.spec_hash, report.footer.city_id) == (recipe.spec_hash, city.city_id):
         n, table = report.footer.n, report.good_rows()

@@ -25,7 +25,7 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import Missing, count_missing, sweep
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.repair import repair_dataset, spec_corrupt, still_corrupt
+from mcvrp.tasks.label.repair import repair_dataset, repair_sources, spec_corrupt, still_corrupt
 from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
@@ -33,6 +33,7 @@ from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
 logger = logging.getLogger(__name__)
 
 _REJOIN_SECONDS = 300.0  # for a cluster's head to be started again
+_REPAIRS = 3  # of a run: a disk that makes file after file corrupt needs people
 
 __all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing", "seconds_an_instance"]
 
@@ -167,12 +168,16 @@ def _drive_on_ray(driver: Driver, missing: Missing) -> None:
 
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Let ``driver`` do what is missing; what it has done counts if it has to stop."""
-    spec = driver.source.spec
-    _write_spec(driver.dataset.store, driver.source)
-    there = spec.rows - missing.rows
+    spec, store, source = driver.source.spec, driver.dataset.store, driver.source
+    _write_spec(store, source)
     try:
-        with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=there) as progress:
-            driver.run(missing, workers, progress)
+        for _ in range(1 + _REPAIRS):
+            there = spec.rows - missing.rows
+            with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=there) as progress:
+                driver.run(missing, workers, progress)
+            if not repair_sources(store, source, driver.unmerged):
+                break
+            missing = count_missing(driver.dataset, source, driver.quarantine)
         _finish(driver, changed=True)
     except (IncompleteError, ClusterLost):
         raise

@@ -24,7 +24,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
-from mcvrp.tasks.label.verify_file import FileReport, misplaced, verify_file
+from mcvrp.tasks.label.verify_file import FileReport, in_staging, misplaced, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
@@ -77,9 +77,9 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
 
 
 def _is_table(path: str, dataset: str) -> bool:
-    """Return whether ``path`` is where a reader of the dataset would look for rows."""
+    """Return whether ``path`` is where a reader of the dataset, or the next run, would look for rows."""
     below = path.removeprefix(layout.label_dir(dataset) + "/")
-    return path.endswith(".parquet") and not below.startswith("_")
+    return path.endswith(".parquet") and (not below.startswith("_") or in_staging(path, dataset))
 
 
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
@@ -105,6 +105,7 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     context = _VerifyContext(store, source, tuple(others))
     reports = list(_verified(context, paths, checksums, cores))
     faults = [fault for report in reports for fault in report.faults]
+    reports = [report for report in reports if not in_staging(report.path, dataset)]  # on their way: missing
     faults += [
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} and not there")
         for path in sorted(checksums.keys() - set(paths))
@@ -145,6 +146,8 @@ def _verified(
 
 def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> FileReport:
     path, sha256 = job
+    if not context.store.exists(path):  # merged, or taken out, since it was listed
+        return FileReport(path, "")
     report = verify_file(context.store.get(path), path, context.source, sha256)
     return replace(report, good=[])  # what goes back to the driver is small, however large the file
 

@@ -140,7 +140,10 @@ def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
     if footer.spec_hash != recipe.spec_hash:
         yield f"made from spec {footer.spec_hash}, the dataset from {recipe.spec_hash}"
     k, rows = layout.shard_number(path), spec.shard_rows
-    if k is None or path != layout.label_shard(spec.dataset, footer.n, k):
+    if in_staging(path, spec.dataset):
+        if path != layout.staged_chunk(spec.dataset, footer.n, footer.row_start, footer.row_stop):
+            yield f"no name for rows {footer.row_start} to {footer.row_stop} of n={footer.n}"
+    elif k is None or path != layout.label_shard(spec.dataset, footer.n, k):
         yield f"no shard's name for n={footer.n}"
     elif footer.n not in spec.sizes or footer.row_stop > spec.count:
         there = f"n={spec.smallest} to {spec.largest}, {spec.count} rows each"
@@ -148,6 +151,11 @@ def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
     elif footer.row_start != k * rows or footer.row_stop > (k + 1) * rows:
         here = f"this place is for {k * rows} to {(k + 1) * rows}"
         yield f"rows {footer.row_start} to {footer.row_stop}, {here}"
+
+
+def in_staging(path: str, dataset: str) -> bool:
+    """Return whether ``path`` lies where ``dataset`` has rows on their way into shards."""
+    return path.startswith(layout.staging_dir(dataset) + "/")
 
 
 def _expected_index(footer: Footer) -> NDArray[np.int64]:
