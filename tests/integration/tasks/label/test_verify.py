@@ -35,6 +35,7 @@ from tests.support.datasets import (
     swapped_customers,
     wrong_demand,
 )
+from tests.support.silent_store import Outage, check_outlasted
 
 NOWHERE = Store("/nowhere")
 FIRST, SECOND = layout.label_shard("d", 20, 0), layout.label_shard("d", 20, 1)  # rows 0-5 and 6-9
@@ -403,3 +404,18 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
     assert answers == {k: k for k in range(8) if k != 3}
     with pytest.raises(StoreError, match="no space left"):
         list(windowed(_refused, range(8), 2, 0, NOWHERE, refusals=True))
+
+
+@pytest.mark.parametrize("most", [10, pytest.param(None, marks=pytest.mark.slow)])
+def test_verification_outlasts_a_silent_store(
+    store: Store, scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, most: int | None
+) -> None:
+    """Whatever request of the driver gets no answer for a while, the report is the same."""
+    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
+    in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
+    aged(store)
+
+    def report(there: Store) -> VerificationReport:
+        return replace(verify_dataset(there, "d"), verified_at="")
+
+    check_outlasted(store, scratch, outage, report, at_least=15, exact=".parquet", most=most)
