@@ -6,6 +6,7 @@ Nothing is changed but the report, which is kept beside the dataset for `mcvrp l
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,8 +20,9 @@ from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.labels.shards import Fingerprint, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
+from mcvrp.storage.labels.verified_files import VerifiedFile, VerifiedFiles
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
@@ -44,6 +46,8 @@ class _VerifyContext:
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
     """Verify every label of ``dataset`` and keep the report with it.
 
+    Stopped, the next call within a day resumes it; after a report everything is verified again.
+
     Parameters
     ----------
     workers
@@ -54,8 +58,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     McvrpError
         If there is no such dataset, or the store has not its city.
     """
-    files = store.list(layout.label_dir(dataset))
-    if not files:
+    if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
     refuse_earlier(store, layout.label_dir(dataset))
     try:
@@ -67,9 +70,10 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     else:
         source = Source(spec, find_city(store, city_id))
         with ray_session(workers) as cores:
-            report = _verify(store, source, [path for path in files if _is_table(path, dataset)], cores)
+            report = _verify(store, source, cores)
     try:
         write_verification(store, report)
+        store.delete(layout.verification_progress(dataset))
     except StoreError as error:
         unkept = f"the report is not kept, mcvrp label will not repair what it finds corrupt: {error}"
         report = replace(report, unchecked=(*report.unchecked, unkept))
@@ -90,8 +94,10 @@ def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport
     return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
 
 
-def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> VerificationReport:
+def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
+    verified = VerifiedFiles.open(store, dataset, _decided_by(source))
+    tables = [file for file in store.files(layout.label_dir(dataset)) if _is_table(file.path, dataset)]
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("somebody is labelling it, or was stopped: what is missing may be on its way")
     try:
@@ -103,12 +109,12 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
         unchecked.append(f"checksums could not be compared: {error}")
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))
-    reports = list(_verified(context, paths, checksums, cores))
+    reports = list(_verified(context, tables, checksums, verified, cores))
     faults = [fault for report in reports for fault in report.faults]
     reports = [report for report in reports if not in_staging(report.path, dataset)]  # on their way: missing
     faults += [
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} and not there")
-        for path in sorted(checksums.keys() - set(paths))
+        for path in sorted(checksums.keys() - {file.path for file in tables})
     ]
     whole = [report for report in reports if report.footer]
     faults += _overlaps(source, whole)
@@ -130,25 +136,49 @@ def _verify(store: Store, source: Source, paths: Sequence[str], cores: int) -> V
     )
 
 
+def _decided_by(source: Source) -> str:
+    """Return a hash of what the report on a file depends on besides its bytes."""
+    spec = source.spec
+    decides = {**spec.identity(source.city), "sizes": [spec.smallest, spec.largest], "count": spec.count}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
 def _verified(
-    context: _VerifyContext, paths: Sequence[str], checksums: dict[str, str], cores: int
+    context: _VerifyContext,
+    tables: Sequence[StoredFile],
+    checksums: dict[str, str],
+    verified: VerifiedFiles,
+    cores: int,
 ) -> Iterator[FileReport]:
-    """Yield the report on each file, without its rows."""
-    jobs = [(path, checksums.get(path)) for path in paths]
-    rows = faults = 0
-    with Progress(f"verify {context.source.spec.dataset}", len(jobs), "files") as progress:
-        for (path, _), found in windowed(_verify_one, jobs, cores, context, context.store):
-            report = found if isinstance(found, FileReport) else _unreadable(context.store, path, found)
+    """Yield the report on each file, without its rows; ``verified`` knows some, and keeps the others."""
+    known = [found for file in tables if (found := verified.find(file, checksums.get(file.path)))]
+    rows, faults = sum(file.rows for file in known), sum(len(file.faults) for file in known)
+    yield from (FileReport(f.path, f.sha256, f.footer, list(f.faults), f.rows) for f in known)
+    paths = {file.path for file in known}
+    jobs = [(file, checksums.get(file.path)) for file in tables if file.path not in paths]
+    label = f"verify {context.source.spec.dataset}"
+    with Progress(label, len(tables), "files", done=len(known)) as progress:
+        for (file, expected), found in windowed(_verify_one, jobs, cores, context, context.store):
+            report = found if isinstance(found, FileReport) else _unreadable(context.store, file.path, found)
             rows, faults = rows + report.rows, faults + len(report.faults)
+            if report is found:
+                verified.add(_kept(file, expected, report))
             progress.advance(note=f"{rows:,} labels proved" + (f", {faults:,} faults" if faults else ""))
             yield report
 
 
-def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> FileReport:
-    path, sha256 = job
-    if not context.store.exists(path):  # merged, or taken out, since it was listed
-        return FileReport(path, "")
-    report = verify_file(context.store.get(path), path, context.source, sha256)
+def _kept(file: StoredFile, expected: str | None, report: FileReport) -> VerifiedFile:
+    faults = tuple(report.faults)
+    return VerifiedFile(
+        file.path, file.size, file.modified, expected, report.sha256, report.footer, faults, report.rows
+    )
+
+
+def _verify_one(job: tuple[StoredFile, str | None], context: _VerifyContext) -> FileReport:
+    file, sha256 = job
+    if not context.store.exists(file.path):  # merged, or taken out, since it was listed
+        return FileReport(file.path, "")
+    report = verify_file(context.store.get(file.path), file.path, context.source, sha256)
     return replace(report, good=[])  # what goes back to the driver is small, however large the file
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.dataset import load_labels
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.results import results_frame
 from tests.support.command import Workplace
+from tests.support.fault_kinds import seeds
+from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import S3Server
 from tests.support.ui import mcvrp_ui
 
@@ -52,6 +58,55 @@ def test_the_smoke_preset_runs_in_a_bucket(s3: S3Server, s3_uri: str, tmp_path: 
     shown = place.mcvrp("inspect", "models/smoke/0001/model.json", "--store", s3_uri, **s3.environment())
     assert shown.returncode == 0, shown.stderr
     assert place.processes() == []
+
+
+def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event) -> None:
+    """Let the server fall silent again and again, after some requests, for longer than a client tries."""
+    while not end.is_set():
+        moment = proxy.served + rng.randint(1, 500)
+        while proxy.served < moment and not end.wait(0.05):
+            pass
+        proxy.fail(rng.choice(("503", "reset", "429 TooManyRequests")))
+        end.wait(30.0)
+        proxy.repair()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("seed", seeds(1))
+def test_every_stage_outlasts_a_silent_bucket(
+    s3: S3Server, s3_uri: str, proxy: Proxy, tmp_path: Path, seed: int
+) -> None:
+    """However often the server falls silent, a command ends with the weights and costs of a quiet run."""
+    place, end = Workplace.new(tmp_path), threading.Event()
+    methods = 'benchmark.methods=["hgs", "am", "fm-ns", "fm-hgs"]'
+    quiet, silent = Store.at(f"{s3_uri}/quiet"), Store.at(f"{s3_uri}/silent")
+    preset = ("--preset", "smoke", "--store")
+    done = place.mcvrp("run", *preset, quiet.uri, "--set", methods, **s3.environment())
+    assert done.returncode == 0, done.stderr
+    changes = s3.environment(endpoint=proxy.endpoint)
+    waited, trouble = "", threading.Thread(target=falling_silent, args=(proxy, random.Random(seed), end))
+    trouble.start()
+    try:
+        for command in (("run", "--set", methods), ("verify",), ("gc", "--delete")):
+            for _ in range(20):  # to begin with, the server has to answer at once
+                done = place.mcvrp(*command, *preset, silent.uri, **changes)
+                waited += done.stderr
+                if not done.stderr.startswith("mcvrp: cannot"):
+                    break
+            assert done.returncode == 0, done.stderr
+    finally:
+        end.set()
+        trouble.join()
+    assert waited.count("waiting for the store") > 3
+    assert Dataset.open(silent, "smoke").fingerprint() == Dataset.open(quiet, "smoke").fingerprint()
+    for path in ("models/smoke/0001/model.safetensors", "attention/smoke/n=020/model.safetensors"):
+        assert silent.get(path) == quiet.get(path)
+    costs = [
+        results_frame(read_results(store, "smoke")).sort_values(["method", "n", "index", "samples"])["cost"]
+        for store in (quiet, silent)
+    ]
+    np.testing.assert_array_equal(*costs)
 
 
 @pytest.mark.slow

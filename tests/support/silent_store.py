@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcvrp.storage.store import connections, retry
 from mcvrp.storage.store.local import LocalFiles
+from mcvrp.storage.store.store import Store
+from tests.support.datasets import everything
 
 _REQUESTS = {"read", "read_tagged", "write", "write_new", "swap", "move", "delete", "now", "open", "probe"}
 
@@ -77,3 +82,51 @@ def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
     yield outage
     outage.first = math.inf
+
+
+def check_outlasted(
+    store: Store,
+    folder: Path,
+    outage: Outage,
+    work: Callable[[Store], object],
+    *,
+    at_least: int,
+    exact: str | tuple[str, ...] = "",
+    most: int | None = None,
+) -> None:
+    """Check that ``work`` ends the same whatever request of it falls into a silence, heard or not.
+
+    It is done in copies of ``store`` in ``folder``: what it returns and the files that it leaves are those of
+    an undisturbed run.
+
+    Parameters
+    ----------
+    at_least
+        Requests that there have to be.
+    exact
+        Ends of the names of files that are the same byte for byte; others hold times.
+    most
+        Requests that are tried, evenly spread; None for all.
+    """
+    names = count()
+
+    def left(first: float, *, lost: bool = False) -> tuple[object, dict[str, bytes], int]:
+        copy = folder / f"copy-{next(names)}"
+        shutil.copytree(store.uri, copy)
+        outage.begin(first, lost=lost)
+        result = work(Store(str(copy)).outlasting())
+        requests, outage.first = outage.requests, math.inf
+        files = everything(Store(str(copy)))
+        # who gives a lease back does not wait for the store: it is left to expire
+        files = {path: data for path, data in files.items() if not path.endswith("lease.json")}
+        shutil.rmtree(copy)
+        return result, files, requests
+
+    result, files, requests = left(math.inf)
+    assert requests >= at_least
+    for k in range(1, requests + 1, max(1, requests // most) if most else 1):
+        for lost in (False, True) if most is None else (bool(k % 2),):
+            told, there, _ = left(k, lost=lost)
+            assert told == result, k
+            assert there.keys() == files.keys(), k
+            assert [path for path in files if path.endswith(exact) and there[path] != files[path]] == [], k

@@ -34,6 +34,7 @@ from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
 from mcvrp.tasks.support.ray_session import ray_session
+from tests.support.silent_store import Outage, check_outlasted
 from tests.support.solving import put_model
 
 CITY = City.uniform(30, seed=5)
@@ -333,3 +334,17 @@ def test_results_are_parquet_that_anything_reads(finished: Store) -> None:
     table = pq.read_table(io.BytesIO(finished.get(layout.benchmark_results("b"))))
     contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
     assert contract <= set(table.column_names)
+
+
+@pytest.mark.parametrize("most", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_benchmark_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int) -> None:
+    """Whatever request of the driver gets no answer for a while, costs and routes are the same."""
+    store = Store.open(tmp_path / "store")
+    put_model(store, "m", CITY, alias=False)
+
+    def costs(there: Store) -> object:
+        run_benchmark(there, CITY, SPEC, "m")
+        rows = results_frame(read_results(there, "b")).sort_values(["method", "n", "index", "samples"])
+        return rows["cost"].tolist()
+
+    check_outlasted(store, tmp_path / "silent", outage, costs, at_least=20, exact="nothing", most=most)

@@ -30,6 +30,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
+from tests.support.silent_store import Outage, check_outlasted
 
 CITY = City.uniform(30, seed=1)
 TINY = AttentionSpec(
@@ -49,7 +50,7 @@ TINY = AttentionSpec(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
+    return Store.open(tmp_path / "store")
 
 
 def changed(**changes: Any) -> AttentionSpec:
@@ -277,3 +278,17 @@ def test_where_a_training_stands_can_be_read(store: Store, monkeypatch: pytest.M
 
 def interrupt_publishing(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("most", [8, pytest.param(None, marks=pytest.mark.slow)])
+def test_training_outlasts_a_silent_store(
+    store: Store, tmp_path: Path, outage: Outage, most: int | None
+) -> None:
+    """Whatever request gets no answer for a while, the model is the same, byte for byte."""
+    save_city(store, "small", CITY)
+
+    def trained(there: Store) -> list[float]:
+        (card,) = train_attention(there, CITY, TINY).cards
+        return [epoch.greedy for epoch in card.epochs]
+
+    check_outlasted(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors", most=most)

@@ -27,6 +27,7 @@ from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, Checkp
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
 from tests.support.killed import killed_at_each_write
 from tests.support.results import ROW
+from tests.support.silent_store import Outage, check_outlasted
 
 DAY = 86_400.0
 NOW = time.time()
@@ -487,6 +488,19 @@ def test_cleaning_that_is_killed_is_ended_by_the_next(crowded: Store, tmp_path: 
     assert all(stays.items() <= left.items() for left in after)
     assert all(left == stays for left in after[1::2])
     assert stays.items() < before.items()
+
+
+@pytest.mark.parametrize("most", [20, pytest.param(None, marks=pytest.mark.slow)])
+def test_cleaning_outlasts_a_silent_store(
+    crowded: Store, tmp_path: Path, outage: Outage, most: int | None
+) -> None:
+    """Whatever request gets no answer for a while, what is removed is the same, and what is told of it."""
+    for step in (5, 10, 15, 20):
+        checkpoint(crowded, "run", step)
+    nights(crowded)
+    write(crowded, "solutions/monday/routes.csv", b"", 100)
+    write(crowded, "labels/d/.x.1234.tmp", b"", 100)
+    check_outlasted(crowded, tmp_path / "silent", outage, cleaned, at_least=60, most=most)
 
 
 # The command -----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
+from tests.support.silent_store import Outage, check_outlasted
 from tests.support.sweep import sweep
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
@@ -203,3 +204,25 @@ def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_p
         readme = there.get(f"{folder}/README.md").decode()
         assert "**Version 2 was promoted: so it was said.**" in readme
         assert "## The loop so far" in readme
+
+
+@pytest.mark.parametrize("most", [4, pytest.param(80, marks=pytest.mark.slow)])
+def test_a_round_outlasts_a_silent_store(
+    store: Store, decided: list[bool], tmp_path: Path, outage: Outage, most: int | None
+) -> None:
+    """Whatever request gets no answer for a while, labels, version and decision are the same."""
+    spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
+
+    def decision(there: Store) -> object:
+        (done,) = loop(there, spec)
+        return done.record, pointer(there, "small", "champion").version
+
+    check_outlasted(
+        store,
+        tmp_path / "silent",
+        outage,
+        decision,
+        at_least=60,
+        exact=(".safetensors", "0000.parquet"),
+        most=most,
+    )

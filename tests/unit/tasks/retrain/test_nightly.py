@@ -36,6 +36,7 @@ from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
+from tests.support.silent_store import Outage, check_outlasted
 from tests.support.training import nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -277,6 +278,34 @@ def test_a_night_that_is_killed_goes_on(
     drive(store, 1, 8)
     for there, _ in killed_at_each_write(store, tmp_path, night, at_least=40):
         assert promoted_once(there, meanwhile=False) == [1, 2]
+
+
+@pytest.mark.parametrize("most", [6, pytest.param(80, marks=pytest.mark.slow)])
+def test_a_night_outlasts_a_silent_store(
+    store: Store,
+    decided: list[bool],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    outage: Outage,
+    most: int | None,
+) -> None:
+    """Whatever request gets no answer for a while, the days, the version and the decision are the same."""
+    monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
+    drive(store, 1, 8)
+
+    def decision(there: Store) -> object:
+        done = night(there)
+        return done.taken.stored, done.record, pointer(there, "small", "champion").version
+
+    check_outlasted(
+        store,
+        tmp_path / "silent",
+        outage,
+        decision,
+        at_least=100,
+        exact=(".safetensors", "0000.parquet"),
+        most=most,
+    )
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from tests.support.silent_store import Outage, check_outlasted
 from tests.support.solving import CITY, put_day, put_model
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
@@ -234,3 +235,20 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     write_day(Place(store, "solutions/x"), day)
     assert day.summary.cost == 0
     assert "nothing to compare with: HGS gave up" in day.summary.notes[-1]
+
+
+@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int | None) -> None:
+    """Whatever request gets no answer for a while, the routes are the same."""
+    store = Store.open(tmp_path / "store")
+    put_day(store)
+
+    def routed(there: Store) -> object:
+        found = solved(there, polish="none", time_limit=60.0)
+        place = Place(there, "solutions/monday")
+        require_free(place, found.planned, overwrite=False)
+        write_day(place, found)
+        return found.summary.cost
+
+    files = ("routes.csv", "routes.geojson")
+    check_outlasted(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)
