@@ -12,6 +12,7 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
 from mcvrp.flows.server.stage import HOUR, open_store, stage, task_options
 from mcvrp.storage import layout
+from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
@@ -30,7 +31,7 @@ def write(place: Place, solved: Solved) -> None:
     """Write the files, and show figures, map and addresses."""
     write_day(place, solved)
     files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.html")}
-    notes = "\n".join(f"- {note}" for note in solved.summary.notes)
+    notes = "\n".join(f"- {escaped(note)}" for note in solved.summary.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
     summary = solved.summary

@@ -15,6 +15,7 @@ import humanize
 import numpy as np
 
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.markdown import unescaped
 
 _BAR = re.compile(r"(?<!\\)\|")  # between cells, not the one of a cell
 
@@ -66,18 +67,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Collec
 def markdown_text(markdown: str) -> str:
     """Return ``markdown`` as a terminal shows it best: cells below each other, nothing bold."""
     text = re.sub(r"\*\*(.+?)\*\*", r"\1", markdown.strip())
-    return re.sub(r"(?:^\|.*\n?){2,}", _aligned_table, text, flags=re.MULTILINE)
+    parts = re.split(r"((?:^\|.*\n?){2,})", text, flags=re.MULTILINE)
+    return "".join(_aligned_table(part) if k % 2 else unescaped(part) for k, part in enumerate(parts))
 
 
-def _aligned_table(found: re.Match[str]) -> str:
-    lines = found[0].splitlines()
-    header, rule, *rows = [
-        [cell.strip().replace(r"\|", "|") for cell in _BAR.split(line)[1:-1]] for line in lines
-    ]
+def _aligned_table(markdown: str) -> str:
+    lines = markdown.splitlines()
+    header, rule, *rows = [[unescaped(cell.strip()) for cell in _BAR.split(line)[1:-1]] for line in lines]
     if any(len(row) != len(header) for row in (rule, *rows)):
-        return found[0]  # no table of ours: leave it
+        return markdown  # no table of ours: leave it
     right = [column for column, side in enumerate(rule) if side.endswith(":")]
-    return table(header, rows, right) + "\n" * found[0].endswith("\n")
+    return table(header, rows, right) + "\n" * markdown.endswith("\n")
 
 
 def size_text(count: float) -> str:

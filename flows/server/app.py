@@ -6,33 +6,65 @@ import gc
 import itertools
 import threading
 import time
+from urllib.parse import urlsplit
 
-from fastapi import FastAPI
 from prefect.server.api.server import create_app as create_prefect
+from prefect.settings import PREFECT_UI_API_URL, PREFECT_UI_URL
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcvrp.flows.server.server import ENTRY
 
 # Prefect's pages keep the password here, and send it with each request; the browser itself sends nothing.
+# One that lets nobody in replaces none: any page of others can open this one.
 _PAGE = """<!doctype html><meta charset="utf-8"><title>mcvrp</title><noscript>JavaScript is off</noscript>
 <script>
-if (location.hash.length > 1) localStorage.setItem("prefect-password", btoa(location.hash.slice(1)));
-location.replace("/");
+const given = btoa(unescape(location.hash.slice(1)));
+fetch("/api/admin/version", {headers: {Authorization: "Basic " + given}}).then(answer => {
+  if (answer.ok) localStorage.setItem("prefect-password", given);
+}).finally(() => location.replace("/"));
 </script>
 """
+# No page of others shows ours in a frame, where its visitors would click on what they do not see.
+_HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _COLLECT_SECONDS = 1.0
 _WHOLE = 60  # of these collections one looks through everything: 0.1 s, in which nobody is served
 
 
-def create_app() -> FastAPI:
+def create_app() -> ASGIApp:
     """Return the application that uvicorn serves; a thread collects its process's garbage from now on."""
     app = create_prefect()
     _collect_aside()
     # before Prefect's routes: the last of these takes every path
     app.router.routes.insert(0, Route(ENTRY, _enter))
-    return app
+    # around it: Prefect's own services ask the application itself, by another name
+    return TrustedHostMiddleware(_unframed(app), _hosts(), www_redirect=False)
+
+
+def _hosts() -> list[str]:
+    """Return the names that the server goes by: those of this machine, and where its pages look for it.
+
+    Under another name, which its owner may point anywhere, a page of others would be of the same origin.
+    """
+    addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
+    return [*_LOCAL, *filter(None, (urlsplit(str(address or "")).hostname for address in addresses))]
+
+
+def _unframed(app: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await app(scope, receive, sent if scope["type"] == "http" else send)
+
+    return answer
 
 
 async def _enter(request: Request) -> HTMLResponse:

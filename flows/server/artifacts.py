@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import without_metadata
+from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.progress import ProgressReport, listening
@@ -40,8 +40,8 @@ def show_figures(thing: str, title: str, figures: Mapping[str, object], *parts: 
         What this is a version of: the stage and the name of what it made, as "label laptop".
     """
     # A list wraps on a narrow screen, where Prefect cuts a table off; and a table needs headings.
-    lines = "\n".join(f"- {name}: **{value}**" for name, value in figures.items())
-    markdown = "\n\n".join(part for part in (f"# {title}", lines, *parts) if part) + "\n"
+    lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
+    markdown = "\n\n".join(part for part in (f"# {escaped(title)}", lines, *parts) if part) + "\n"
     with _at_once():
         create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
 
@@ -120,15 +120,15 @@ def progress_key(thing: str, label: str = "") -> str:
 
 def links(store: Store, places: Mapping[str, str]) -> str:
     """Return a list of ``places``, paths in ``store`` by what they are: a file's path or s3:// address."""
-    lines = [f"- {what}: `{store.url(path)}`" for what, path in places.items()]
+    lines = [f"- {what}: {code(store.url(path))}" for what, path in places.items()]
     return "\n".join(["**In the store**", "", *lines, "", "`mcvrp inspect PATH` shows any of them."])
 
 
 def picture(name: str, png: bytes, url: str) -> str:
     """Return the Markdown of a picture whose bytes are ``png`` and whose address in the store is ``url``."""
     if len(png) > _PICTURE_BYTES:
-        return f"[{name}]({url})"
-    return f"![{name}](data:image/png;base64,{base64.b64encode(png).decode()})"
+        return link(name, url)
+    return image(name, f"data:image/png;base64,{base64.b64encode(png).decode()}")
 
 
 def gallery(store: Store, folder: str) -> str:
@@ -157,7 +157,7 @@ def card_markdown(store: Store, dataset: str) -> str:
     _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
 
     def inlined(match: re.Match[str]) -> str:
-        name, where = match[1], f"{layout.label_dir(dataset)}/{match[2]}"
+        name, where = unescaped(match[1]), f"{layout.label_dir(dataset)}/{match[2]}"
         try:
             return picture(name, store.get(where), store.url(where))
         except McvrpError:

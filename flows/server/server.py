@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +43,7 @@ from prefect.settings import (
 )
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.server.outages import Keeper, forget, kept_running
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 
@@ -120,6 +122,7 @@ def prefect_server() -> Iterator[Server]:
     McvrpError
         If the configured server does not answer, or our own does not start.
     """
+    forget()
     if there := configured_server():
         with draining():
             yield there
@@ -128,12 +131,12 @@ def prefect_server() -> Iterator[Server]:
         server = server_at(free_port())
         logger.info("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
-        process = start_server(server, log, off)
-        try:
-            with server.in_use(), draining(_OWN_DRAIN_SECONDS):
-                yield server
-        finally:
-            stop_group(process, grace=STOP_SECONDS)
+        with (
+            server.in_use(),
+            kept_running(server_keeper(server, log, off)),
+            draining(_OWN_DRAIN_SECONDS),
+        ):
+            yield server
 
 
 def configured_server() -> Server | None:
@@ -214,14 +217,17 @@ def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
                 service._loop.call_soon_threadsafe(service._done_event.set)
 
 
-def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start ``server`` with ``changes`` to its environment, its output in ``log``; return when it answers.
+def server_keeper(server: Server, log: IO[str], changes: Mapping[str, str]) -> Keeper:
+    """Return the keeper of ``server``, started with ``changes`` to its environment, its output in ``log``.
 
-    Raises
-    ------
-    McvrpError
-        With what it died of, by ``log``, if it does not start; as long as it lives it is waited for.
+    Entered, it raises McvrpError with what the server died of where that does not start; as long as it
+    lives it is waited for.
     """
+    start, stop = partial(_launch, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
+    return Keeper("Prefect server", log, start, stop, partial(_wait_for, server, log))
+
+
+def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
     # The program that `prefect server start` runs, without the launcher in between: a child of
     # ours dies with us even when we are killed, a grandchild does not.
     command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
@@ -238,13 +244,7 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
         **changes,
     )
-    process = start_group(command, env=environment, stdout=log, stderr=log)
-    try:
-        _wait_for(server, process, log)
-    except BaseException:  # Ctrl-C among them: nobody else knows of the process yet
-        stop_group(process, grace=STOP_SECONDS)
-        raise
-    return process
+    return start_group(command, env=environment, stdout=log, stderr=log)
 
 
 def _pages_folder(of_prefect: Path) -> dict[str, str]:
@@ -262,7 +262,7 @@ def _pages_folder(of_prefect: Path) -> dict[str, str]:
     return {}
 
 
-def _wait_for(server: Server, process: subprocess.Popen[str], log: IO[str]) -> None:
+def _wait_for(server: Server, log: IO[str], process: subprocess.Popen[str]) -> None:
     began = told = time.monotonic()
     while not answers(server.url, seconds=2.0):
         if process.poll() is not None:

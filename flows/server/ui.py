@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -27,26 +27,24 @@ from prefect.exceptions import PrefectException
 from mcvrp.flows.config import settings
 from mcvrp.flows.server.dead_runs import end_stopped_runs
 from mcvrp.flows.server.notify import notify_of_failures
+from mcvrp.flows.server.outages import Keeper
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
-    STOP_SECONDS,
     Server,
     answers,
     configured_server,
     database_environment,
     running_server,
     server_at,
-    start_server,
+    server_keeper,
 )
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.processes import descendants, start_group, stop_group
+from mcvrp.tasks.support.processes import descendants, start_group
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _RUN_STOP_SECONDS = 4.5  # a run stops within `interrupt.ORDERLY_SECONDS`, and is killed if it does not
-_LONG_SECONDS = 60.0  # what lived as long as this is started again at once
-_TRIES = 5  # in a row, of what lives shorter
 # Runs start within seconds; slots of runs that were killed come back after a restart, too.
 _WORKER = {"PREFECT_WORKER_QUERY_SECONDS": "2", "PREFECT_WORKER_ENABLE_CANCELLATION": "true"}
 _SERVER = {
@@ -92,19 +90,18 @@ def serve(options: Options) -> NoReturn:
     server = _found(options) or server_at(options.port)
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
-        keepers: list[_Keeper] = []
+        keepers: list[Keeper] = []
         if server.ours:
             logger.info("starting a Prefect server (4 s, the first time 15 s)")
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
-            start, stop = partial(start_server, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
-            keepers.append(stack.enter_context(_Keeper("Prefect server", log, start, stop)))
+            keepers.append(stack.enter_context(server_keeper(server, log, changes)))
         stack.enter_context(server.in_use())
         environment = settings.run_environment(server.url, server.password, options.store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
         start = partial(_start_worker, environment, log)
-        keepers.append(stack.enter_context(_Keeper("worker", log, start, _stop_worker)))
+        keepers.append(stack.enter_context(Keeper("worker", log, start, _stop_worker)))
         logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.link, path)
         while True:
             time.sleep(_LOOK_SECONDS)
@@ -148,43 +145,6 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
         said = done.stderr.strip().splitlines() or ["no reason given"]
         raise McvrpError(f"the deployments cannot be registered: {said[-1].removeprefix('mcvrp: ')}")
     logger.info("deployments: %s", ", ".join(done.stdout.split()))
-
-
-@dataclass
-class _Keeper:
-    """Keeper of a process that should not end by itself: starts it, and starts it again where it has ended.
-
-    Parameters
-    ----------
-    log
-        Where the process writes.
-    """
-
-    what: str
-    log: IO[str]
-    start: Callable[[], subprocess.Popen[str]]
-    stop: Callable[[subprocess.Popen[str]], None]
-    _tries: int = 0
-
-    def __enter__(self) -> _Keeper:
-        self._began, self._process = time.monotonic(), self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop(self._process)
-
-    def look(self) -> None:
-        """Start the process again if it has ended."""
-        if self._process.poll() is None:
-            return
-        lived = time.monotonic() - self._began
-        self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
-        if self._tries > _TRIES:
-            raise McvrpError(f"the {self.what} ends again and again: its last words are in {self.log.name}")
-        code = self._process.returncode
-        logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
-        self.stop(self._process)  # what it has left behind
-        self._began, self._process = time.monotonic(), self.start()
 
 
 def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Popen[str]:

@@ -64,7 +64,7 @@ class CvrplibResults:
                 for row in self.mean_gaps.to_dict("records")
             ]
             parts.append(markdown.table(("Method", "Runs", "Mean gap", "Instances"), means, "lrrr"))
-        return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes)]) + "\n"
+        return "\n\n".join([*parts, "\n".join(f"- {markdown.escaped(note)}" for note in self.notes)]) + "\n"
 
 
 def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResults:
@@ -216,7 +216,7 @@ def _cells(row: Mapping[Hashable, Any]) -> list[str]:
         return "–" if np.isnan(row[name]) else format(row[name], form)
 
     return [
-        row["instance"],
+        markdown.escaped(row["instance"]),
         f"{row['customers']:,}",
         row["method"],
         f"{row['runs']:,}",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
-from mcvrp.storage.markdown import render
+from mcvrp.storage.markdown import code, render
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, unit_text
@@ -49,7 +49,7 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
         "costs": _costs(city),
     }
     if addresses is not None:
-        facts["depot"] = f"`{addresses.ids[DEPOT]}`"
+        facts["depot"] = code(addresses.ids[DEPOT])
         if addresses.lonlat is not None:
             lon, lat = addresses.lonlat[DEPOT]
             facts["depot"] += (

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
-from mcvrp.storage.markdown import TASK, card_metadata, render, table
+from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
@@ -171,7 +171,7 @@ def _makers(statistics: Sequence[SizeStatistics]) -> str:
     lines = []
     for maker, rows in labels.most_common():
         told = filter(None, (maker.source, maker.solver, maker.version, maker.budget, maker.cpu))
-        lines.append(f"- **{rows:,}**: {', '.join(told)}")
+        lines.append(f"- **{rows:,}**: {escaped(', '.join(told))}")
     return "\n".join(lines)
 
 

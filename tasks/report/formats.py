@@ -89,7 +89,10 @@ def _columns(table: Table, names: Sequence[str]) -> str:
 
 
 def _markdown(caption: str, table: str, notes: Sequence[str]) -> str:
-    return "\n".join([f"**{caption}**", "", table, "", *(f"- {note}" for note in notes)]) + "\n"
+    return (
+        "\n".join([f"**{caption}**", "", table, "", *(f"- {markdown.escaped(note)}" for note in notes)])
+        + "\n"
+    )
 
 
 def to_html(table: Table) -> str:

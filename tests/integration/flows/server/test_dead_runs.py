@@ -24,8 +24,8 @@ from prefect.events.worker import EventsWorker
 from prefect.states import Cancelling, Completed, Pending, Running
 from mcvrp.flows.server.dead_runs import SILENCES, end_dead_runs
 from mcvrp.flows.server.deployments import TAG
-from mcvrp.flows.server.server import server_at, start_server
-from mcvrp.tasks.support.processes import free_port, stop_group
+from mcvrp.flows.server.server import server_at, server_keeper
+from mcvrp.tasks.support.processes import free_port
 
 @flow
 def work():
@@ -39,43 +39,39 @@ def beat(run):
 
 server = server_at(free_port())
 with tempfile.TemporaryFile("w+") as log:
-    process = start_server(server, log, {})
-    try:
-        with server.in_use(), get_client(sync_client=True) as client:
-            silences = [replace(silence, within=timedelta(seconds=20)) for silence in SILENCES]
-            end_dead_runs(client, silences)
-            time.sleep(10)  # the server reads its automations anew, on a busy machine in its own time
-            runs = {}
-            for name, tags, states in (
-                ("killed", [TAG], [Running()]),
-                ("alive", [TAG], [Running()]),
-                ("done", [TAG], [Running(), Completed()]),
-                ("of others", [], [Running()]),
-                ("never began", [TAG], [Pending()]),
-                ("began", [TAG], [Pending(), Running()]),
-                ("never stopped", [TAG], [Running(), Cancelling()]),
-            ):
-                runs[name] = client.create_flow_run(work, name=name, tags=tags)
-                for state in states:
-                    client.set_flow_run_state(runs[name].id, state, force=True)
-                    # Prefect handles an event after the one before it. One that comes in the moment in which
-                    # that is done waits in vain, for 15 minutes: two states of a real run lie further apart.
-                    time.sleep(1)
-            for name in ("killed", "alive", "done", "of others"):
-                beat(runs[name])
-            time.sleep(5)
-            before = client._client.post("/automations/filter", json={}).json()
-            end_dead_runs(client, silences)  # as the next `mcvrp ui` does: what was seen is not forgotten
-            assert client._client.post("/automations/filter", json={}).json() == before
-            open_runs, until = {"killed", "never began", "never stopped"}, time.monotonic() + 120
-            while open_runs and time.monotonic() < until:
-                beat(runs["alive"])
-                time.sleep(2)
-                states = {name: client.read_flow_run(run.id).state.type.value for name, run in runs.items()}
-                open_runs -= {name for name, state in states.items() if state in ("CRASHED", "CANCELLED")}
-            EventsWorker.drain_all(timeout=5)
-    finally:
-        stop_group(process, grace=1.0)
+    with server_keeper(server, log, {}), server.in_use(), get_client(sync_client=True) as client:
+        silences = [replace(silence, within=timedelta(seconds=20)) for silence in SILENCES]
+        end_dead_runs(client, silences)
+        time.sleep(10)  # the server reads its automations anew, on a busy machine in its own time
+        runs = {}
+        for name, tags, states in (
+            ("killed", [TAG], [Running()]),
+            ("alive", [TAG], [Running()]),
+            ("done", [TAG], [Running(), Completed()]),
+            ("of others", [], [Running()]),
+            ("never began", [TAG], [Pending()]),
+            ("began", [TAG], [Pending(), Running()]),
+            ("never stopped", [TAG], [Running(), Cancelling()]),
+        ):
+            runs[name] = client.create_flow_run(work, name=name, tags=tags)
+            for state in states:
+                client.set_flow_run_state(runs[name].id, state, force=True)
+                # Prefect handles an event after the one before it. One that comes in the moment in which
+                # that is done waits in vain, for 15 minutes: two states of a real run lie further apart.
+                time.sleep(1)
+        for name in ("killed", "alive", "done", "of others"):
+            beat(runs[name])
+        time.sleep(5)
+        before = client._client.post("/automations/filter", json={}).json()
+        end_dead_runs(client, silences)  # as the next `mcvrp ui` does: what was seen is not forgotten
+        assert client._client.post("/automations/filter", json={}).json() == before
+        open_runs, until = {"killed", "never began", "never stopped"}, time.monotonic() + 120
+        while open_runs and time.monotonic() < until:
+            beat(runs["alive"])
+            time.sleep(2)
+            states = {name: client.read_flow_run(run.id).state.type.value for name, run in runs.items()}
+            open_runs -= {name for name, state in states.items() if state in ("CRASHED", "CANCELLED")}
+        EventsWorker.drain_all(timeout=5)
 print(json.dumps(states))
 """
 
@@ -90,8 +86,8 @@ from prefect.states import Cancelled, Cancelling, Completed, Crashed, Pending, R
 from mcvrp.flows.server.dead_runs import end_stopped_runs
 from mcvrp.flows.server.deployments import POOL, TAG, _make_pool
 from mcvrp.flows.server.flow_worker import FlowWorker
-from mcvrp.flows.server.server import server_at, start_server
-from mcvrp.tasks.support.processes import free_port, stop_group
+from mcvrp.flows.server.server import server_at, server_keeper
+from mcvrp.tasks.support.processes import free_port
 
 @flow
 def work():
@@ -107,39 +103,35 @@ async def look():
 
 server = server_at(free_port())
 with tempfile.TemporaryFile("w+") as log:
-    process = start_server(server, log, {})
-    try:
-        with server.in_use(), get_client(sync_client=True) as client:
-            _make_pool(client)
-            tasks = {}
-            for name, tags, of_run, of_task in (
-                ("killed", [TAG], Crashed(), Running()),
-                ("cancelled", [TAG], Cancelled(), Pending()),
-                ("done before", [TAG], Crashed(), Completed()),
-                ("alive", [TAG], Running(), Running()),
-                ("of others", [], Crashed(), Running()),
-            ):
-                run = client.create_flow_run(work, tags=tags)
-                tasks[name] = client.create_task_run(step, run.id, dynamic_key="0", state=of_task).id
-                client.set_flow_run_state(run.id, of_run, force=True)
-            asyncio.run(look())
-            runs = {}
-            for name, above, state in (
-                ("works", None, Running()),
-                ("its stage", "works", Running()),
-                ("its ended stage", "works", Completed()),
-                ("begins", None, Pending()),
-                ("is cancelled", None, Cancelling()),
-                ("works elsewhere", None, Running()),
-            ):
-                parent = client.create_task_run(step, runs[above], dynamic_key=name).id if above else None
-                runs[name] = client.create_flow_run(work, tags=[TAG], parent_task_run_id=parent).id
-                client.set_flow_run_state(runs[name], state, force=True)
-            end_stopped_runs([str(runs[name]) for name in ("works", "begins", "is cancelled")])
-            states = {name: client.read_task_run(task).state for name, task in tasks.items()}
-            states |= {name: client.read_flow_run(run).state for name, run in runs.items()}
-    finally:
-        stop_group(process, grace=1.0)
+    with server_keeper(server, log, {}), server.in_use(), get_client(sync_client=True) as client:
+        _make_pool(client)
+        tasks = {}
+        for name, tags, of_run, of_task in (
+            ("killed", [TAG], Crashed(), Running()),
+            ("cancelled", [TAG], Cancelled(), Pending()),
+            ("done before", [TAG], Crashed(), Completed()),
+            ("alive", [TAG], Running(), Running()),
+            ("of others", [], Crashed(), Running()),
+        ):
+            run = client.create_flow_run(work, tags=tags)
+            tasks[name] = client.create_task_run(step, run.id, dynamic_key="0", state=of_task).id
+            client.set_flow_run_state(run.id, of_run, force=True)
+        asyncio.run(look())
+        runs = {}
+        for name, above, state in (
+            ("works", None, Running()),
+            ("its stage", "works", Running()),
+            ("its ended stage", "works", Completed()),
+            ("begins", None, Pending()),
+            ("is cancelled", None, Cancelling()),
+            ("works elsewhere", None, Running()),
+        ):
+            parent = client.create_task_run(step, runs[above], dynamic_key=name).id if above else None
+            runs[name] = client.create_flow_run(work, tags=[TAG], parent_task_run_id=parent).id
+            client.set_flow_run_state(runs[name], state, force=True)
+        end_stopped_runs([str(runs[name]) for name in ("works", "begins", "is cancelled")])
+        states = {name: client.read_task_run(task).state for name, task in tasks.items()}
+        states |= {name: client.read_flow_run(run).state for name, run in runs.items()}
 print(json.dumps({name: [state.type.value, state.message] for name, state in states.items()}))
 """
 

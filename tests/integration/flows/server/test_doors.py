@@ -19,6 +19,7 @@ from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server, running_server
 from mcvrp.model.errors import McvrpError
 
+framed, FRAMES = [], ("Content-Security-Policy", "X-Frame-Options")
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 def ask(path, method="GET", body=None, **headers):
@@ -26,6 +27,7 @@ def ask(path, method="GET", body=None, **headers):
     request = urllib.request.Request(server.page + path, body, headers, method=method)
     try:
         with direct.open(request, timeout=60) as answer:
+            framed.append([answer.headers.get(name) for name in FRAMES])
             return answer.status, answer.headers.get("Access-Control-Allow-Origin"), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers.get("Access-Control-Allow-Origin"), error.read().decode()
@@ -47,6 +49,12 @@ with prefect_server() as server:
         "token": ask("/api/csrf-token?client=me"),
         "health": ask("/api/health"),
         "entry": ask("/enter"),
+        "pages": ask("/", Accept="text/html"),
+        "rebound": ask("/api/health", Host="evil.example:" + server.page.rpartition(":")[2]),
+        "rebound page": ask("/enter", Host="evil.example"),
+        "by name": ask("/api/health", Host="LOCALHOST:1"),
+        "by IPv6": ask("/api/health", Host="[::1]:1"),
+        "by its owner's name": ask("/api/health", Host="prefect.example"),
     }
     try:
         asyncio.run(listen())
@@ -60,7 +68,7 @@ with prefect_server() as server:
             running_server(server.url)
         except McvrpError as error:
             said["sentence"] = str(error)
-    said["link"], said["page"] = server.link, server.page
+    said["link"], said["page"], said["framed"] = server.link, server.page, framed
 print(json.dumps(said))
 """
 
@@ -81,7 +89,10 @@ def test_who_has_no_password_gets_nothing(place: Workplace) -> None:
     assert said["drive-by"][1] is None
     assert said["preflight"][:2] == [400, None]
     assert said["own page"][:2] == [200, said["page"]]
-    assert said["health"][0] == said["entry"][0] == 200
+    assert said["health"][0] == said["entry"][0] == said["pages"][0] == 200
+    assert {tuple(headers) for headers in said["framed"]} == {("frame-ancestors 'none'", "DENY")}
+    assert said["rebound"][0] == said["rebound page"][0] == said["by its owner's name"][0] == 400
+    assert said["by name"][0] == said["by IPv6"][0] == 200
     assert said["socket"].startswith("ConnectionClosed") or said["socket"] == "InvalidStatus"
     assert said["flows"] == []
     assert said["sentence"].startswith("the Prefect server at http://127.0.0.1:")
@@ -93,11 +104,13 @@ def test_who_has_no_password_gets_nothing(place: Workplace) -> None:
 
 @pytest.mark.slow
 def test_a_password_of_the_operator_is_kept_and_not_said(place: Workplace) -> None:
-    """The one that Prefect's settings give to a server; the link is the page alone."""
-    done = place.python("-c", KNOCKS, PREFECT_SERVER_API_AUTH_STRING="admin:0p3r4t0r")
+    """The one that Prefect's settings give to a server, as they give a name; the link is the page alone."""
+    given = {"PREFECT_SERVER_API_AUTH_STRING": "admin:0p3r4t0r"}
+    done = place.python("-c", KNOCKS, **given, PREFECT_UI_API_URL="https://prefect.example/api")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["link"] == said["page"]
     assert said["read"][0] == 401
+    assert said["by its owner's name"][0] == 200
     assert said["flows"] == []
     assert "0p3r4t0r" not in done.stdout + done.stderr

@@ -18,15 +18,15 @@ from prefect import task
 from mcvrp.flows.cli import commands
 from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server import outages
-from mcvrp.flows.server.server import server_at, start_server
+from mcvrp.flows.server.server import server_at, server_keeper
 from mcvrp.flows.server.stage import stage, task_options
-from mcvrp.tasks.support.processes import free_port, stop_group
+from mcvrp.tasks.support.processes import free_port
 
 outages.STATE_RETRIES, back_again = 1, sys.argv[1] == "back"
-server, processes = server_at(free_port()), []
+server, keepers = server_at(free_port()), []
 
 def start():
-    processes.append(start_server(server, log, {}))
+    keepers.append(server_keeper(server, log, {}).__enter__())
 
 def start_and_stay():  # it dies with the thread that has started it
     time.sleep(3)
@@ -35,7 +35,7 @@ def start_and_stay():  # it dies with the thread that has started it
 
 @task(name="work", **task_options())
 def work():
-    stop_group(processes.pop(), grace=1.0)
+    keepers.pop().end()
     time.sleep(1)
     if back_again:
         threading.Thread(target=start_and_stay, daemon=True).start()
@@ -61,8 +61,8 @@ with tempfile.TemporaryFile("w+") as log, terminal():
         with server.in_use():
             print("came of it:", commands._on_record(outer), flush=True)
     finally:
-        for process in processes:
-            stop_group(process, grace=1.0)
+        for keeper in keepers:
+            keeper.end()
 """
 _SAID = "the Prefect server does not answer: the work goes on"
 

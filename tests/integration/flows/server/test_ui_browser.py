@@ -126,6 +126,20 @@ def test_a_page_of_somebody_else_gets_nothing(page: Page, ui: Ui) -> None:
     shows(page, "city smoke, 50 customers")
 
 
+def test_a_page_of_somebody_else_logs_nobody_out(page: Page, ui: Ui) -> None:
+    """It can open the page that takes the password: a wrong one does not replace what the browser keeps."""
+    kept = "localStorage.getItem('prefect-password')"
+    before = page.evaluate(kept)
+    assert before
+    for wrong in ("a:b", "", "mcvrp:%22<script>"):
+        page.goto("data:text/html,<title>theirs</title>")
+        page.goto(f"{ui.page}/enter#{wrong}")
+        page.wait_for_url(lambda url: "/enter" not in url)
+        assert page.evaluate(kept) == before
+    page.goto(f"{ui.page}/runs")
+    shows(page, "city smoke, 50 customers")
+
+
 def test_a_label_run_from_the_form_to_its_artifact(
     page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporary_settings
 
 from mcvrp.flows.server import server as module
-from mcvrp.flows.server.server import Server, _pages_folder, server_at, start_server
+from mcvrp.flows.server.server import Server, _pages_folder, server_at, server_keeper
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.tasks.support.processes import free_port
 
@@ -60,7 +60,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
     }
     with (tmp_path / "log").open("w+") as log, pytest.raises(McvrpError) as caught:
-        start_server(server_at(free_port()), log, changes)
+        server_keeper(server_at(free_port()), log, changes).__enter__()
     assert "(sqlalchemy.exc.DatabaseError: (sqlite3.DatabaseError) file is not a database)" in str(
         caught.value
     )
@@ -75,13 +75,12 @@ def test_a_server_is_waited_for_as_long_as_it_lives(
     monkeypatch.setattr(module, "answers", lambda url, seconds: next(looks))
     monkeypatch.setattr(module, "STILL_SECONDS", 0.0)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], text=True, start_new_session=True
+    )
     monkeypatch.setattr(module, "start_group", lambda *_, **__: process)
     caplog.set_level("INFO", logger="mcvrp")
-    try:
-        with (tmp_path / "log").open("w+") as log:
-            assert start_server(server_at(free_port()), log, {}) is process
-    finally:
-        process.kill()
-        process.wait()
+    with (tmp_path / "log").open("w+") as log, server_keeper(server_at(free_port()), log, {}):
+        assert process.poll() is None
+    assert process.poll() is not None
     assert sum("the Prefect server is starting since" in line for line in caplog.messages) == 5

@@ -1,0 +1,108 @@
+"""The Prefect server that a command has started is killed: the command starts it again and ends as usual."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from pyarrow import parquet
+
+from tests.support.command import Workplace
+
+pytestmark = pytest.mark.slow
+_LINK = "Prefect: http"
+_ENDED = "the Prefect server ended (exit code -9), starting it again"
+_RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1", "--set", 'benchmark.methods=["hgs","fm-gs"]')
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """A workplace in which nothing was killed."""
+    place = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
+    done = place.mcvrp(*_RUN)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def made(place: Workplace) -> dict[str, object]:
+    """Return the weights, and the labels without the seconds that they took, by their files."""
+    weights = {path: path.read_bytes() for path in place.store.rglob("*.safetensors")}
+    parts = (place.store / "labels").rglob("*.parquet")
+    labels = {path: parquet.ParquetFile(path).read().drop_columns("runtime").to_pylist() for path in parts}
+    return {str(path.relative_to(place.store)): content for path, content in (weights | labels).items()}
+
+
+def kill_server(process: subprocess.Popen[str]) -> None:
+    """Kill the Prefect servers among the children of ``process``."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children():
+            if "uvicorn" in child.cmdline():
+                child.kill()
+
+
+def killed(place: Workplace, *after: float, always: bool = False) -> str:
+    """Run the command, its server killed ``after`` seconds from the link and each kill; return its stderr."""
+    errors = place.folder / "stderr"
+    with errors.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mcvrp.flows.cli.main", *_RUN],
+            cwd=place.folder,
+            env=place.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+        )
+    try:
+        while process.poll() is None and _LINK not in errors.read_text():
+            time.sleep(0.02)
+        for seconds in after:
+            time.sleep(seconds)
+            kill_server(process)
+        while always and process.poll() is None:
+            kill_server(process)
+            time.sleep(0.05)
+        assert process.wait(timeout=400) == 0, errors.read_text()
+        return errors.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "after",
+    [(0.2,), (2.0,), (9.0,), (0.2, 1.0, 2.0)],
+    ids=[
+        "before the first stage",
+        "in the first stage",
+        "in a later stage",
+        "while it starts, again and again",
+    ],
+)
+def test_a_run_goes_on_with_its_server_started_again(
+    tmp_path: Path, undisturbed: Workplace, after: tuple[float, ...]
+) -> None:
+    """It ends with exit code 0 and equal bytes, every stage is on record, and no process stays."""
+    place = Workplace.new(tmp_path)
+    said = killed(place, *after)
+    assert said.count(_ENDED) >= 1
+    assert "unexpected" not in said
+    assert made(place) == made(undisturbed)
+    assert place.processes() == []
+    assert set(place.recorded("flow_run")) == set(undisturbed.recorded("flow_run"))
+
+
+def test_a_run_whose_server_does_not_stay_up_goes_on_without_a_record(
+    tmp_path: Path, undisturbed: Workplace
+) -> None:
+    """Killed whenever it is there, it is given up after some tries, which is said once; the work is equal."""
+    place = Workplace.new(tmp_path)
+    said = killed(place, 2.0, always=True)
+    assert said.count("the work goes on without a record: the Prefect server ends again and again\n") == 1
+    assert "unexpected" not in said
+    assert made(place) == made(undisturbed)
+    assert place.processes() == []
