@@ -49,7 +49,9 @@ class TrialSpec(StrictSpec):
     )
     samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples of each model on each instance")
     p: KeptShare = 0.9
-    alpha: float = Field(0.05, gt=0, lt=1, description="Level of the paired test that shows who is better")
+    alpha: float = Field(
+        0.05, gt=0, lt=1, description="Level of a trial's paired tests that show who is better"
+    )
     worst: float = Field(
         0.5, ge=0, description="Percent by which the mean cost of a size may grow at a promotion"
     )
