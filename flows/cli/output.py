@@ -14,8 +14,8 @@ from typing import Any
 import humanize
 import numpy as np
 
-from mcvrp.storage.store.store import Store
 from mcvrp.storage.markdown import unescaped
+from mcvrp.storage.store.store import Store
 
 _BAR = re.compile(r"(?<!\\)\|")  # between cells, not the one of a cell
 

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from mcvrp.model.problem import CAPACITY_TABLE
-from mcvrp.tasks.support.t_test import paired_t_test
+from mcvrp.tasks.support.t_test import skewed_t_test
 
 DRAWN, FRESH = "drawn", "fresh"  # instances of a trial's own, and days kept for comparing
+LEAST_PAIRS = 30  # with fewer, a test of skewed changes does not hold its level
 COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs; infinite where there was no answer
 
 
@@ -34,7 +35,8 @@ class Decision:
     """Promotion of the challenger or not, why in sentences, and the figures behind that.
 
     ``p_values`` has, for each part that can be tested, the probability of such a gain by chance:
-    one-sided paired t-test of the relative changes (Appendix "Test Statistics").
+    one-sided paired t-test of the relative changes (Appendix "Test Statistics"), corrected for their
+    skewness and, by Holm's method, for the number of parts.
     """
 
     promote: bool
@@ -47,8 +49,8 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     """Return what follows from ``pairs``, a row an instance with `COLUMNS`.
 
     The challenger is promoted where it is better on the drawn instances or on the fresh days, to
-    the level ``alpha``, answers all that the champion answers, and is nowhere worse: in no size
-    does the mean cost grow by more than ``worst`` percent.
+    the level ``alpha`` of both together, answers all that the champion answers, and is nowhere worse:
+    in no size does the mean cost grow by more than ``worst`` percent.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
@@ -57,11 +59,8 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
         Bucket(str(part), str(sizes), len(rows), *(float(rows[column].mean()) for column in columns))
         for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
     )
-    p_values = {
-        str(part): paired_t_test(rows["change"].to_numpy(), np.zeros(len(rows))).p
-        for part, rows in both.groupby("part", sort=False)
-        if len(rows) >= 2  # a single pair has no spread to test against
-    }
+    parts = {str(part): rows["change"].to_numpy() for part, rows in both.groupby("part", sort=False)}
+    p_values = _holm({part: skewed_t_test(rows) for part, rows in parts.items() if len(rows) >= LEAST_PAIRS})
     against = []
     if len(lost):
         first = f"the first is {lost['name'].iloc[0]}"
@@ -74,8 +73,10 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     ]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
-        shown = ", ".join(f"{part}: p = {p:.3f}" for part, p in p_values.items()) or "too few instances"
-        against.append(f"nothing shows that the challenger is better ({shown}; below {alpha:g} would)")
+        shown = [f"{part}: p = {p:.3f}" for part, p in p_values.items()]
+        few = [f"{part}: {len(rows)} pairs" for part, rows in parts.items() if part not in p_values]
+        rule = f"below {alpha:g} of {LEAST_PAIRS} pairs or more would"
+        against.append(f"nothing shows that the challenger is better ({', '.join(shown + few)}; {rule})")
     if against:
         return Decision(False, tuple(against), buckets, p_values)
     gain = {part: -float(both.loc[both["part"] == part, "change"].mean()) for part in better}
@@ -83,6 +84,14 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
         f"better on the {part} instances by {gain[part]:.2f} % (p = {p_values[part]:.3g})" for part in better
     )
     return Decision(True, gains, buckets, p_values)
+
+
+def _holm(p_values: dict[str, float]) -> dict[str, float]:
+    """Return ``p_values`` adjusted so that none of all is below a level by chance more often than that."""
+    adjusted, least = dict(p_values), 0.0
+    for rank, part in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        least = adjusted[part] = max(least, min(1.0, (len(p_values) - rank) * p_values[part]))
+    return adjusted
 
 
 def changes(pairs: pd.DataFrame) -> pd.DataFrame:

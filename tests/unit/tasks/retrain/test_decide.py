@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import binom
 
 from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH, decide, size_range
 
@@ -59,11 +62,38 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
     assert decide(table, alpha=0.05, worst=0.5).promote
 
 
-def test_one_day_shows_nothing() -> None:
-    """A single pair cannot be tested."""
-    decision = decide(pairs({(FRESH, 30): -5.0}, count=1), alpha=0.05, worst=0.5)
+@pytest.mark.parametrize("days", [1, 2, 29])
+def test_a_few_days_show_nothing(days: int) -> None:
+    """Below 30 pairs a part is not tested, and the reason says how many there are."""
+    decision = decide(pairs({(FRESH, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
-    assert "too few instances" in decision.reasons[0]
+    assert f"(fresh: {days} pairs; below 0.05 of 30 pairs or more would)" in decision.reasons[0]
+    assert decide(pairs({(FRESH, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.001, 0.2, 3.0])
+def test_a_clear_gain_is_shown_whatever_its_skewness(spread: float) -> None:
+    """Correcting for skewness takes no gain away that is many times the noise, nor is equal noise needed."""
+    rng = np.random.default_rng(3)
+    for skewed in (rng.exponential(1, 30) - 1, 1 - rng.exponential(1, 30)):
+        table = pd.DataFrame({"part": DRAWN, "n": 20, "name": "i", "champion": np.full(30, 5.0)})
+        table["challenger"] = table["champion"] * (1 + (spread * skewed - 10) / 100)
+        decision = decide(table, alpha=0.05, worst=0.5)
+        assert decision.promote, decision.reasons
+
+
+def test_two_parts_share_the_level() -> None:
+    """Holm: the smaller p-value of two parts is doubled, the other is at least that; one alone stays."""
+    for drawn, fresh in ((-0.06, -0.03), (-0.03, -0.06), (-0.2, 0.1), (-0.05, -0.05)):
+        table = pairs({(DRAWN, 20): drawn, (FRESH, 35): fresh})
+        alone = [
+            decide(rows, alpha=0.05, worst=0.5).p_values for _, rows in table.groupby("part", sort=False)
+        ]
+        single = {**alone[0], **alone[1]}
+        both = decide(table, alpha=0.05, worst=0.5).p_values
+        less, more = sorted(single, key=single.__getitem__)
+        assert both[less] == min(1, 2 * single[less])
+        assert both[more] == max(both[less], single[more])
 
 
 @settings(max_examples=30)
@@ -84,3 +114,35 @@ def test_sizes_have_a_range() -> None:
         "401–1000",
         "1001–",
     ]
+
+
+def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
+    """Yield trials of challengers that are as good as the champion: noise of mean 0, not centred."""
+    rng = np.random.default_rng(7)
+    draw = {
+        "normal": lambda size: rng.normal(0, 1, size),
+        "rare losses": lambda size: rng.exponential(1, size) - 1,  # gains are small and many: skewness 2
+        "rare gains": lambda size: 1 - rng.exponential(1, size),
+        "heavy tails": lambda size: rng.standard_t(3, size),
+    }[kind]
+    parts = [(DRAWN, n, 100) for n in (20, 22, 24)] + [(FRESH, 30, 30)]
+    part, n = (np.repeat([each[k] for each in parts], [each[2] for each in parts]) for k in (0, 1))
+    for _ in range(count):
+        champion = rng.uniform(5, 6, len(n))
+        challenger = champion * (1 + 0.005 * draw(len(n)))
+        yield pd.DataFrame(dict(zip(COLUMNS, (part, n, "i", champion, challenger), strict=True)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "normal",
+        "rare losses",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("rare gains", "heavy tails")),
+    ],
+)
+def test_challengers_that_are_no_better_are_promoted_as_rarely_as_the_level_allows(kind: str) -> None:
+    """Of 2,000 trials at a level of 5 %, no more than chance makes of 5 %, however skewed the noise."""
+    trials = 2000
+    promoted = sum(decide(pairs, alpha=0.05, worst=0.5).promote for pairs in nulls(kind, trials))
+    assert promoted <= binom.ppf(0.99, trials, 0.05)
