@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from pyarrow import fs
 
 from mcvrp.model.errors import McvrpError, without_logins
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
-from mcvrp.storage.store.local import LocalFiles
+from mcvrp.storage.store.local import LocalFiles, folder_at
 from mcvrp.storage.store.parsing import parse_json
 
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
@@ -48,7 +47,7 @@ class Store:
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
-        """Return the store at ``uri``, a local path or an ``s3://bucket/prefix`` address.
+        """Return the store at ``uri``, a local path, ``file:///PATH`` or ``s3://bucket/prefix``.
 
         Endpoint, region and credentials of an object store come from the standard environment and
         profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...).
@@ -74,7 +73,7 @@ class Store:
             kind, place = text.split("://", 1)
             store = cls(f"{kind}://{place.rstrip('/')}")
         else:
-            store = cls(str(Path(text.removeprefix("file://")).expanduser().absolute()))
+            store = cls(folder_at(text))
         _connect.cache_clear()  # the environment may say something else today
         action = "cannot write to the store" if writable else "cannot read the store"
         with _translated(_files(store.uri, probing=True), f"{action} {store.uri}") as files:
