@@ -20,7 +20,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pyarrow import fs
 
-from mcvrp.model.errors import reason
+from mcvrp.model.errors import brief, reason, without_logins
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
 _SCRAP_SECONDS = 3600.0  # what has been written aside for so long has no writer any more
@@ -45,6 +45,29 @@ def require_file(path: Path, most: int | None = None) -> None:
         raise OSError(errno.ENXIO, _NO_FILE)
     if most is not None and found.st_size > most:
         raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are the most")
+
+
+def folder_at(address: str) -> str:
+    """Return the absolute path of the folder at ``address``: a path, file:///PATH or file://localhost/PATH.
+
+    Raises
+    ------
+    StoreError
+        If it is an address of something else, which as a path would be another folder.
+    """
+    path = address
+    if address.startswith("file://"):
+        host, slash, path = address.removeprefix("file://").partition("/")
+        path = slash + path
+        sound = host in ("", "localhost") and slash and not {"%", "?", "#"} & set(path)
+    else:
+        sound = not address.startswith(("file:", "s3:"))
+    if not sound:
+        raise StoreError(
+            f"{brief(without_logins(address), 100)} is no address of a folder here: give its path alone, or "
+            "s3://bucket/prefix for an object store"
+        )
+    return str(Path(path).expanduser().absolute())
 
 
 @dataclass(frozen=True)

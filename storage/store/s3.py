@@ -55,7 +55,7 @@ class S3Objects:
     def __init__(self, uri: str, timeouts: Timeouts = WORKING) -> None:
         parts = urlsplit(uri)
         self.bucket, self._prefix = parts.netloc, parts.path.strip("/")
-        if not self.bucket or {"@", ":"} & set(self.bucket) or parts.query or parts.fragment:
+        if not self.bucket or {"@", ":"} & set(self.bucket) or {"?", "#"} & set(uri):
             shown = f"s3://{self.bucket.rpartition('@')[2].partition(':')[0]}"  # no secret on the screen
             raise StoreError(f"{shown} is no address of objects: write s3://bucket or s3://bucket/prefix")
         self.root = f"{self.bucket}/{self._prefix}".rstrip("/")

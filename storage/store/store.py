@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from pyarrow import fs
 from mcvrp.model.errors import McvrpError, without_logins
 from mcvrp.storage.store.connections import Files, connect, disconnect, translated
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
+from mcvrp.storage.store.local import folder_at
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.reader import Reader
 from mcvrp.storage.store.retry import SILENCE, StoreRetry
@@ -55,7 +55,7 @@ class Store:
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
-        """Return the store at ``uri``, a local path or an ``s3://bucket/prefix`` address.
+        """Return the store at ``uri``, a local path, ``file:///PATH`` or ``s3://bucket/prefix``.
 
         Endpoint, region and credentials of an object store come from the standard environment and
         profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...).
@@ -90,7 +90,7 @@ class Store:
                 )
             kind, place = text.split("://", 1)
             return cls(f"{kind}://{place.rstrip('/')}")
-        return cls(str(Path(text.removeprefix("file://")).expanduser().absolute()))
+        return cls(folder_at(text))
 
     def outlasting(self, seconds: float = SILENCE) -> Store:
         """Return this store as one whose methods outlast ``seconds`` without an answer; 0 for none."""

@@ -39,11 +39,7 @@ def fitted(table: Tabular) -> Ranges:
     for name in ("demand", "capacity"):
         if name not in table.frame:
             continue
-        values = table.numbers(name, faults)
-        wrong = np.isfinite(values) & ((values < 1) | (values > _MOST[name]) | (values % 1 != 0))
-        for k in np.flatnonzero(wrong):
-            faults.at(table.rows[k], f"{name} is {values[k]:g}, no whole number from 1 to {_MOST[name]}")
-        found[name] = values
+        found[name] = table.whole_numbers(name, 1, _MOST[name], faults)
     if not found:
         raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from")
     faults.check()
@@ -56,6 +52,6 @@ def fitted(table: Tabular) -> Ranges:
     return Ranges(ranges.get("demand"), ranges.get("capacity"), note)
 
 
-def _range(values: NDArray[np.float64]) -> Range:
+def _range(values: NDArray[np.int64]) -> Range:
     low, high = np.quantile(values, _SHARE, method="inverted_cdf")
     return int(low), int(high)

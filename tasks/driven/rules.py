@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
+from mcvrp.tasks.files.numbers import whole
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 FIRST_DATE = datetime.date(2000, 1, 1)  # before it, a date is a slip of the pen
@@ -101,9 +102,9 @@ class _Rows:
             }
         )
         for name, largest in _LARGEST.items():
-            number = pd.to_numeric(text[name], errors="coerce").astype("Float64")
-            fits = (number == number.round()) & number.between(1, largest)
-            values[name] = number.where(fits.fillna(False).astype(bool)).astype("Int64")
+            numbers = (whole(cell) for cell in text[name].fillna(""))
+            fitting = [number if number and 1 <= number <= largest else None for number in numbers]
+            values[name] = pd.array(fitting, dtype="Int64")
         return cls(text, values, pd.Series(pd.NA, index=table.index, dtype="string"))
 
     def reject(self, where: pd.Series[bool], reason: str | pd.Series[str]) -> None:

@@ -24,6 +24,7 @@ from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
+from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 from mcvrp.tasks.support.text import listed
 
@@ -114,6 +115,17 @@ class Tabular:
             what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
             faults.at(self.rows[k], f"{name} is {what}")
         return np.where(np.isfinite(found), found, np.nan)
+
+    def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
+        """Return a column of whole numbers, int64 ``(N,)``; ``faults`` are told of all others."""
+        text = self.text(name)
+        found = [whole(cell) for cell in text]
+        for k, number in enumerate(found):
+            if number is None or not low <= number <= high:
+                what = shown(text[k]) if text[k] else "missing"
+                faults.at(self.rows[k], f"{name} is {what}, no whole number from {low} to {high:,}")
+                found[k] = low
+        return np.array(found, dtype=np.int64)
 
 
 def _cell(value: Any) -> str:

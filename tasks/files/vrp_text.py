@@ -17,6 +17,7 @@ from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.numbers import NUMBER, whole
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")
@@ -24,6 +25,7 @@ _WEIGHTS = ("EUC_2D", "CEIL_2D", "FLOOR_2D", "EXPLICIT")
 _SECTIONS = ("NODE_COORD", "DISPLAY_DATA", "EDGE_WEIGHT", "DEMAND", "DEPOT")
 _PLACES = _SECTIONS[:2]
 _MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
+_LARGEST = 2**32 - 1  # of nodes, and of a capacity
 _CONSTRAINTS = {"DISTANCE": LENGTH, "DURATION": LENGTH, "TIME": TIME, "VEHICLES": FLEET, "SALESMEN": FLEET}
 
 _Rows = Mapping[str, Sequence[str]]  # of each section
@@ -120,13 +122,11 @@ def _refuse_constraints(name: str, specs: Mapping[str, str], sections: _Rows) ->
 def _whole(name: str, specs: Mapping[str, str], key: str) -> int:
     if key not in specs:
         raise McvrpError(f"{name} does not say {key}: add a line '{key} : NUMBER' at its head")
-    try:
-        value = float(specs[key])
-    except ValueError:
-        value = 0.0
-    if value < 1 or not value.is_integer():
-        raise McvrpError(f"{name} has {key} {shown(specs[key])}: it has to be a whole number from 1 up")
-    return int(value)
+    value = whole(specs[key])
+    if value is None or not 1 <= value <= _LARGEST:
+        expected = f"it has to be a whole number from 1 to {_LARGEST:,}"
+        raise McvrpError(f"{name} has {key} {shown(specs[key])}: {expected}")
+    return value
 
 
 def _check_depot(name: str, sections: _Rows) -> None:
@@ -148,12 +148,9 @@ def _numbered(name: str, title: str, lines: Sequence[str], count: int, width: in
     """Return the rows of a section without their numbers 1 to ``count``, float64 ``(count, width)``."""
     faults, values = Faults(name), np.full((len(lines), width), np.nan)
     for k, line in enumerate(lines):
-        words = line.split()
-        try:
-            number, *row = map(float, words)
-        except ValueError:
-            number, row = np.nan, []
-        if number != k + 1 or len(row) != width or not np.isfinite(row).all():
+        number, *words = line.split() or [""]
+        row = [float(word) for word in words if NUMBER.fullmatch(word)]
+        if whole(number) != k + 1 or not len(row) == len(words) == width or not np.isfinite(row).all():
             numbers = "a number" if width == 1 else f"{width} numbers"
             faults.add(f"row {k + 1} of {title}_SECTION is {shown(line)}, not {k + 1} and {numbers}")
         else:
@@ -172,9 +169,10 @@ def _demands(name: str, sections: _Rows, count: int, capacity: int) -> NDArray[n
     if demands[0] != 0:
         faults.add(f"the depot has the demand {demands[0]:g}: it has to be 0")
     most = min(capacity, _MOST)
-    for k in np.flatnonzero((demands < 1) | (demands % 1 != 0) | (demands > most)):
-        if k > 0:
-            faults.add(f"node {k + 1} has the demand {demands[k]:g}, no whole number from 1 to {most:,}")
+    for k, line in enumerate(sections["DEMAND"][1:], start=2):
+        demand = line.split()[1]
+        if not 1 <= (whole(demand) or 0) <= most:
+            faults.add(f"node {k} has the demand {shown(demand)}, no whole number from 1 to {most:,}")
     faults.check()
     return demands[1:].astype(np.int64)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,13 @@ from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
+from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
 MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 # What a column may say that no route here would respect: better no answer than one that ignores it.
 _REFUSED = {
@@ -131,7 +130,7 @@ def checked_day(
         for text in wrong:
             faults.at(row, text)
         if not wrong:
-            wanted.setdefault(node, []).append(int(float(demand)))
+            wanted.setdefault(node, []).append(whole(demand) or 0)
     nodes = sorted(wanted)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(wanted[node]) for node in nodes}
@@ -178,11 +177,12 @@ def _capacity(table: Tabular, city: City, given: int | None) -> int:
     if _CAPACITY in table.frame:
         faults = Faults(table.name)
         for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
-            if cell and not (_whole(cell) and 1 <= float(cell) <= MOST_CAPACITY):
+            number = whole(cell)
+            if cell and not (number and 1 <= number <= MOST_CAPACITY):
                 what = f"is no whole number from 1 to {MOST_CAPACITY:,}"
                 faults.at(row, f"capacity {shown(cell)} {what}")
-            elif cell:
-                said.setdefault(int(float(cell)), row)
+            elif number:
+                said.setdefault(number, row)
         faults.check()
     if len(said) > 1:
         (one, first), (other, second) = list(said.items())[:2]
@@ -215,15 +215,12 @@ def _wrong(customer: str, demand: str, node: int, city: str) -> Iterator[str]:
         yield f"{shown(customer)} is no customer of city {city!r}"
     elif node == DEPOT:
         yield f"{shown(customer)} is the depot"
+    amount = whole(demand)
     if not demand:
         yield "demand is missing"
-    elif not _whole(demand):
+    elif amount is None:
         yield f"demand {shown(demand)} is no whole number"
-    elif float(demand) < 1:
+    elif amount < 1:
         yield f"demand {brief(demand, 40)} is not positive"
-    elif float(demand) > MOST:
+    elif amount > MOST:
         yield f"demand {shown(demand)} is more than {MOST:,}: count in a larger unit"
-
-
-def _whole(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text)) and float(text).is_integer()

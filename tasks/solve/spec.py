@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 
 from mcvrp.tasks.solvers.registry import finishers
 from mcvrp.tasks.solvers.solver import Limits
@@ -18,6 +18,7 @@ from mcvrp.tasks.support.spec import (
     StrictSpec,
     Temperature,
     TopK,
+    require_number,
     unset,
 )
 
@@ -36,6 +37,12 @@ class Order(BaseModel):
 
     customer: str = Field(description="What the city calls the customer", min_length=1)
     demand: int = Field(ge=1, description="What it wants, in the unit of the capacity")
+
+    @field_validator("demand", mode="wrap")
+    @classmethod
+    def _number(cls, given: object, validate: ValidatorFunctionWrapHandler) -> object:
+        require_number(given, value := validate(given))
+        return value
 
 
 class SolveSpec(StrictSpec):

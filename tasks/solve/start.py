@@ -53,7 +53,15 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     stops = table.numbers("stop", faults)
     names = table.text("customer").tolist()
     nodes, seen = addresses.nodes(names).tolist(), dict[int, int]()
-    for row, name, node in zip(table.rows.tolist(), names, nodes, strict=True):
+    lines = table.text("route").tolist()
+    taken: dict[tuple[str, float], int] = {}  # the row of each stop
+    for row, route, stop, name, node in zip(
+        table.rows.tolist(), lines, stops.tolist(), names, nodes, strict=True
+    ):
+        if not route:
+            faults.at(row, "route is missing")
+        if node != DEPOT and (first := taken.setdefault((route, stop), row)) != row:
+            faults.at(row, f"route {shown(route)} has stop {stop:g} already, in row {first}")
         if node == UNKNOWN:
             faults.at(row, f"{shown(name)} is no customer of the city")
         elif node in seen:
@@ -62,7 +70,7 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
             seen[node] = row
     faults.check()
     routes: dict[str, list[tuple[float, int]]] = {}
-    for route, stop, node in zip(table.text("route").tolist(), stops.tolist(), nodes, strict=True):
+    for route, stop, node in zip(lines, stops.tolist(), nodes, strict=True):
         if node != DEPOT:
             routes.setdefault(route, []).append((stop, node))
     earlier = [[node for _, node in sorted(route, key=lambda stop: stop[0])] for route in routes.values()]

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from mcvrp.model.instances import Range, Rules
@@ -67,16 +75,27 @@ PolishTemperature = Annotated[
 ]
 
 
+def require_number(given: object, number: object) -> None:
+    """Raise pydantic's error if ``number`` was read from what is none: true, or "1_0"."""
+    other = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
+    if other and isinstance(number, int | float) and not isinstance(number, bool):
+        raise PydanticKnownError("int_type" if isinstance(number, int) else "float_type")
+
+
 class StrictSpec(BaseModel):
     """Spec that cannot be changed; refuses a field that it does not know, and numbers beyond all use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    @field_validator("*")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _countable(cls, value: Any, field: ValidationInfo) -> Any:
+    def _countable(cls, given: Any, validate: ValidatorFunctionWrapHandler, field: ValidationInfo) -> Any:
+        value = validate(given)
         most = _LARGEST_SEED if field.field_name == "seed" else _LARGEST
-        for number in value if isinstance(value, tuple) else (value,):
+        several = isinstance(value, tuple) and isinstance(given, list | tuple)
+        parts = zip(given, value, strict=True) if several else [(given, value)]
+        for said, number in parts:
+            require_number(said, number)
             if isinstance(number, int) and number > most:
                 raise PydanticKnownError("less_than_equal", {"le": most})
         return value

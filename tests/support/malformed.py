@@ -158,7 +158,7 @@ HISTORIES = (
     case(
         "no demands",
         "demand\n0\n2.5\nmany\n70000\n",
-        *("row 2: demand is 0", "row 3", "row 4", "row 5: demand is 70000"),
+        *("row 2: demand is '0'", "row 3", "row 4", "row 5: demand is '70000'"),
     ),
     case("vehicles too small", "demand,capacity\n50,40\n", "a vehicle may hold 40, an order may be 50"),
 )

@@ -291,3 +291,28 @@ def test_a_city_that_is_not_there_or_not_itself_is_named(tmp_path: Path) -> None
     store.put(layout.city_path("c"), b"PAR1 no more")
     with pytest.raises(McvrpError, match="is no readable city"):
         load_city(store, "c")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("file://host/x", "file://host", "file://", "file://user:secret@host/x", "file://~/x", "file:x"),
+        *("file:/x", "file:///a%20b", "file:///a?b", "file:///a#b", "FILE:///x", "s3:/bucket/x", "s3:bucket"),
+        *("s3://bucket/x?y", "s3://bucket/x?", "s3://bucket/x#", "s3://bucket:80/x", "s3://", "s3:///x"),
+    ],
+)
+def test_an_address_is_not_read_as_another_one(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host, a query or a lost slash is a sentence with the remedy; no folder of that name appears."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=r"is no (address|store)|has an @") as told:
+        Store.open(address)
+    assert "secret" not in str(told.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_has_three_addresses(tmp_path: Path) -> None:
+    """Its path, file:///PATH and file://localhost/PATH."""
+    places = [str(tmp_path / "a b"), f"file://{tmp_path}/a b", f"file://localhost{tmp_path}/a b"]
+    assert {Store.open(place).uri for place in places} == {str(tmp_path / "a b")}

@@ -71,6 +71,9 @@ def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> N
         (HEADER + "a,first,1\n", "row 2: stop is 'first', no number"),
         (HEADER + "a,1,9\n", "row 2: '9' is no customer of the city"),
         (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is on a route already, in row 2"),
+        (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' has stop 1 already, in row 2"),
+        (HEADER + "a,1,1\na,1.0,2\n", "row 3: route 'a' has stop 1 already, in row 2"),
+        (HEADER + "a,1,1\n,2,2\n", "row 3: route is missing"),
         ("date,route,stop,customer\n2026-01-30,a,1,1\n2026-01-31,a,1,2\n", "routes of 2 days"),
     ],
 )

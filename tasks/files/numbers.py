@@ -1,0 +1,17 @@
+"""Numbers as files write them: ASCII digits, a point, an exponent; whole ones exactly."""
+
+from __future__ import annotations
+
+import re
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
+
+
+def whole(text: str) -> int | None:
+    """Return the whole number that ``text`` is ("3", "+3", "3.0"), None if it is none.
+
+    Nothing is rounded: "3.0000000000000000001" is none.
+    """
+    match = _WHOLE.fullmatch(text)
+    return int(match[1]) if match else None
