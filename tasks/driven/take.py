@@ -34,7 +34,7 @@ from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
-from mcvrp.tasks.files.spreadsheet import ENDINGS
+from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import listed
@@ -99,14 +99,10 @@ def take_routes(
         for path in paths:
             try:
                 file, data = stored_bytes(store, path)
-            except TooLarge as error:
-                waiting.append(Incomplete(path, f"is not taken: {error}"))
-                progress.advance()
-                continue
-            sha256 = checksum(data)
-            if sha256 in names:
-                known += 1
-            else:
+                sha256 = checksum(data)
+                if sha256 in names:
+                    known += 1
+                    continue
                 taken = {
                     date: names.get(day.source, "another file")
                     for date, day in days.items()
@@ -120,7 +116,10 @@ def take_routes(
                 for text in receipt.days:
                     date = datetime.date.fromisoformat(text)
                     days.setdefault(date, StoredDay(date, sha256, city.city_id))
-            progress.advance()
+            except (TooLarge, ReaderStopped) as error:
+                waiting.append(Incomplete(path, f"is not taken: {error}"))
+            finally:
+                progress.advance()
     if made or known:
         write_driven_card(store, name)
     return Taken(tuple(made), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
@@ -150,6 +149,8 @@ def _take(
     """Write days and quarantine of one file, and return its receipt filled in."""
     try:
         table = rows()
+    except ReaderStopped:  # for nothing that is in the file
+        raise
     except McvrpError as error:
         return replace(receipt, refused=str(error))
     checked = check_routes(table, city, nodes, today=today, taken=taken)

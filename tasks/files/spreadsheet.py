@@ -1,30 +1,65 @@
-"""Spreadsheets that people bring (.xlsx, .xlsm, .xlsb, .xls, .ods) as cells of text, read by calamine."""
+"""Spreadsheets that people bring (.xlsx, .xlsm, .xlsb, .xls, .ods) as cells of text, read by calamine.
+
+Calamine allocates every cell up to the last one of a sheet, and a failed allocation aborts the process. It
+runs in a process of its own, with limits of memory and processor time.
+"""
 
 from __future__ import annotations
 
 import datetime
-import io
-import zipfile
-from collections.abc import Sequence
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
-import python_calamine
+import psutil
+import pyarrow as pa
+import python_calamine as calamine
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.tasks.files.file_bytes import MOST_BYTES
+from mcvrp.tasks.support.processes import die_with_parent
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how files of today begin, and .xls
-_CORRUPT = (OSError, ValueError, NotImplementedError)  # what a zip file with other bytes raises
-_MOST_BYTES = 500_000_000  # unpacked: a small archive may hold anything
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # what a compound file holds that has a password
+_MEMORY = 700 * 2**20  # bytes that the reader may allocate
+_SECONDS = 10  # of its processor time
+_HANG = 600.0  # seconds, on a machine however busy
+_MOST_CELLS = 6_300_000  # up to the last one of a sheet: six columns as long as Excel has them
+_BATCH = 50_000  # cells
+_REFUSED = 3  # exit code; 1 and 2 are Python's own
+_LOCKED = "has a password: save it without one"
+
+
+class ReaderStopped(McvrpError):
+    """The process that read a file was stopped from outside: the file may be good."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet of a workbook: its title, its rows of text from row 1 on, and the other sheets with content."""
+    """A sheet of a workbook.
+
+    Parameters
+    ----------
+    title
+        Its name.
+    others
+        Names of the visible sheets after it, which were not read.
+    cells
+        Text, "" if empty, from row 1 on, and from the first column with a cell.
+    """
 
     title: str
-    rows: Sequence[Sequence[str]]
     others: tuple[str, ...]
+    cells: pa.Table
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -33,46 +68,152 @@ def is_spreadsheet(data: bytes) -> bool:
 
 
 def first_sheet(name: str, data: bytes) -> Sheet:
-    """Return the first sheet with content of the workbook ``data``, the bytes of the file ``name``.
+    """Return the first visible sheet with content of the workbook ``data``, the bytes of the file ``name``.
 
     Numbers are written as briefly as they are exact, dates as 2026-01-31; a formula is what it came to
-    when the file was saved.
+    when the file was saved, "" if that was an error. Sheets that are hidden or come later are not opened.
 
     Raises
     ------
     McvrpError
-        If it is no workbook, has a password, is too large or empty.
+        If it is no workbook, has a password, is too large, has no visible content, or ends its reader.
+    ReaderStopped
+        If the reader could not run, or was stopped from outside.
     """
     try:
-        if data.startswith(_ZIP):
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                size = sum(part.file_size for part in archive.infolist())
-            if size > _MOST_BYTES:
-                raise McvrpError(
-                    f"{name} has {size:,} bytes when unpacked, {_MOST_BYTES:,} are the most: split it"
-                )
-        with python_calamine.load_workbook(io.BytesIO(data)) as book:
-            sheets = {
-                title: book.get_sheet_by_name(title).to_python(skip_empty_area=False)
-                for title in book.sheet_names
-            }
-    except python_calamine.PasswordError as error:
-        raise McvrpError(f"{name} has a password: save it without one") from error
-    except (python_calamine.CalamineError, zipfile.BadZipFile, *_CORRUPT) as error:
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            done = subprocess.run(
+                [sys.executable, "-m", "mcvrp.tasks.files.spreadsheet"],
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=_HANG,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = reason(error) if isinstance(error, OSError) else f"no answer in {_HANG:.0f} s"
+        hint = "look at this machine's memory and temporary folder, and try again"
+        raise ReaderStopped(f"{name} could not be read ({why}): {hint}") from error
+    if done.returncode == _REFUSED:
+        encrypted = data.startswith(_COMPOUND) and _ENCRYPTED in data
+        raise McvrpError(f"{name} {_LOCKED if encrypted else done.stdout.decode()}")
+    if done.returncode:
+        raise _death(name, done.returncode)
+    table = pa.ipc.open_stream(done.stdout).read_all()
+    facts = json.loads(table.schema.metadata[b"sheet"])
+    return Sheet(facts["title"], tuple(facts["others"]), table)
+
+
+def _death(name: str, code: int) -> McvrpError:
+    if code == -signal.SIGXCPU:
+        return McvrpError(f"{name} takes more than {_SECONDS} s of a processor to read: save it as CSV")
+    if code > 0 or -code in (signal.SIGKILL, signal.SIGTERM):
+        how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
+        hint = "look at this machine's memory, and try again"
+        return ReaderStopped(f"{name} could not be read (its reader was stopped, {how}): {hint}")
+    return McvrpError(
+        f"{name} needs more than {_MEMORY >> 20} MiB to read ({signal.Signals(-code).name}), as it does with "
+        "a cell far from the table: delete all rows and columns beyond the table (Ctrl+End goes to the last "
+        "cell), or save it as CSV"
+    )
+
+
+def main() -> None:
+    """Write the sheet of the workbook at standard input to standard output, or why there is none."""
+    _limit()
+    try:
+        with calamine.load_workbook("/dev/stdin") as book:
+            table = _sheet(book)
+        with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as writer:
+            writer.write_table(table)
+        return
+    except MemoryError:
+        os.abort()  # as calamine does
+    except calamine.PasswordError:
+        text = _LOCKED
+    except McvrpError as error:
+        text = str(error)
+    except BaseException as error:  # a panic of calamine is no Exception
+        text = f"is no whole spreadsheet ({brief(reason(error), 120)}): save it again, or as CSV"
+    sys.stdout.buffer.write(text.encode())
+    sys.exit(_REFUSED)
+
+
+def _limit() -> None:
+    """Set the limits of this process; what it has allocated so far depends on the machine's cores."""
+    limits = {
+        resource.RLIMIT_DATA: psutil.Process().memory_info().data + _MEMORY,
+        resource.RLIMIT_CPU: _SECONDS,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in limits.items():
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
+    """Return the cells of the first visible sheet with content; its metadata are the rest of `Sheet`."""
+    worksheets = [each for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
+    visible = [each.name for each in worksheets if each.visible == calamine.SheetVisibleEnum.Visible]
+    for place, title in enumerate(visible, start=1):
+        sheet = book.get_sheet_by_name(title)
+        if sheet.end is None:
+            continue
+        _require_size(sheet, sheet.end[0] + 1)
+        schema = pa.schema([(str(column), pa.string()) for column in range(sheet.width)])
+        batches, filled, size = list[pa.RecordBatch](), False, 0
+        for columns in _columns(sheet):
+            filled = filled or any(map(any, columns))
+            batches.append(
+                pa.RecordBatch.from_arrays([_strings(column) for column in columns], schema=schema)
+            )
+            size += batches[-1].nbytes
+            if size > MOST_BYTES:
+                raise McvrpError(f"has more than {MOST_BYTES:,} bytes in sheet {shown(title)}: split it")
+        if filled:
+            facts = {"title": title, "others": visible[place:]}
+            return pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
+    hidden = "; hidden sheets are not read: show the one that is meant" if worksheets[len(visible) :] else ""
+    raise McvrpError(f"is a spreadsheet without content{hidden}")
+
+
+def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:
+    cells = rows * sheet.width
+    if cells > _MOST_CELLS:
         raise McvrpError(
-            f"{name} is no whole spreadsheet ({reason(error)}): save it again, or as CSV"
-        ) from error
-    texts = {title: [[_text(cell) for cell in row] for row in rows] for title, rows in sheets.items()}
-    filled = [title for title, rows in texts.items() if any(any(row) for row in rows)]
-    if not filled:
-        raise McvrpError(f"{name} is a spreadsheet without content")
-    return Sheet(filled[0], texts[filled[0]], tuple(filled[1:]))
+            f"has {cells:,} cells up to its last one in sheet {shown(sheet.name)} ({rows:,} rows, "
+            f"{sheet.width:,} columns), {_MOST_CELLS:,} are the most: delete all rows and columns beyond the "
+            "table, or split it"
+        )
+
+
+def _columns(sheet: calamine.CalamineSheet) -> Iterator[list[list[str]]]:
+    """Yield the columns of some rows after the other."""
+    rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
+    while chunk := list(islice(rows, count)):
+        yield [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
+
+
+def _strings(texts: list[str]) -> pa.StringArray:
+    parts = [text.encode() for text in texts]  # `pa.array` imports pandas, which takes a second
+    ends = array("i", accumulate(map(len, parts), initial=0))
+    return pa.StringArray.from_buffers(len(parts), pa.py_buffer(ends), pa.py_buffer(b"".join(parts)))
 
 
 def _text(cell: object) -> str:
+    if isinstance(cell, str):
+        return cell.strip()
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return str(int(cell))
     if isinstance(cell, datetime.datetime):
         midnight = cell.time() == datetime.time()
         return cell.date().isoformat() if midnight else cell.isoformat(" ")
     return str(cell).strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -139,23 +139,25 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the bytes of the file ``name``.
 
     CSV may be UTF-8 or UTF-16, with a byte order mark or not, or Windows-1252 (said so in
-    ``notes``); separated by commas, semicolons or tabs. Of a spreadsheet the first sheet with content
-    is read, and named.
+    ``notes``); separated by commas, semicolons or tabs. Of a spreadsheet the first visible sheet
+    with content is read, and named.
 
     Raises
     ------
     McvrpError
         If it is no table, empty, or has rows longer than its header, all of which are named.
+    ReaderStopped
+        If the process that reads a spreadsheet was stopped from outside.
     """
     if data.startswith(_PARQUET):
         return _parquet(name, data)
     if is_spreadsheet(data):
         sheet = first_sheet(name, data)
-        widest = max(map(len, sheet.rows))
-        _require_size(name, widest, widest * len(sheet.rows))
-        others = f": the others with content are {listed(map(shown, sheet.others))}" if sheet.others else ""
-        notes = (f"of {name}, sheet {shown(sheet.title)} was read{others}",) if others else ()
-        return _cells_table(f"{name}, sheet {shown(sheet.title)}", pd.DataFrame(sheet.rows, dtype=str), notes)
+        _require_size(name, sheet.cells.num_columns, sheet.cells.num_columns * sheet.cells.num_rows)
+        others = f"of {name}, sheet {shown(sheet.title)} was read, not {listed(map(shown, sheet.others))}"
+        notes = (others,) if sheet.others else ()
+        cells = sheet.cells.to_pandas(ignore_metadata=True)
+        return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
     text, told = _decoded(name, data)
     return _csv(name, text, told)
 

@@ -19,6 +19,7 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.parser import parser
 from mcvrp.model.errors import LONGEST, McvrpError
 from tests.support.hostile import HOSTILE, LONG, Act, Place
+from tests.support.hostile_sheets import SPREADSHEETS
 
 PROCESSOR_SECONDS = 10.0  # of a case; the longest, a million rows of text, takes three
 MEMORY = 400 * 2**20  # bytes beyond what the process has
@@ -58,6 +59,24 @@ def test_a_hostile_input_is_one_sentence_at_once(
     assert said in sentence
     assert sentence.isprintable()
     assert len(sentence) <= LONGEST
+
+
+@pytest.mark.parametrize(("workbook", "said"), SPREADSHEETS.values(), ids=list(SPREADSHEETS))
+def test_a_hostile_spreadsheet_is_read_or_refused(
+    workbook: Callable[[], bytes], said: str | None, tmp_path: Path
+) -> None:
+    """Whatever it asks for, this process lives, and the sheet that is visible is all that counts."""
+    place = Place(tmp_path)
+    act = place.orders(place.file(workbook()))
+    with bounded():
+        if said is None:
+            act()
+            return
+        with pytest.raises(McvrpError) as caught:
+            act()
+    assert said in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= LONGEST
 
 
 @pytest.mark.parametrize(
@@ -103,6 +122,18 @@ def test_the_command_says_it_in_a_line(
     assert len(line) == LONGEST
     assert line.startswith(r"of \x1b[2J aaa")
     assert line.endswith("aaa: the remedy")
+
+
+def test_the_command_refuses_a_spreadsheet_that_ends_its_reader(tmp_path: Path) -> None:
+    """The whole command, from its start: exit code 2 and a line."""
+    workbook, said = SPREADSHEETS["a cell in XFD1048576"]
+    command = [sys.executable, "-m", "mcvrp.flows.cli.main", "city", "import", "a.xlsx", "--name", "new"]
+    Place(tmp_path).file(workbook(), "a.xlsx")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mcvrp: a.xlsx needs more than ")
+    assert str(said) in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_process_with_little_memory_refuses_a_pipe(tmp_path: Path) -> None:

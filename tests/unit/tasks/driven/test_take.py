@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 import io
 import os
+import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +24,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
+from tests.support.hostile_sheets import SPREADSHEETS
 from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(12, seed=1)
@@ -30,6 +34,7 @@ FRIDAY, SATURDAY = datetime.date(2026, 2, 27), datetime.date(2026, 2, 28)
 HEADER = "date,route,stop,customer,demand,capacity"
 GOOD = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,a,2,C2,6,10\n2026-02-27,b,1,C3,2,10\n"
 STOPS = (("a", 1, "C1", 4), ("a", 2, "C2", 6), ("b", 1, "C3", 2))
+FAR, _ = SPREADSHEETS["a cell in XFD1048576"]
 MIXED = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
 
 
@@ -137,6 +142,42 @@ def test_a_file_that_cannot_be_read_is_refused_once(store: Store) -> None:
     assert good.days == ("2026-02-27",)
     assert store.exists("incoming/a.csv")
     assert take(store).known == 2
+
+
+def test_a_spreadsheet_that_ends_its_reader_is_refused_once(store: Store) -> None:
+    """Its receipt says why, and the good file behind it is taken in the same look."""
+    store.put("incoming/a.xlsx", FAR())
+    store.put("incoming/friday.csv", GOOD.encode())
+    refused, good = take(store).receipts
+    assert "a.xlsx" in (refused.refused or "")
+    assert "far from the table" in (refused.refused or "")
+    assert good.days == ("2026-02-27",)
+    assert take(store).known == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_spreadsheet_whose_reader_is_stopped_waits(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Nothing is wrong with the file: others are taken, it is named, and taken the next time."""
+    rows = [HEADER.split(","), *([(DAY, 46081), r, s, c, d, 10] for r, s, c, d in STOPS)]
+    store.put("incoming/a.xlsx", xlsx({"Routes": rows}))
+    store.put("incoming/friday.csv", GOOD.encode())
+    real = subprocess.Popen
+
+    def stopped(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = real(*args, **options)
+        process.send_signal(number)
+        return process
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", stopped)
+        taken = take(store)
+    assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
+    (waiting,) = map(str, taken.waiting)
+    assert waiting.startswith("incoming/a.xlsx is not taken: ")
+    assert number.name in waiting
+    assert [receipt.days for receipt in take(store).receipts] == [("2026-02-28",)]
 
 
 def test_half_a_file_is_not_taken(store: Store) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import zipfile
 
+import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.files import spreadsheet
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, xlsx
+from tests.support.workbook import DAY, edited, ods, with_state, xls, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -24,8 +24,9 @@ def test_a_sheet_is_the_table_that_its_csv_is() -> None:
     assert table.frame.equals(csv.frame)
     assert table.rows.tolist() == csv.rows.tolist() == [2, 4, 5]
     assert (table.name, table.notes) == ("monday.xlsx, sheet 'Orders'", ())
-    cells = first_sheet("a.xlsx", xlsx({"S": [[(DAY, 46053), (DAY, 46053.5), 0.1, True, " x "]]})).rows
-    assert [list(row) for row in cells] == [["2026-01-31", "2026-01-31 12:00:00", "0.1", "True", "x"]]
+    data = xlsx({"S": [[(DAY, 46053), (DAY, 46053.5), 0.1, True, " é "]]})
+    cells = [column.to_pylist() for column in first_sheet("a.xlsx", data).cells.columns]
+    assert cells == [["2026-01-31"], ["2026-01-31 12:00:00"], ["0.1"], ["True"], ["é"]]
 
 
 def test_rows_are_counted_as_the_sheet_shows_them() -> None:
@@ -43,14 +44,50 @@ def test_of_several_sheets_the_first_with_content_is_read() -> None:
     one = read_tabular("a.xlsx", xlsx({"Empty": [], "Orders": ORDERS}))
     assert (one.name, one.notes) == ("a.xlsx, sheet 'Orders'", ())
     two = read_tabular("a.xlsx", xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}))
-    assert two.notes == ("of a.xlsx, sheet 'Orders' was read: the others with content are 'Prices'",)
+    assert two.notes == ("of a.xlsx, sheet 'Orders' was read, not 'Prices'",)
 
 
-def test_what_is_small_only_while_packed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it is unpacked."""
-    monkeypatch.setattr(spreadsheet, "_MOST_BYTES", 1000)
-    with pytest.raises(McvrpError, match=r"has 5,000 bytes when unpacked, 1,000 are the most"):
-        read_tabular("a.xlsx", _zipped("xl/workbook.xml", bytes(5000)))
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_is_not_read_before_a_visible_one(state: str) -> None:
+    """Nor named with the others: who brings the workbook does not see it."""
+    data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", state)
+    table = read_tabular("a.xlsx", data)
+    assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
+
+
+def test_a_hidden_sheet_of_opendocument_is_not_read() -> None:
+    """Its rows and columns may be repeated, and it ends with as many empty ones as a sheet can have."""
+    cell = '<table:table-cell office:value-type="float" office:value="3" table:number-columns-repeated="2"/>'
+    end = '<table:table-row table:number-rows-repeated="1048570"><table:table-cell/></table:table-row>'
+    sheet = first_sheet(
+        "a.ods", ods(f'<table:table-row table:number-rows-repeated="2">{cell}</table:table-row>{end}')
+    )
+    assert (sheet.title, sheet.others) == ("Open", ())
+    assert [column.to_pylist()[:2] for column in sheet.cells.columns] == [["3", "3"], ["3", "3"]]
+
+
+def test_only_the_sheet_that_is_read_is_opened() -> None:
+    """Another one may be broken."""
+    data = edited(xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}), {"xl/s2.xml": lambda _: b"<worksheet><"})
+    assert len(read_tabular("a.xlsx", data)) == 3
+
+
+def test_a_workbook_of_excel_97_is_read() -> None:
+    """Its cells are where they were written, empty ones between them."""
+    cells = first_sheet("a.xls", xls({(1, 0): 1.0, (3, 2): 2.5})).cells
+    assert [column.to_pylist() for column in cells.columns] == [
+        ["", "1", "", ""],
+        ["", "", "", ""],
+        ["", "", "", "2.5"],
+    ]
+
+
+def test_many_cells_come_in_order() -> None:
+    """More than the reader hands over at a time."""
+    numbers = np.arange(60_000)
+    table = read_tabular("a.xlsx", xlsx({"S": [["a", "b"], *([k, f"x{k}"] for k in range(60_000))]}))
+    assert np.array_equal(table.numbers("a", Faults(table.name)), numbers)
+    assert table.text("b").tolist() == [f"x{k}" for k in range(60_000)]
 
 
 def _zipped(name: str, data: bytes) -> bytes:

@@ -1,0 +1,158 @@
+"""Hostile spreadsheets: workbooks of a few kB that ask for gigabytes of memory, or are wrong in a part."""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+
+from tests.support.workbook import compound, edited, ods, with_cell, with_state, with_strings, xls, xlsx
+
+ROWS = [["customer", "demand"], ["C1", 1]]
+PLAIN = xlsx({"Orders": ROWS})
+MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to its last one", "no whole spreadsheet"
+_SHEET, _STRINGS = "xl/s1.xml", "xl/sharedStrings.xml"
+
+
+def _far(place: str) -> Callable[[], bytes]:
+    return lambda: with_cell(PLAIN, f'<c r="{place}"><v>1</v></c>')
+
+
+def _swapped(old: str, new: str) -> Callable[[], bytes]:
+    return lambda: edited(PLAIN, {_SHEET: lambda text: text.replace(old.encode(), new.encode())})
+
+
+def _far_after(sheets: int) -> bytes:
+    """Return a workbook with a good first sheet and ``sheets`` others with cells far from each other."""
+    titles = [f"S{k}" for k in range(sheets)]
+    far = {f"xl/s{k + 2}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"') for k in range(sheets)}
+    return edited(xlsx({"Orders": ROWS} | {title: [["a"], ["b"]] for title in titles}), far)
+
+
+def _far_before() -> bytes:
+    """Return a workbook whose first sheet has cells that are far from each other, and is hidden."""
+    far = {_SHEET: lambda text: text.replace(b'"A2"', b'"XFD1048576"')}
+    return with_state(edited(xlsx({"Far": [["a"], ["b"]], "Orders": ROWS}), far), "Far", "hidden")
+
+
+def _one_string() -> bytes:
+    """Return a workbook in which 100,000 cells are the same string of 32 kB."""
+    cells = "".join(f'<c r="A{3 + k}" t="s"><v>0</v></c>' for k in range(100_000))
+    return with_cell(with_strings(PLAIN, f"<si><t>{'x' * 32_000}</t></si>"), cells)
+
+
+def _long_string(megabytes: int = 1200) -> bytes:
+    """Return a workbook of 5 MB with one string of 1.2 GB."""
+    head, tail = with_strings(PLAIN, "<si><t>|</t></si>"), io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(head)) as old, zipfile.ZipFile(tail, "w", 8) as new:
+        for name in old.namelist():
+            start, _, end = old.read(name).partition(b"|")
+            with new.open(name, "w", force_zip64=True) as stream:
+                stream.write(start)
+                for _ in range(megabytes if name == _STRINGS else 0):
+                    stream.write(b"x" * 10**6)
+                stream.write(end)
+    return tail.getvalue()
+
+
+def _endless() -> bytes:
+    """Return a workbook of 10 MB with 15 GB of empty elements: a deflated block, again and again."""
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    parts = [b"<worksheet><sheetData>", b"<a/>" * 250_000, b"<a/>" * 250_000]
+    head, _, block = [squeeze.compress(part) + squeeze.flush(zlib.Z_FULL_FLUSH) for part in parts]
+    with zipfile.ZipFile(io.BytesIO(PLAIN)) as old, zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
+        for name in set(old.namelist()) - {_SHEET}:
+            archive.writestr(name, old.read(name))
+        packed = head + block * 15_000
+        archive.writestr(info := zipfile.ZipInfo(_SHEET), packed)  # stored, and then called deflated
+        info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, 10**9
+    data = bytearray(buffer.getvalue())
+    data[info.header_offset + 8 : info.header_offset + 10] = struct.pack("<H", zipfile.ZIP_DEFLATED)
+    return bytes(data)
+
+
+def _lying_sizes() -> bytes:
+    """Return a workbook whose directory says of each part that it has 4 GB."""
+    data, place = bytearray(edited(PLAIN, {})), -1
+    while (place := data.find(b"PK\1\2", place + 1)) >= 0:
+        data[place + 24 : place + 28] = struct.pack("<I", 2**32 - 2)
+    return bytes(data)
+
+
+def _entities() -> bytes:
+    levels = "".join(f'<!ENTITY e{k + 1} "{f"&e{k};" * 10}">' for k in range(9))
+    kind = f'?><!DOCTYPE x [<!ENTITY e0 "0123456789">{levels}]>'.encode()
+    return edited(PLAIN, {_SHEET: lambda text: text.replace(b"?>", kind).replace(b"C1", b"&e9;")})
+
+
+def _part_twice() -> bytes:
+    buffer = io.BytesIO(PLAIN)
+    with zipfile.ZipFile(buffer, "a") as archive, warnings.catch_warnings(action="ignore"):
+        archive.writestr(_SHEET, archive.read(_SHEET))
+    return buffer.getvalue()
+
+
+def _links() -> bytes:
+    formula = b"<f>[1]S!A1+cmd|'/c calc'!A1+WEBSERVICE(\"http://127.0.0.1:9\")</f><v>1</v>"
+    changes = {_SHEET: lambda text: text.replace(b"<v>1</v>", formula)}
+    return edited(PLAIN, changes | {"xl/externalLinks/externalLink1.xml": lambda _: b"<externalLink/>"})
+
+
+_ODS_CELL = '<table:table-cell office:value-type="float" office:value="1" {}="9999"/>'.format(
+    "table:number-columns-repeated"
+)
+
+# name: the workbook as orders, and part of what is said; None where it is read
+SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
+    "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
+    "a cell in EV1048576": (_far("EV1048576"), MEMORY),
+    "a cell in Z1048576": (_far("Z1048576"), MEMORY),
+    "a cell in J1048576": (_far("J1048576"), CELLS),
+    "a cell in row 99999999": (_far("A99999999"), MEMORY),
+    "a cell in a row of twenty digits": (_far("A99999999999999999999"), MEMORY),
+    "a cell in column ZZZZZZZ": (_far("ZZZZZZZ1"), MEMORY),
+    "a cell alone in row 99999999": (
+        lambda: edited(xlsx({"S": [["a"]]}), {_SHEET: lambda text: text.replace(b'"A1"', b'"A99999999"')}),
+        CELLS,
+    ),
+    "a cell in row 0": (_far("A0"), NO_WORKBOOK),
+    "a cell in row -1": (_far("A-1"), NO_WORKBOOK),
+    "far cells of Excel 97": (lambda: xls({(0, 0): 1.0, (65_535, 255): 1.0}), MEMORY),
+    "far cells of OpenDocument": (
+        lambda: ods(f'<table:table-row table:number-rows-repeated="1048576">{_ODS_CELL}</table:table-row>'),
+        NO_WORKBOOK,
+    ),
+    "far cells in a hidden sheet": (_far_before, None),
+    "far cells in a later sheet": (lambda: _far_after(1), None),
+    "far cells in 3,000 later sheets": (lambda: _far_after(3000), None),
+    "3,000 empty sheets before": (lambda: xlsx({f"S{k}": [] for k in range(3000)} | {"Orders": ROWS}), None),
+    "a string of 32 kB in 100,000 cells": (_one_string, MEMORY),
+    "a string of 1.2 GB": (_long_string, MEMORY),
+    "15 GB of empty elements": (_endless, "takes more than 10 s"),
+    "parts of 4 GB, by the directory": (_lying_sizes, None),
+    "entities of entities": (_entities, NO_WORKBOOK),
+    "a merged cell as large as a sheet": (
+        _swapped("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'),
+        None,
+    ),
+    "another sheet's dimension": (
+        _swapped("<sheetData>", '<dimension ref="A1:XFD1048576"/><sheetData>'),
+        None,
+    ),
+    "a dimension from its end": (_swapped("<sheetData>", '<dimension ref="Z9:A1"/><sheetData>'), None),
+    "links to elsewhere": (_links, None),
+    "a formula with an error": (
+        _swapped('<c r="B2"><v>1</v>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v>'),
+        "row 2: demand is missing",
+    ),
+    "a date of 1e300 days": (_swapped('<c r="B2"><v>1<', '<c r="B2" s="1"><v>1e300<'), "row 2: demand"),
+    "cells without a place": (_swapped(' r="B2"', ""), None),
+    "a string that is not there": (_swapped('<c r="B2">', '<c r="B2" t="s">'), NO_WORKBOOK),
+    "a sheet without a cell": (lambda: xlsx({"Orders": []}), "without content"),
+    "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "hidden sheets are not read"),
+    "a workbook with a password": (lambda: compound({"EncryptedPackage": b"x"}), "has a password"),
+    "a part that is there twice": (_part_twice, None),
+}
