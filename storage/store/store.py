@@ -210,14 +210,17 @@ class Store:
 
     def _info(self, path: str) -> fs.FileInfo:
         with self._to("look at", path) as files:
-            return files.filesystem.get_file_info(f"{files.root}/{path}")
+            return files.filesystem.get_file_info(files.locate(path))
 
     def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
         folder = prefix.rstrip("/")
         with self._to("list", folder) as files:
-            where = f"{files.root}/{folder}".rstrip("/")
-            selector = fs.FileSelector(where, allow_not_found=True, recursive=recursive)
-            return files.root, files.filesystem.get_file_info(selector)
+            selector = fs.FileSelector(files.locate(folder), allow_not_found=True, recursive=recursive)
+            infos = files.filesystem.get_file_info(selector)
+            for info in infos:
+                if info.type == fs.FileType.Directory:
+                    files.locate(info.path.removeprefix(f"{files.root}/"))
+            return files.root, infos
 
 
 class _Files(Protocol):
@@ -229,6 +232,7 @@ class _Files(Protocol):
     def filesystem(self) -> fs.FileSystem: ...
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...
+    def locate(self, path: str) -> str: ...
     def probe(self, *, writable: bool) -> None: ...
     def open(self, path: str) -> pa.NativeFile: ...
     def read(self, path: str) -> bytes: ...
