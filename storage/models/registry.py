@@ -89,7 +89,7 @@ def pointer(store: Store, name: str, alias: str) -> Pointer:
 
 def _read(store: Store, name: str, alias: str) -> Pointer:
     path = layout.model_alias(name, alias)
-    if not store.exists(path):
+    if store.stat(path) is None:
         return Pointer(None)
     data, tag = store.get_tagged(path)
     said = as_document(

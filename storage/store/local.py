@@ -31,7 +31,9 @@ _HINTS = {
     errno.EACCES: "ask for permission, or give another place",
     errno.EPERM: "ask for permission, or give another place",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENXIO: "write what it gives to a file",
+    errno.EISDIR: "move it away",
+    errno.ELOOP: "remove the link, put what it leads to there",
+    errno.ENXIO: "remove it, or write what it gives to a file",
     errno.ENAMETOOLONG: "give a shorter one",
 }
 _NO_FILE = "it is no file but a pipe or a device"  # which may wait, or give, for ever
@@ -72,7 +74,11 @@ def folder_at(address: str) -> str:
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """The files below the folder ``root``; a file appears whole, under its name, or not at all."""
+    """The files below the folder ``root``; a file appears whole, under its name, or not at all.
+
+    Links are followed within ``root`` only. They are looked at before the file is opened: who changes them
+    meanwhile can write to the store anyway.
+    """
 
     root: str
 
@@ -82,6 +88,10 @@ class LocalFiles:
     def filesystem(self) -> fs.FileSystem:
         """For listing."""
         return fs.LocalFileSystem()
+
+    def locate(self, path: str) -> str:
+        """Return the address of ``path`` in `filesystem`; OSError if a link there leads out of the store."""
+        return str(self._place(path)).rstrip("/")
 
     def probe(self, *, writable: bool) -> None:
         """Raise OSError or StoreError if nothing can be read, or written, here."""
@@ -99,16 +109,18 @@ class LocalFiles:
 
     def open(self, path: str) -> pa.NativeFile:
         """Open the file at ``path`` for reading at any position; FileNotFoundError if there is none."""
-        if Path(self.root, path).is_dir():
+        place = self._place(path)
+        if place.is_dir():
             raise FileNotFoundError(path)
-        require_file(Path(self.root, path))
-        return self.filesystem.open_input_file(f"{self.root}/{path}")
+        require_file(place)
+        return self.filesystem.open_input_file(str(place))
 
     def read(self, path: str) -> bytes:
         """Return what the file at ``path`` holds; FileNotFoundError if there is none."""
+        place = self._place(path)
         try:
-            require_file(Path(self.root, path))
-            return Path(self.root, path).read_bytes()
+            require_file(place)
+            return place.read_bytes()
         except (IsADirectoryError, NotADirectoryError) as error:
             raise FileNotFoundError(path) from error
 
@@ -119,14 +131,14 @@ class LocalFiles:
 
     def write(self, path: str, data: bytes) -> None:
         """Put ``data`` at ``path``, over what was there."""
-        target = Path(self.root, path)
+        target = self._place(path, end=False)
         with _aside(target, data) as aside:
             os.replace(aside, target)
 
     def write_new(self, path: str, data: bytes) -> bool:
-        """Put ``data`` at ``path`` and return True, or False when something is there."""
-        target = Path(self.root, path)
-        if target.exists():
+        """Put ``data`` at ``path`` and return True, or False when a file is there."""
+        target = self._place(path, end=False)
+        if _taken(target):
             return False
         with _aside(target, data) as aside:
             try:
@@ -137,7 +149,7 @@ class LocalFiles:
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
         """Put ``data`` at ``path`` and return True, or False when what is there has not ``tag``."""
-        target = Path(self.root, path)
+        target = self._place(path)
         with _aside(target, data) as aside, self._lock():
             try:
                 if _tag(self.read(path)) != tag:
@@ -149,16 +161,16 @@ class LocalFiles:
 
     def move(self, path: str, to: str) -> None:
         """Give the file at ``path`` the name ``to``, over what was there."""
-        target = Path(self.root, to)
+        source, target = self._place(path, end=False), self._place(to, end=False)
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(Path(self.root, path), target)
+        os.replace(source, target)
         _sync(target.parent)
 
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``, if there is one."""
-        target = Path(self.root, path)
+        target = self._place(path, end=False)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # somebody else was faster
-            if target.is_dir():
+            if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
                 target.unlink()
@@ -175,6 +187,14 @@ class LocalFiles:
         hint = _HINTS.get(number, "give a place that can be written") if number else "check the disk"
         return StoreError(f"{action} ({reason(error)}): {hint}")
 
+    def _place(self, path: str, *, end: bool = True) -> Path:
+        """Return where ``path`` lies; OSError if a link on the way, or at its ``end``, leads elsewhere."""
+        real = os.path.realpath(Path(self.root, path if end else os.path.dirname(path)))
+        root = os.path.realpath(self.root)
+        if os.path.commonpath([real, root]) != root:
+            raise OSError(errno.ELOOP, "a link that leads out of the store")
+        return Path(self.root, path)
+
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         # one file for the whole store, never removed: who waits for it waits for the right one
@@ -184,6 +204,18 @@ class LocalFiles:
             yield
         finally:
             os.close(descriptor)
+
+
+def _taken(target: Path) -> bool:
+    """Return whether a file is at ``target``; OSError if something else is, so that none can be put there."""
+    if not target.exists():
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, "a link that leads nowhere")
+        return False
+    if target.is_dir():
+        raise OSError(errno.EISDIR, "it is a folder")
+    require_file(target)
+    return True
 
 
 @contextlib.contextmanager

@@ -95,6 +95,10 @@ class S3Objects:
             retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=timeouts.attempts + 4),  # 13 s of waits
         )
 
+    def locate(self, path: str) -> str:
+        """Return the address of ``path`` in `filesystem`."""
+        return f"{self.root}/{path}".rstrip("/")
+
     def probe(self, *, writable: bool) -> None:
         """Raise one of ``errors`` if nothing can be read, or written, here."""
         self._client.list_objects_v2(Bucket=self.bucket, Prefix=self._prefix, MaxKeys=1)

@@ -240,17 +240,18 @@ class Store:
         return StoreRetry(self, silence=self.silence).call(once) if self.silence else once()
 
     def _info(self, path: str) -> fs.FileInfo:
-        return self._ask(
-            "look at", path, lambda files: files.filesystem.get_file_info(f"{files.root}/{path}")
-        )
+        return self._ask("look at", path, lambda files: files.filesystem.get_file_info(files.locate(path)))
 
     def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
         folder = prefix.rstrip("/")
 
         def listed(files: Files) -> tuple[str, Sequence[fs.FileInfo]]:
-            where = f"{files.root}/{folder}".rstrip("/")
-            selector = fs.FileSelector(where, allow_not_found=True, recursive=recursive)
-            return files.root, files.filesystem.get_file_info(selector)
+            selector = fs.FileSelector(files.locate(folder), allow_not_found=True, recursive=recursive)
+            infos = files.filesystem.get_file_info(selector)
+            for info in infos:
+                if info.type == fs.FileType.Directory:
+                    files.locate(info.path.removeprefix(f"{files.root}/"))
+            return files.root, infos
 
         return self._ask("list", folder, listed)
 
@@ -277,7 +278,7 @@ def _once_written(path: str, data: bytes, write: Callable[[Files], bool]) -> Cal
 
 
 def _has_file(files: Files, path: str) -> bool:
-    return bool(files.filesystem.get_file_info(f"{files.root}/{path}").type == fs.FileType.File)
+    return bool(files.filesystem.get_file_info(files.locate(path)).type == fs.FileType.File)
 
 
 def _sound(path: str) -> bool:

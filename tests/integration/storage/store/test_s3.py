@@ -282,3 +282,17 @@ def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:
         with pytest.raises(McvrpError, match="it is done by process"), holding(store, "lease", "it is done"):
             pass
     assert store.list("") == []
+
+
+def test_a_name_below_that_of_a_lease_or_an_alias_is_a_name_like_another(s3_uri: str) -> None:
+    """An object store may hold x/y beside x: the lease is taken and the alias moved as if it were not there."""
+    store = Store.open(s3_uri)
+    alias = layout.model_alias("m", "champion")
+    store.put_json(layout.model_card("m", 1), {})
+    for path in ("d/lease.json", alias):
+        store.put(f"{path}/below", b"1")
+    with holding(store, "d/lease.json", "it works") as lease:
+        lease.check()
+    assert enrol(store, "m", 1) == "champion"
+    assert pointer(store, "m", "champion").version == 1
+    assert store.get(f"{alias}/below") == b"1"
