@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 TTL_SECONDS = 60.0  # silence after which a holder elsewhere is taken for dead
 BEATS = 4  # heartbeats in that time
+_HELD: set[str] = set()  # tokens of this process; what it has let go may still be in a store that was silent
 _LONG_SILENT = 10  # times as long, and nobody waits for a sign of life any more
 
 
@@ -56,8 +57,11 @@ class Holder:
 
     @property
     def dead(self) -> bool:
-        """Return whether it was a process of this machine, and is no more."""
-        return bool(self.machine) and self.machine == _machine() and _started(self.process) != self.started
+        """Return whether it was a process of this machine and is no more, or this one, and has let go."""
+        if not self.machine or self.machine != _machine():
+            return False
+        ours = self.process == os.getpid() and self.token not in _HELD
+        return ours or _started(self.process) != self.started
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host} since {self.since}"
@@ -203,17 +207,20 @@ def holding(
         If another process holds it and is alive.
     """
     holder = Holder.here()
-    tag = _acquire(store, path, holder, what, ttl)
-    lease = Lease(store, path, what, holder, tag)
-    keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
-    keeper.start()
-    guard = store.uri, lease.confirm
-    AFTER_OUTAGE.append(guard)
+    _HELD.add(holder.token)
     try:
-        yield lease
+        lease = Lease(store, path, what, holder, _acquire(store, path, holder, what, ttl))
+        keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
+        keeper.start()
+        guard = store.uri, lease.confirm
+        AFTER_OUTAGE.append(guard)
+        try:
+            yield lease
+        finally:
+            AFTER_OUTAGE.remove(guard)
+            lease.release(keeper)
     finally:
-        AFTER_OUTAGE.remove(guard)
-        lease.release(keeper)
+        _HELD.remove(holder.token)
 
 
 def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> str:

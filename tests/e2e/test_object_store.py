@@ -79,7 +79,7 @@ def test_every_stage_outlasts_a_silent_bucket(
 ) -> None:
     """However often the server falls silent, a command ends with the weights and costs of a quiet run."""
     place, end = Workplace.new(tmp_path), threading.Event()
-    methods = 'benchmark.methods=["hgs", "am", "fm-ns", "fm-hgs"]'
+    methods = 'benchmark.methods=["hgs", "am", "fm-ns"]'
     quiet, silent = Store.at(f"{s3_uri}/quiet"), Store.at(f"{s3_uri}/silent")
     preset = ("--preset", "smoke", "--store")
     done = place.mcvrp("run", *preset, quiet.uri, "--set", methods, **s3.environment())

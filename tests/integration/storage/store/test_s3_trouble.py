@@ -133,6 +133,29 @@ def test_trouble_that_stays_is_told_in_time(
     assert troubled.get("a") == b"1"
 
 
+@pytest.mark.parametrize("fault", ["503", "reset", "429 TooManyRequests", "lose answer", "cut download"])
+def test_trouble_that_clients_give_up_on_is_outlasted(
+    troubled: Store,
+    proxy: Proxy,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each request does its work in the end, and what it returns is right."""
+    monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.05)
+    patient = troubled.outlasting()
+    patient.put("a", b"1")
+    told = []
+    for work in READS + WRITES:
+        proxy.fail(fault, times=12)
+        told.append(work(patient))
+        proxy.repair()
+    assert told == [b"1", 1, ["a"], True, b"1", None, True, True, None, None]
+    assert patient.list("") == ["b", "c"]
+    if fault != "cut download":  # few answers have a body that could be cut
+        assert len(caplog.messages) >= 10
+
+
 def test_an_upload_that_is_cut_leaves_nothing(
     troubled: Store, proxy: Proxy, plain: Callable[[Store], dict[str, bytes]]
 ) -> None:

@@ -175,3 +175,18 @@ def test_who_waits_says_so(
     assert len(caplog.messages) == 3
     assert all(line.startswith("waiting for the store: cannot read") for line in caplog.messages)
     assert os.path.basename(store.uri) in caplog.text
+
+
+def test_a_lease_that_could_not_be_given_back_is_not_held(tmp_path: Path, outage: Outage) -> None:
+    """The next stage of the same process takes it, though its holder is alive."""
+    store = Store.open(tmp_path).outlasting()
+    with holding(store, "lease", "it is done"):
+        outage.begin(1, length=100)
+    assert outage.requests
+    outage.begin(float("inf"))
+    assert store.exists("lease")
+    with holding(store, "lease", "it is done") as lease:
+        lease.check()
+        with pytest.raises(McvrpError, match="it is done by process"), holding(store, "lease", "it is done"):
+            pass
+    assert not store.exists("lease")
