@@ -46,7 +46,9 @@ class NetworkConfig:
             if getattr(self, name) < 1:
                 raise McvrpError(f"network.{name} must be at least 1, not {getattr(self, name)}")
         if self.dim % self.heads:
-            raise McvrpError(f"network.dim {self.dim} is not a multiple of network.heads {self.heads}")
+            raise McvrpError(
+                f"network.dim {self.dim} is not a multiple of network.heads {self.heads}: make it one"
+            )
         if not 0 <= self.dropout < 1:
             raise McvrpError(f"network.dropout must be in [0, 1), not {self.dropout}")
 

@@ -146,7 +146,10 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no reason given"]
-        raise McvrpError(f"the deployments cannot be registered: {said[-1].removeprefix('mcvrp: ')}")
+        why = said[-1].removeprefix("mcvrp: ")
+        raise McvrpError(
+            f"the deployments cannot be registered ({why}): correct that, and start the UI again"
+        )
     logger.info("deployments: %s", ", ".join(done.stdout.split()))
 
 
@@ -180,7 +183,7 @@ class _Keeper:
         lived = time.monotonic() - self._began
         self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
         if self._tries > _TRIES:
-            raise McvrpError(f"the {self.what} ends again and again: its last words are in {self.log.name}")
+            raise McvrpError(f"the {self.what} ends again and again: look at {self.log.name}")
         code = self._process.returncode
         logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
         self.stop(self._process)  # what it has left behind

@@ -45,7 +45,7 @@ def fitted(table: Tabular) -> Ranges:
             faults.at(table.rows[k], f"{name} is {values[k]:g}, no whole number from 1 to {_MOST[name]}")
         found[name] = values
     if not found:
-        raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from")
+        raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from: add one")
     faults.check()
     ranges = {name: _range(values) for name, values in found.items()}
     parts = (

@@ -65,7 +65,7 @@ def first_sheet(name: str, data: bytes) -> Sheet:
     texts = {title: [[_text(cell) for cell in row] for row in rows] for title, rows in sheets.items()}
     filled = [title for title, rows in texts.items() if any(any(row) for row in rows)]
     if not filled:
-        raise McvrpError(f"{name} is a spreadsheet without content")
+        raise McvrpError(f"{name} is a spreadsheet without content: save the table into its first sheet")
     return Sheet(filled[0], texts[filled[0]], tuple(filled[1:]))
 
 

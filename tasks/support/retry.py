@@ -64,7 +64,7 @@ class StoreRetry:
             if time.monotonic() - began > SILENCE:
                 raise IncompleteError(
                     f"the store has not answered for {SILENCE / 60:.0f} minutes ({error}): "
-                    "once it does, the same command goes on from there"
+                    "run the same command again once it does, it goes on from there"
                 ) from error
             time.sleep(self._wait)
             self._wait = min(2 * self._wait, _LONGEST_WAIT)
