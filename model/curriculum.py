@@ -82,11 +82,12 @@ class Curriculum:
     def __post_init__(self) -> None:
         if not self.smallest <= self.first <= self.last:
             raise McvrpError(
-                f"sets go from Cr_first to Cr_last with {self.smallest} <= first <= last, "
-                f"not first = {self.first}, last = {self.last}"
+                f"the sets go from first = {self.first} to last = {self.last}: choose them so that "
+                f"{self.smallest} <= first <= last"
             )
         if len(self.counts) < self.last - self.smallest + 1:
-            raise McvrpError(f"there is no data of {self.smallest + len(self.counts)} customers")
+            n = self.smallest + len(self.counts)
+            raise McvrpError(f"there is no data of {n} customers: lower last, or make labels")
         sets = self.passes * (self.last - self.first + 1)
         if sets > _MOST_SETS:
             raise McvrpError(

@@ -285,7 +285,7 @@ def _check(
             raise McvrpError(f"decoding needs at least one {name}, not {value}")
     share = -(-samples.stop // rotations)
     if samples.start < 0 or (samples.start and strategy.width > 1):
-        raise McvrpError(f"{strategy.description} cannot begin with sample {samples.start}")
+        raise McvrpError(f"{strategy.description} cannot begin with sample {samples.start}: start at 0")
     if strategy.answers is not None and share > strategy.answers:
         answers = "one answer" if strategy.answers == 1 else f"{strategy.answers} answers"
         raise McvrpError(

@@ -94,7 +94,7 @@ class InstanceStream:
         """
         m = self.city.customers
         if not 1 <= n <= m:
-            raise McvrpError(f"cannot draw {n} customers from a city of {m}")
+            raise McvrpError(f"cannot draw {n} customers from a city of {m}: ask for no more")
         low, high = self.rules.capacity_range(n)
         smallest, largest = self.rules.demand
         key = philox_key("instance", self.city.city_id, str(self.seed), self.split)

@@ -47,7 +47,9 @@ class NetworkConfig:
             if type(value) is not int or value < 1:
                 raise McvrpError(f"network.{name} must be a whole number from 1, not {shown(value)}")
         if self.dim % self.heads:
-            raise McvrpError(f"network.dim {self.dim} is not a multiple of network.heads {self.heads}")
+            raise McvrpError(
+                f"network.dim {self.dim} is not a multiple of network.heads {self.heads}: make it one"
+            )
         if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
             raise McvrpError(f"network.dropout must be a number in [0, 1), not {shown(self.dropout)}")
         if type(self.pointer) is not bool:

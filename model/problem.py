@@ -108,14 +108,19 @@ class City:
             raise McvrpError(f"a city needs (m + 1, 2) coordinates, depot first, not {xy.shape}")
         if not np.isfinite(xy).all():
             row = int(np.flatnonzero(~np.isfinite(xy).all(axis=1))[0])
-            raise McvrpError(f"node {row} of the city has no finite coordinates: {xy[row].tolist()}")
+            raise McvrpError(
+                f"node {row} of the city has no finite coordinates ({xy[row].tolist()}): give two numbers"
+            )
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
         if self.spare < 0:
-            raise McvrpError(f"a city cannot have {self.spare} spare classes")
+            raise McvrpError(f"a city cannot have {self.spare} spare classes: give 0 or more")
         steps = (0, *self.extends, self.customers)
         if any(before >= after for before, after in pairwise(steps)):
-            raise McvrpError(f"a city of {self.customers} customers cannot extend cities of {self.extends}")
+            raise McvrpError(
+                f"a city of {self.customers} customers cannot extend cities of {self.extends}: give "
+                "ascending numbers below its own"
+            )
         bound = np.full((len(xy), 1), 1e-12)
         bound[self.original_customers + 1 :] += MARGIN
         unit_xy = self.unit_xy
@@ -123,18 +128,22 @@ class City:
         if len(outside):
             raise McvrpError(
                 f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
+                ": give a frame that holds all nodes"
             )
         if self.matrix is not None:
             matrix = _frozen(self.matrix, np.float64)
             object.__setattr__(self, "matrix", matrix)
             if matrix.shape != (len(xy), len(xy)):
                 raise McvrpError(
-                    f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}"
+                    f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}: "
+                    "give a row and a column for each node"
                 )
             costs = is_cost(matrix)
             if not costs.all():
                 row, column = np.argwhere(~costs)[0]
-                raise McvrpError(f"the travel cost from node {row} to node {column} is not a cost")
+                raise McvrpError(
+                    f"the travel cost from node {row} to node {column} is not a cost: give 0 to {MOST_COST:g}"
+                )
 
     @classmethod
     def uniform(cls, customers: int, seed: int) -> City:
@@ -271,19 +280,25 @@ class Instance:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
         object.__setattr__(self, "demands", _whole(self.demands, np.uint16, "a demand"))
         if not self.ids.size and not self.demands.size:
-            raise McvrpError("an instance needs at least one customer: there are no orders to route")
+            raise McvrpError(
+                "an instance needs at least one customer, there are no orders to route: add some"
+            )
         if self.ids.ndim != 1 or self.ids.shape != self.demands.shape:
             raise McvrpError(
-                f"an instance needs one demand a customer: {self.ids.shape} ids, {self.demands.shape} demands"
+                f"an instance needs one demand a customer, it has {self.ids.shape} ids and "
+                f"{self.demands.shape} demands: give as many"
             )
         if self.ids[0] == DEPOT or (np.diff(self.ids.astype(np.int64)) <= 0).any():
-            raise McvrpError("the customers of an instance must be distinct, ascending and not the depot")
+            raise McvrpError(
+                "the customers of an instance must be distinct, ascending and not the depot: correct its ids"
+            )
         if (self.demands < 1).any():
-            raise McvrpError(f"customer {self.ids[self.demands < 1][0]} has no demand")
+            raise McvrpError(f"customer {self.ids[self.demands < 1][0]} has no demand: give it 1 or more")
         if (self.demands > self.capacity).any():
             worst = int(np.argmax(self.demands))
             raise McvrpError(
-                f"customer {self.ids[worst]} wants {self.demands[worst]}, a vehicle holds {self.capacity}"
+                f"customer {self.ids[worst]} wants {self.demands[worst]}, a vehicle holds {self.capacity}: "
+                "split the order, or use larger vehicles"
             )
 
     @property
@@ -314,11 +329,13 @@ def require_instances(city: City, instances: Sequence[Instance]) -> None:
     """
     for instance in instances:
         if not city.accepts(instance.city_id):
-            raise McvrpError(f"an instance belongs to city {instance.city_id}, not to city {city.city_id}")
+            raise McvrpError(
+                f"an instance belongs to city {instance.city_id}, not to city {city.city_id}: give that city"
+            )
         if instance.ids[-1] > city.customers:
             raise McvrpError(
                 f"customer {instance.ids[-1]} of an instance is not in the city, whose customers are 1 to "
-                f"{city.customers}"
+                f"{city.customers}: give the city that it was drawn from"
             )
 
 

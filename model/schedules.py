@@ -50,7 +50,7 @@ class Schedule:
         if not 0 <= self.tail <= 1:
             raise McvrpError(f"tail is a share of the steps in [0, 1], not {self.tail}")
         if self.kind == "t5" and self.warmup < 1:
-            raise McvrpError("schedule t5 needs a warmup of at least 1 step")
+            raise McvrpError("schedule t5 needs a warmup of at least 1 step: give one")
         if self.tail and self.kind != "knee":
             raise McvrpError(f"schedule {self.kind} has no tail: give schedule knee, or no tail")
         if self.kind == "knee" and not self.tail:

@@ -145,7 +145,8 @@ def read_part(store: Store, path: str) -> list[PartRow]:
         If the file is not a part, or not the one that its name says.
     """
     table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
-    rows = [as_document(row, PartRow, store.url(path), named="part") for row in table.to_pylist()]
+    url = store.url(path)
+    rows = [as_document(row, PartRow, url, named="part", hint="remove it") for row in table.to_pylist()]
     match = _ROWS.search(path)
     expected = list(range(int(match[3]), int(match[4]))) if match else []
     if [row.index for row in rows] != expected:

@@ -51,9 +51,12 @@ class Addresses:
 
     def __post_init__(self) -> None:
         if len(self._node) < len(self.ids):
-            raise McvrpError("two addresses of a city have the same id")
+            raise McvrpError("two addresses of a city have the same id: give each one of its own")
         if self.lonlat is not None and self.lonlat.shape != (len(self.ids), 2):
-            raise McvrpError(f"{len(self.ids)} addresses cannot have places of shape {self.lonlat.shape}")
+            raise McvrpError(
+                f"{len(self.ids)} addresses cannot have places of shape {self.lonlat.shape}: give each "
+                "a longitude and a latitude"
+            )
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:

@@ -24,7 +24,7 @@ def read_document(store: Store, path: str, kind: type[T], schema: Schema | None 
 
 
 def as_document(
-    document: Any, kind: type[T], where: str, schema: Schema | None = None, *, named: str, hint: str = ""
+    document: Any, kind: type[T], where: str, schema: Schema | None = None, *, named: str, hint: str
 ) -> T:
     """Return ``document``, JSON (parsed or as bytes) read from ``where``, as the dataclass ``kind``.
 
@@ -64,7 +64,7 @@ def as_document(
 
 
 def _refusal(where: str, named: str, found: str, hint: str) -> McvrpError:
-    return McvrpError(f"{where} is no {named} ({brief(found, _FOUND)}){f': {hint}' if hint else ''}")
+    return McvrpError(f"{where} is no {named} ({brief(found, _FOUND)}): {hint}")
 
 
 @lru_cache(maxsize=64)

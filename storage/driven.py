@@ -150,8 +150,8 @@ def _with_hint(store: Store, name: str) -> Iterator[None]:
     except CorruptFile as error:
         receipts_of = store.url(layout.driven_receipts_dir(name))
         raise CorruptFile(
-            f"{str(error).removesuffix(HINT)}remove it and the receipt in {receipts_of} that names its day, "
-            "and its file of routes is taken again"
+            f"{str(error).removesuffix(f': {HINT}')}: remove it and the receipt in {receipts_of} that names "
+            "its day, and its file of routes is taken again"
         ) from error
 
 

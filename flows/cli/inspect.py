@@ -43,7 +43,8 @@ def inspect(store: Store, path: str) -> Outcome:
         return _folder(store, path)
     places = places_of(store, path)
     if not places:
-        raise McvrpError(f"there is nothing at {store.url(path)}{_hint(store, path)}")
+        hint = _hint(store, path)
+        raise McvrpError(f"there is nothing at {store.url(path)}: {hint}")
     if len(places) == 1:
         return _folder(store, next(iter(places)))
     kinds = {kind: place for place, kind in places.items()}
@@ -116,7 +117,9 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
 
     dataset = dataset_of(store, within(store, path))
     if dataset is None:
-        raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')} to draw from")
+        raise McvrpError(
+            f"there is no dataset {path!r} in {store.url('labels')} to draw from: run mcvrp inspect labels"
+        )
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
@@ -192,5 +195,5 @@ def _hint(store: Store, path: str) -> str:
     near = difflib.get_close_matches(name, {thing.split("/")[1] for thing in things}, _CLOSE)
     close += [thing for thing in things if thing.split("/")[1] in near and thing not in close]
     if close:
-        return f"; did you mean {', '.join(close[: 2 * _CLOSE])}?"
-    return f": there is {_some(things)}" if things else ": the store is empty"
+        return f"did you mean {', '.join(close[: 2 * _CLOSE])}?"
+    return f"there is {_some(things)}" if things else "the store is empty, run mcvrp city create or import"

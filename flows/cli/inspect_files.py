@@ -24,6 +24,7 @@ _FIRST = 5  # rows of a table
 _WRITTEN = 3  # JSON documents of a folder without README.md; of more there are the names
 _WIDTH, _CELL = 110, 28  # letters of a line, of a cell
 _README = "README.md"
+_AGAIN = "remove it, and run what has made it again"
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -58,7 +59,7 @@ def describe_folder(store: Store, path: str) -> Outcome:
     """
     files = {file.path: file.size for file in store.files(path)}
     if not files:
-        raise McvrpError(f"there is nothing at {store.url(path)}")
+        raise McvrpError(f"there is nothing at {store.url(path)}: check the name")
     names = [file.removeprefix(f"{path}/") for file in files]
     written = [name for name in names if "/" not in name and name.endswith(".json")]
     documents = {name: store.get_json(f"{path}/{name}") for name in written}
@@ -108,7 +109,9 @@ def _parquet(store: Store, path: str) -> Outcome:
             rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
             batch = next(parquet.iter_batches(batch_size=_FIRST), None)
         except UNREADABLE as error:
-            raise McvrpError(f"{store.url(path)} is no readable Parquet file ({reason(error)})") from error
+            raise McvrpError(
+                f"{store.url(path)} is no readable Parquet file ({reason(error)}): {_AGAIN}"
+            ) from error
     first = pd.DataFrame() if batch is None else batch.to_pandas()
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
     columns = {field.name: str(field.type) for field in schema}
@@ -122,7 +125,7 @@ def _csv(store: Store, path: str) -> Outcome:
     try:
         frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
     except (ValueError, UnicodeError) as error:
-        raise McvrpError(f"{store.url(path)} is no readable CSV file ({reason(error)})") from error
+        raise McvrpError(f"{store.url(path)} is no readable CSV file ({reason(error)}): {_AGAIN}") from error
     first = frame.head(_FIRST)
     columns = [str(name) for name in frame.columns]
     text = [f"{len(frame):,} rows", *(f"  {name}" for name in columns), *_rows(first)]
@@ -148,7 +151,7 @@ def _rows(frame: pd.DataFrame) -> list[str]:
 def _picture(store: Store, path: str) -> Outcome:
     data = store.get(path)
     if not data.startswith(_PNG):
-        raise McvrpError(f"{store.url(path)} is no PNG file")
+        raise McvrpError(f"{store.url(path)} is no PNG file: {_AGAIN}")
     width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
     text = f"a picture of {width} by {height} pixels, {len(data):,} bytes: {store.url(path)}"
     return Outcome({"width": width, "height": height, "bytes": len(data), "file": store.url(path)}, text)
@@ -169,7 +172,9 @@ def _tensors(store: Store, path: str) -> Outcome:
             header.pop("__metadata__", None)
             shapes = {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items()}
         except (ValueError, KeyError, TypeError) as error:
-            raise McvrpError(f"{store.url(path)} is no safetensors file ({reason(error)})") from error
+            raise McvrpError(
+                f"{store.url(path)} is no safetensors file ({reason(error)}): {_AGAIN}"
+            ) from error
     lines = [f"  {name}: {kind} {' x '.join(map(str, shape))}" for name, (kind, shape) in shapes.items()]
     document = {"bytes": store.size(path), "tensors": {name: shape for name, (_, shape) in shapes.items()}}
     return Outcome(document, "\n".join([f"{len(shapes):,} arrays, {store.size(path):,} bytes", *lines]))

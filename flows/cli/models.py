@@ -99,7 +99,9 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     if version is None:
         raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
     if version == champion.version:
-        raise McvrpError(f"version {version} is the champion of model {name!r} already")
+        raise McvrpError(
+            f"version {version} is the champion of model {name!r} already: name another to promote"
+        )
     move_champion(store, name, version, champion, why)
     return _moved(name, champion.version, version)
 

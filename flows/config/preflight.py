@@ -124,7 +124,7 @@ def check_benchmark(store: Store, there: StoredCity, benchmark: BenchmarkSpec, m
     if not benchmark.neural:
         return
     if model is None:
-        raise McvrpError("model is missing: a method of the benchmark needs one")
+        raise McvrpError("model is missing: name one, as a method of the benchmark needs it")
     compared = model_card(store, model)
     compared.require_city(there.city)
     refuse_earlier(store, layout.run_dir(compared.run))  # the report reads how the model was trained

@@ -47,7 +47,9 @@ class Override:
         try:
             return cls(path, _toml_value(value.strip()), remove=not value.strip())
         except ValueError as error:
-            raise McvrpError(f"--set {shown(key)}: {shown(value)} cannot be used: {error}") from None
+            raise McvrpError(
+                f"--set {shown(key)}: {shown(value)} cannot be used ({error}): give another value"
+            ) from None
 
 
 def preset_names() -> list[str]:
@@ -91,8 +93,8 @@ def _locate(name: str) -> Path:
         return path
     if name not in preset_names():
         raise McvrpError(
-            f"there is no preset {shown(name)}; {nearest(name, preset_names(), 'there are')} "
-            "(a preset of your own is the path of a .toml file)"
+            f"there is no preset {shown(name)}; {nearest(name, preset_names(), 'there are')}: "
+            "name one of these, or the path of a .toml file of your own"
         )
     return FOLDER / f"{name}.toml"
 
@@ -103,11 +105,11 @@ def _read(path: Path) -> dict[str, Any]:
         require_file(path, _MOST_BYTES)
         return parse_toml(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise McvrpError(f"there is no preset file {brief(str(path), 200)}") from None
+        raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise McvrpError(f"{name} cannot be read: {reason(error)}") from None
+        raise McvrpError(f"{name} cannot be read: {reason(error)}; give one that can") from None
     except ValueError as error:
-        raise McvrpError(f"{name} is not valid TOML: {error}") from None
+        raise McvrpError(f"{name} is not valid TOML: {error}; correct it") from None
 
 
 def _toml_value(text: str) -> Any:
@@ -138,9 +140,13 @@ def _index(here: Any, part: str | int, change: Override, depth: int, file: str) 
     key = dotted(change.path)
     above = dotted(change.path[:depth])
     if not isinstance(here, list):
-        raise McvrpError(f"--set {key}: {above} of {file} is a single value, it has no field {part}")
+        raise McvrpError(
+            f"--set {key}: {above} of {file} is a single value, it has no field {part}: leave that out"
+        )
     if not isinstance(part, int) or part >= len(here):
-        raise McvrpError(f"--set {key}: {above} of {file} is a list, its entries are 0 to {len(here) - 1}")
+        raise McvrpError(
+            f"--set {key}: {above} of {file} is a list, its entries are 0 to {len(here) - 1}: name one"
+        )
     return part
 
 

@@ -29,7 +29,7 @@ class _OurCommand(process.ProcessJobConfiguration):
         if refused := [name for name, other in others.items() if other]:
             raise McvrpError(
                 f"job variable {refused[0]} is refused: this worker runs `{COMMAND}` in its own environment; "
-                "`python -m mcvrp.flows.server.deployments` puts pool and deployments right"
+                "run `python -m mcvrp.flows.server.deployments`, which puts pool and deployments right"
             )
         # this Python, also where its folder is not on the PATH
         self.command = f"{shlex.quote(sys.executable)} {COMMAND.partition(' ')[2]}"

@@ -38,7 +38,7 @@ def check_address(url: str) -> None:
     """Raise McvrpError unless ``url`` is an address that can be called."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise McvrpError("--notify takes an address that begins with http:// or https://")
+        raise McvrpError("--notify is no address: give one that begins with http:// or https://")
 
 
 def notify_of_failures(url: str) -> None:

@@ -94,8 +94,8 @@ class Keeper:
         lived = time.monotonic() - self._began
         self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
         if self._tries > _TRIES:
-            where = f": its last words are in {self.log.name}" if isinstance(self.log.name, str) else ""
-            raise McvrpError(f"the {self.what} ends again and again{where}")
+            place = f"its log, {self.log.name}" if isinstance(self.log.name, str) else "what it wrote above"
+            raise McvrpError(f"the {self.what} ends again and again: look at {place}")
         code = self._process.returncode
         logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
         self.stop(self._process)  # what it has left behind

@@ -177,7 +177,9 @@ def running_server(url: str) -> Server:
                     f"the Prefect server at {url} asks for a password: set PREFECT_API_AUTH_STRING to "
                     "user:password (of `mcvrp ui`: what stands behind the # of the link that it printed)"
                 ) from None
-            raise McvrpError(f"the Prefect server at {url} is not well: {reason(error)}") from None
+            raise McvrpError(
+                f"the Prefect server at {url} is not well ({reason(error)}): look at its log"
+            ) from None
     return server
 
 
@@ -295,7 +297,9 @@ def database_environment(url: str | None) -> dict[str, str]:
         return {}
     kind, _, place = url.partition("://")
     if kind not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
-        raise McvrpError("--database takes an address such as postgresql://user:password@host:5432/name")
+        raise McvrpError(
+            "--database is no address: give one such as postgresql://user:password@host:5432/name"
+        )
     asyncio.run(_connect(f"postgresql://{place}"))
     whole = f"{_DRIVER}://{place}"
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
@@ -307,5 +311,7 @@ async def _connect(url: str) -> None:
         connection = await asyncpg.connect(url, timeout=_DATABASE_SECONDS)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
         host = urlsplit(url).hostname or "here"  # never the address: it holds the password
-        raise McvrpError(f"the database on {host} does not let the server in: {reason(error)}") from None
+        raise McvrpError(
+            f"the database on {host} does not let the server in ({reason(error)}): check --database"
+        ) from None
     await connection.close()

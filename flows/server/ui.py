@@ -143,7 +143,10 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no reason given"]
-        raise McvrpError(f"the deployments cannot be registered: {said[-1].removeprefix('mcvrp: ')}")
+        why = said[-1].removeprefix("mcvrp: ")
+        raise McvrpError(
+            f"the deployments cannot be registered ({why}): correct that, and start the UI again"
+        )
     logger.info("deployments: %s", ", ".join(done.stdout.split()))
 
 

@@ -224,7 +224,7 @@ class Dataset:
         rows = sum(shard.footer.rows for shard in there)
         raise McvrpError(
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
-            f"n={n}, i counts from 0"
+            f"n={n}, i counts from 0; ask for one of these"
         )
 
 

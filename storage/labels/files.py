@@ -75,7 +75,8 @@ def label_file(
     rows = np.sort(np.concatenate([columns.index, missing]))
     if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(columns.index) <= 0).any():
         raise McvrpError(
-            f"the rows of n={n} that were to be written are not consecutive: this is a fault of the program"
+            f"the rows of n={n} that were to be written are not consecutive, a fault of "
+            "the program: report it with the command"
         )
     require_sound(city, n, columns)
     first, last = int(rows[0]), int(rows[-1])
@@ -197,5 +198,5 @@ def require_city(store: Store, shard: LabelFile, city: City) -> None:
     if not city.accepts(shard.footer.city_id):
         raise McvrpError(
             f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
-            f"not of city {city.city_id}"
+            f"not of city {city.city_id}: name that city, or another dataset"
         )

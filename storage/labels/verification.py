@@ -92,7 +92,7 @@ def read_verification(store: Store, dataset: str) -> VerificationReport | None:
     if not store.exists(path):
         return None
     try:
-        return read_document(store, path, VerificationReport, named="verification report")
+        return read_document(store, path, VerificationReport, named="verification report", hint="remove it")
     except StoreError:
         raise
     except McvrpError:

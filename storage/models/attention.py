@@ -122,7 +122,7 @@ class AttentionCard:
         if not city.accepts(self.city_id):
             raise McvrpError(
                 f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
-                f"not city {city.city_id}"
+                f"not city {city.city_id}: name the models of this city, or train some (mcvrp am)"
             )
 
 
@@ -201,7 +201,8 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     path = layout.attention_card(name, n)
     if not store.exists(path):
         return None
-    return read_document(store, path, AttentionCard, ATTENTION, named="attention model's card")
+    hint = "remove it, and mcvrp am trains this size again"
+    return read_document(store, path, AttentionCard, ATTENTION, named="attention model's card", hint=hint)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:

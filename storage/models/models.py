@@ -97,7 +97,7 @@ class ModelCard:
         if not city.accepts(self.city_id):
             raise McvrpError(
                 f"model {self.name!r} version {self.version} routes city {self.city_id}, "
-                f"not city {city.city_id}"
+                f"not city {city.city_id}: name a model of this city, or train one"
             )
         classes = self.network.get("classes")
         if type(classes) is not int:
@@ -216,15 +216,19 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     known = versions(store, name)
     if not known:
         raise McvrpError(f"there is no model {name!r} in {store.url()}: run mcvrp train")
+    numbers = ", ".join(map(str, known))
     if version in ALIASES:
         alias = version
         version = pointer(store, name, alias).version
         if version is None:
-            raise McvrpError(f"model {name!r} has no {alias}, it has version {', '.join(map(str, known))}")
+            raise McvrpError(
+                f"model {name!r} has no {alias}, it has version {numbers}: name one by its number"
+            )
     if version is not None and version not in known:
-        raise McvrpError(f"model {name!r} has no version {version}, it has {', '.join(map(str, known))}")
+        raise McvrpError(f"model {name!r} has no version {version}, it has {numbers}: name one of these")
     path = layout.model_card(name, known[-1] if version is None else int(version))
-    return read_document(store, path, ModelCard, MODEL, named="model's card")
+    hint = "restore it, or remove the version's folder"
+    return read_document(store, path, ModelCard, MODEL, named="model's card", hint=hint)
 
 
 def named_version(store: Store, name: str, version: str) -> ModelCard:

@@ -117,7 +117,9 @@ def move_champion(
         If there is no such version, it is being removed, or somebody else has moved the champion since.
     """
     if not store.exists(layout.model_card(name, version)):
-        raise McvrpError(f"model {name!r} has no version {version} that could be its champion")
+        raise McvrpError(
+            f"model {name!r} has no version {version} that could be its champion: run mcvrp models {name}"
+        )
     if not _swap(store, name, "champion", version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)
         raise McvrpError(
@@ -149,12 +151,13 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
     """
     seen = pointer(store, name, "champion")
     if seen.version is None:
-        raise McvrpError(f"model {name!r} has no champion, so that there is nothing to go back to")
+        raise McvrpError(f"model {name!r} has no champion to go back from: run mcvrp promote {name} VERSION")
     there = [version for version in seen.before if store.exists(layout.model_card(name, version))]
     if not there:
         gone = f": version {', '.join(map(str, seen.before))} is not there any more" if seen.before else ""
         raise McvrpError(
-            f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}"
+            f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}: "
+            f"promote another version (mcvrp promote {name} VERSION)"
         )
     move_champion(store, name, there[0], seen, why, back=True)
     return seen.version, there[0]

@@ -100,7 +100,7 @@ class Lease:
         if self._loser_of is not None:
             raise LeaseLost(
                 f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
-                f"{self._what} twice, this one stops"
+                f"{self._what} twice, this one stops; run it again to go on from what there is"
             )
 
     def confirm(self) -> None:

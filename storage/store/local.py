@@ -35,6 +35,11 @@ _HINTS = {
     errno.ELOOP: "remove the link, put what it leads to there",
     errno.ENXIO: "remove it, or write what it gives to a file",
     errno.ENAMETOOLONG: "give a shorter one",
+    errno.EFBIG: "split it",
+    errno.ELOOP: "remove the link, which leads to itself",
+    errno.EEXIST: "move the file away that stands where a folder belongs",
+    errno.EISDIR: "move the folder away, a file belongs there",
+    errno.ENOTDIR: "move the file away that stands where a folder belongs",
 }
 _NO_FILE = "it is no file but a pipe or a device"  # which may wait, or give, for ever
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
@@ -184,7 +189,9 @@ class LocalFiles:
         number = getattr(error, "errno", None)
         if number in _PASSING:
             return StoreUnavailable(f"{action} ({reason(error)}): check the disk or the mount")
-        hint = _HINTS.get(number, "give a place that can be written") if number else "check the disk"
+        writes = action.startswith(("cannot write", "cannot move", "cannot delete"))
+        other = "give a place that can be written" if number and writes else "check the disk"
+        hint = _HINTS.get(number or 0, other)
         return StoreError(f"{action} ({reason(error)}): {hint}")
 
     def _place(self, path: str, *, end: bool = True) -> Path:

@@ -79,7 +79,7 @@ class StoreRetry:
             if time.monotonic() - began > self.silence:
                 raise StoreSilent(
                     f"the store has not answered for {self.silence / 60:.0f} minutes ({error}): "
-                    "once it does, the same command goes on from there"
+                    "run the same command again once it does, it resumes from there"
                 ) from error
             wait = self._wait or _FIRST_WAIT
             time.sleep(wait)

@@ -23,6 +23,7 @@ from mcvrp.storage.store.retry import SILENCE, StoreRetry
 T = TypeVar("T")
 _HIDDEN = "."  # names that begin with it are files being written, or none of ours
 _LONGEST = 1024  # bytes of a name, what S3 allows
+_ABSENT = "check the name, mcvrp inspect shows what there is"
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Store:
         """Return the number of bytes at ``path``; McvrpError if there is no such file."""
         info = self._info(path)
         if info.type != fs.FileType.File:
-            raise McvrpError(f"there is no file {self.url(path)}")
+            raise McvrpError(f"there is no file {self.url(path)}: {_ABSENT}")
         return int(info.size)
 
     def stat(self, path: str) -> StoredFile | None:
@@ -231,7 +232,7 @@ class Store:
         McvrpError if ``path`` is ``required`` and not there.
         """
         _require_sound(path)
-        absent = f"there is no {self.url(path)}" if required else None
+        absent = f"there is no {self.url(path)}: {_ABSENT}" if required else None
 
         def once() -> T:
             with translated(connect(self.uri), f"cannot {verb} {self.url(path)}", absent) as files:
@@ -257,8 +258,8 @@ class Store:
 
 
 def _require_sound(path: str) -> None:
-    if path and not _sound(path):
-        raise McvrpError(f"{path[:80]!r} is no name in a store: it would lead elsewhere")
+    if path and (fault := _fault(path)):
+        raise McvrpError(f"{path[:80]!r} is no name in a store: {fault}")
 
 
 def _once_written(path: str, data: bytes, write: Callable[[Files], bool]) -> Callable[[Files], bool]:
@@ -283,13 +284,18 @@ def _has_file(files: Files, path: str) -> bool:
 
 def _sound(path: str) -> bool:
     """Return whether ``path`` names something within the store, on every kind of store."""
-    parts = path.split("/")
-    return (
-        path.isprintable()
-        and "\\" not in path
-        and len(path.encode(errors="replace")) <= _LONGEST
-        and not any(part in ("", ".", "..") for part in parts)
-    )
+    return _fault(path) is None
+
+
+def _fault(path: str) -> str | None:
+    """Return what is wrong with ``path`` as a name in the store, and what to do; None if nothing is."""
+    if (count := len(path.encode(errors="replace"))) > _LONGEST:
+        return f"it has {count:,} bytes, give one of {_LONGEST:,} at most"
+    if not path.isprintable() or "\\" in path:
+        return "it has a control character or a backslash, leave these out"
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        return "it would lead elsewhere, name what is below the store"
+    return None
 
 
 def _stored(info: fs.FileInfo, path: str) -> StoredFile:

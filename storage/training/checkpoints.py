@@ -239,7 +239,7 @@ def _verify_stored(store: Store, path: str, expected: FileFacts) -> None:
 
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
-        state = read_document(store, path, CheckpointState, CHECKPOINT, named="checkpoint")
+        state = read_document(store, path, CheckpointState, CHECKPOINT, named="checkpoint", hint="remove it")
         whole = all(
             store.size(f"{state.folder}/{name}") == state.files[name].bytes for name in (WEIGHTS, OPTIMIZER)
         )

@@ -40,7 +40,7 @@ def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> Non
         if spec.batches(n) < 1:
             raise McvrpError(
                 f"attention.epoch_instances = {spec.epoch_instances:,} is less than a batch of n={n} "
-                f"({spec.batch_of(n)})"
+                f"({spec.batch_of(n)}): make it a batch at least"
             )
         _stored(store, city, spec, n)
 
@@ -81,7 +81,7 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
 
 def _name(spec: AttentionSpec) -> str:
     if spec.model is None:
-        raise McvrpError("attention.model: the attention models need a name")
+        raise McvrpError("attention.model: give the attention models a name")
     return spec.model
 
 

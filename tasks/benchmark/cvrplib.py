@@ -136,11 +136,13 @@ def vrp_places(store: Store, folder: str) -> list[str]:
     else:
         there = Path(folder).expanduser()
         if not there.is_dir():
-            raise McvrpError(f"there is no folder {folder} here (a folder in the store is {IN_STORE}PATH)")
+            raise McvrpError(
+                f"there is no folder {folder} here: name another (in the store it is {IN_STORE}PATH)"
+            )
         places = [str(file) for file in sorted(there.iterdir())]
     found = [place for place in places if place.lower().endswith(INSTANCE)]
     if not found:
-        raise McvrpError(f"{folder} has no instance of CVRPLIB: their files end in {INSTANCE}")
+        raise McvrpError(f"{folder} has no instance of CVRPLIB: put files there that end in {INSTANCE}")
     return found
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import shown
 from mcvrp.tasks.city.projection import WIDEST, kilometres, median_place
-from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.faults import LARGEST, Faults
 from mcvrp.tasks.files.tabular import Tabular
 from mcvrp.tasks.support.text import listed
 
@@ -17,7 +17,6 @@ _IDS = ("id", "customer_id", "customer")
 _LAT, _LON = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
-_LARGEST = 1e9  # of a coordinate: beyond, float64 no longer tells millimetres apart when squared
 _NEAR = 0.5  # of the widest: how near a row comes when lat and lon are exchanged, to be told so
 
 
@@ -99,8 +98,8 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
         return _degrees(table, lat, lon, faults), True
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
-        for k in np.flatnonzero((np.abs(xy) > _LARGEST).any(axis=1)):
-            faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {_LARGEST:g}")
+        for k in np.flatnonzero((np.abs(xy) > LARGEST).any(axis=1)):
+            faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {LARGEST:g}")
         return xy, False
     else:
         there = listed(table.frame.columns, most=8)

@@ -56,9 +56,11 @@ def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
         ) from error
     if found.shape != (count, count):
         shape = " x ".join(map(str, found.shape))
-        raise McvrpError(f"{name} is {shape}, {count} addresses with the depot need {count} x {count}")
+        raise McvrpError(
+            f"{name} is {shape}, {count} addresses with the depot need {count} x {count}: give one like that"
+        )
     if found.dtype.kind not in "fiu":
-        raise McvrpError(f"{name} holds {found.dtype}, not numbers")
+        raise McvrpError(f"{name} holds {found.dtype}, not numbers: save it as float64")
     return found.astype(np.float64)
 
 
@@ -66,7 +68,7 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     table = read_tabular(name, data)
     absent = [column for column in ("from", "to", "cost") if column not in table.frame]
     if absent:
-        raise McvrpError(f"{name} has no column {absent[0]}: a table of costs has from, to and cost")
+        raise McvrpError(f"{name} has no column {absent[0]}: name the columns of costs from, to and cost")
     faults = Faults(name)
     place = {name: k for k, name in enumerate(ids)}
     ends = []

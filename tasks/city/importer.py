@@ -55,7 +55,7 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     table = read_tabular(*file_bytes(store, spec.file))
     read = address_table(table, spec.depot)
     if len(read.ids) < 2:
-        raise McvrpError(f"{table.name} has a depot and no customers: a city needs at least one")
+        raise McvrpError(f"{table.name} has a depot and no customers: add one at least")
     assert read.depot is not None  # `address_table` has refused the file otherwise
     past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
     demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
@@ -104,13 +104,17 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     before, city = parent.addresses, parent.city
     if read.degrees != (before.lonlat is not None):
         found, made_of = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
-        raise McvrpError(f"{table.name} has {found}, city {parent.name!r} was made of {made_of}")
+        raise McvrpError(
+            f"{table.name} has {found}, city {parent.name!r} was made of {made_of}: give the same"
+        )
     xy = _coordinates(table.name, read.places, before.projection, city.unit, city.matrix is not None)
     node = before.nodes(read.ids)
     _check_known(parent, read, xy, node)
     new = np.flatnonzero(node < 0)
     if not len(new):
-        raise McvrpError(f"{table.name} has no address that city {parent.name!r} has not already")
+        raise McvrpError(
+            f"{table.name} has no address that city {parent.name!r} has not already: add new ones"
+        )
     _check_frame(parent, read, xy, new)
     addresses = joined(before, [read.ids[k] for k in new], read.places[new] if read.degrees else None)
     spare = city.spare - len(new) if spec.spare is None else spec.spare
@@ -171,8 +175,8 @@ def _metres(unit: str, has_matrix: bool) -> float:
         return 1.0
     if unit not in _METRES:
         raise McvrpError(
-            f"unit {unit!r}: addresses in degrees have costs in m, km or mi, any other needs x and y or a "
-            "matrix"
+            f"unit {unit!r}: addresses in degrees have costs in m, km or mi: give one of these, x and y, or "
+            "a matrix"
         )
     return _METRES[unit]
 
@@ -224,7 +228,7 @@ def _extended_matrix(
     if (city.matrix is None) != (spec.matrix is None):
         with_matrix = "a matrix of costs: give one with the new addresses"
         had = "straight lines" if city.matrix is None else with_matrix
-        raise McvrpError(f"city {parent.name!r} has {had}, and the one that extends it has to have the same")
+        raise McvrpError(f"city {parent.name!r} has {had}: give the city that extends it the same")
     matrix = _matrix(store, spec, addresses.ids)
     if city.matrix is None or matrix is None:
         return None

@@ -41,7 +41,7 @@ def fitted(table: Tabular) -> Ranges:
             continue
         found[name] = table.whole_numbers(name, 1, _MOST[name], faults)
     if not found:
-        raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from")
+        raise McvrpError(f"{table.name} has no column demand and none capacity to take ranges from: add one")
     faults.check()
     ranges = {name: _range(values) for name, values in found.items()}
     parts = (

@@ -45,7 +45,9 @@ def solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
         )
     vrp = read_vrp(store, IN_STORE + _instance(path))
     if not city.accepts(vrp.city.city_id):
-        raise McvrpError(f"{vrp.name} is an instance of city {vrp.city.city_id}, this one is {city.city_id}")
+        raise McvrpError(
+            f"{vrp.name} is an instance of city {vrp.city.city_id}, this is {city.city_id}: name that city"
+        )
     assert vrp.best  # `read_vrp` takes the solution that lies beside the instance
     rows = [
         (date[0], route, stop, node, vrp.demands[node - 1], vrp.capacity)

@@ -176,7 +176,8 @@ def _read(name: str, data: bytes) -> pd.DataFrame:
     missing = [column for column in COLUMNS if column not in found.frame]
     if missing:
         raise McvrpError(
-            f"{name} has no column {listed(missing)}: files of routes have {listed(COLUMNS, len(COLUMNS))}"
+            f"{name} has no column {listed(missing)}: write files of routes with "
+            f"{listed(COLUMNS, len(COLUMNS))}"
         )
     text = {column: found.text(column) for column in found.frame.columns}
     frame = pd.DataFrame(text, index=pd.Index(found.rows), dtype="string")

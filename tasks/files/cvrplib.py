@@ -155,11 +155,11 @@ def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | N
         routes = there["routes"]
     except (ValueError, TypeError, IndexError) as error:
         raise McvrpError(
-            f"{name} is no solution ({reason(error)}): each line is 'Route #1: 4 2 7', the last 'Cost 375'"
+            f"{name} is no solution ({reason(error)}): write lines as 'Route #1: 4 2 7', and 'Cost 375' last"
         ) from error
     solution = Solution.of(routes)
     if wrong := infeasibility(vrp.instance, solution):
-        raise McvrpError(f"{name} is no solution of {vrp.name}: {wrong}")
+        raise McvrpError(f"{name} is no solution of {vrp.name} ({wrong}): give its own")
     return solution, price
 
 
@@ -187,7 +187,7 @@ def _with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool) -> VrpF
             return replace(vrp, city=other, notes=notes, best=BestKnown(name, solution, price))
     raise McvrpError(
         f"{name} says that its routes cost {said:,.10g}, in {vrp.name} they cost {ours:,.10g}: "
-        "one of the two files is another instance's"
+        "give the two files of one instance"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from mcvrp.model.errors import LONGEST, McvrpError, brief, enumerated
 
 MOST_FAULTS = 100  # that are looked for: a file that is wrong throughout need not be read to its end
+LARGEST = 1e9  # of a coordinate: beyond, float64 no longer tells millimetres apart when squared
 _NAME = 60  # characters of a file's name
 
 

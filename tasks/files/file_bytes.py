@@ -37,9 +37,11 @@ def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, b
         require_file(file, most)
         return file.name, file.read_bytes()
     except FileNotFoundError as error:
-        raise McvrpError(f"there is no file {said} here (a file in the store is {IN_STORE}PATH)") from error
+        raise McvrpError(
+            f"there is no file {said} here: check the name (in the store it is {IN_STORE}PATH)"
+        ) from error
     except (OSError, ValueError, RuntimeError) as error:  # the last two of a name that can be none
-        raise McvrpError(f"{said} cannot be read ({reason(error)})") from error
+        raise McvrpError(f"{said} cannot be read ({reason(error)}): give one that can") from error
 
 
 def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:

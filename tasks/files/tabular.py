@@ -255,7 +255,7 @@ def _binary(name: str) -> McvrpError:
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
     if not text.strip():
-        raise McvrpError(f"{name} is empty")
+        raise McvrpError(f"{name} is empty: write a header and rows")
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
     try:
@@ -290,7 +290,7 @@ def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabu
     filled = (cells != "").to_numpy()
     lines = np.flatnonzero(filled.any(axis=1))
     if not len(lines):
-        raise McvrpError(f"{name} is empty but for separators")
+        raise McvrpError(f"{name} is empty but for separators: write a header and rows")
     header, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
     titled = header != ""
     stray = filled & ~titled
@@ -309,5 +309,5 @@ def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], notes: Seque
     if twice:
         raise McvrpError(f"{name} has two columns named {listed(twice)}: keep one of them")
     if not len(frame):
-        raise McvrpError(f"{name} has no rows, only a header ({listed(frame.columns)})")
+        raise McvrpError(f"{name} has no rows, only a header ({listed(frame.columns)}): add rows")
     return Tabular(name, frame, rows, tuple(notes))

@@ -16,7 +16,7 @@ from vrplib.parse.parse_utils import text2lines
 from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.faults import LARGEST, Faults
 from mcvrp.tasks.files.numbers import NUMBER, whole
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
@@ -66,21 +66,23 @@ def vrp_text(name: str, data: bytes) -> VrpText:
     """
     specs, sections = _parts(name, data)
     if (kind := specs.get("TYPE", "CVRP")) not in _TYPES:
-        raise McvrpError(f"{name} is of TYPE {shown(kind)}: instances of TYPE CVRP are read")
+        raise McvrpError(f"{name} is of TYPE {shown(kind)}: give an instance of TYPE CVRP")
     _refuse_constraints(name, specs, sections)
     count, capacity = _whole(name, specs, "DIMENSION"), _whole(name, specs, "CAPACITY")
     if count < 2:
-        raise McvrpError(f"{name} has a depot and no customers: an instance needs at least one")
+        raise McvrpError(f"{name} has a depot and no customers: add one at least")
     _check_depot(name, sections)
     demands = _demands(name, sections, count, capacity)
     weights = specs.get("EDGE_WEIGHT_TYPE", "")
     if weights not in _WEIGHTS:
-        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE {shown(weights)}: {listed(_WEIGHTS)} are read")
+        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE {shown(weights)}: give one of {listed(_WEIGHTS)}")
     matrix = _explicit(name, specs, sections, count) if weights == "EXPLICIT" else None
     title = next((title for title in _PLACES if title in sections), None)
     if title is None and matrix is None:
-        raise McvrpError(f"{name} has no NODE_COORD_SECTION, which {weights} is computed from")
+        raise McvrpError(f"{name} has no NODE_COORD_SECTION, which {weights} is computed from: add it")
     places = _numbered(name, title, sections[title], count, 2) if title else None
+    if places is not None and title is not None:
+        _check_places(name, title, places)
     return VrpText(weights, places, matrix, demands, capacity)
 
 
@@ -96,7 +98,7 @@ def _parts(name: str, data: bytes) -> tuple[dict[str, str], dict[str, list[str]]
     except (RuntimeError, ValueError) as error:
         stray = next((line for line in lines if ":" not in line and "_SECTION" not in line), "")
         why = reason(error) if isinstance(error, ValueError) else f"{shown(stray)} is no 'KEY : VALUE'"
-        raise McvrpError(f"{name} is no instance of CVRPLIB: {why}") from error
+        raise McvrpError(f"{name} is no instance of CVRPLIB ({why}): export it again") from error
     found: dict[str, str] = {}
     for line in specs:
         key, value = line.split(":", 1)
@@ -124,8 +126,7 @@ def _whole(name: str, specs: Mapping[str, str], key: str) -> int:
         raise McvrpError(f"{name} does not say {key}: add a line '{key} : NUMBER' at its head")
     value = whole(specs[key])
     if value is None or not 1 <= value <= _LARGEST:
-        expected = f"it has to be a whole number from 1 to {_LARGEST:,}"
-        raise McvrpError(f"{name} has {key} {shown(specs[key])}: {expected}")
+        raise McvrpError(f"{name} has {key} {shown(specs[key])}: give a whole number from 1 to {_LARGEST:,}")
     return value
 
 
@@ -157,13 +158,25 @@ def _numbered(name: str, title: str, lines: Sequence[str], count: int, width: in
             values[k] = row
     faults.check()
     if len(lines) != count:
-        raise McvrpError(f"{name} has DIMENSION {count} and {len(lines)} rows in {title}_SECTION")
+        raise McvrpError(
+            f"{name} has DIMENSION {count} and {len(lines)} rows in {title}_SECTION: make them equal"
+        )
     return values
+
+
+def _check_places(name: str, title: str, places: NDArray[np.float64]) -> None:
+    faults = Faults(name)
+    for k in np.flatnonzero((np.abs(places) > LARGEST).any(axis=1)):
+        x, y = places[k]
+        faults.add(
+            f"row {k + 1} of {title}_SECTION, ({x:g}, {y:g}) is beyond {LARGEST:g}: write it in a larger unit"
+        )
+    faults.check()
 
 
 def _demands(name: str, sections: _Rows, count: int, capacity: int) -> NDArray[np.int64]:
     if "DEMAND" not in sections:
-        raise McvrpError(f"{name} has no DEMAND_SECTION: each node needs a row, the depot one with 0")
+        raise McvrpError(f"{name} has no DEMAND_SECTION: add it with a row for each node, the depot's with 0")
     demands = _numbered(name, "DEMAND", sections["DEMAND"], count, 1)[:, 0]
     faults = Faults(name)
     if demands[0] != 0:
@@ -180,21 +193,23 @@ def _demands(name: str, sections: _Rows, count: int, capacity: int) -> NDArray[n
 def _explicit(name: str, specs: Mapping[str, str], sections: _Rows, count: int) -> NDArray[np.float64]:
     form = specs.get("EDGE_WEIGHT_FORMAT", "")
     if form not in _FORMATS:
-        raise McvrpError(f"{name} has EDGE_WEIGHT_FORMAT {shown(form)}: {listed(_FORMATS)} are read")
+        raise McvrpError(f"{name} has EDGE_WEIGHT_FORMAT {shown(form)}: give one of {listed(_FORMATS)}")
     if "EDGE_WEIGHT" not in sections:
-        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT and no EDGE_WEIGHT_SECTION")
+        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT and no EDGE_WEIGHT_SECTION: add it")
     try:
         numbers = np.array(" ".join(sections["EDGE_WEIGHT"]).split(), dtype=np.float64)
     except ValueError as error:
-        raise McvrpError(f"{name} has in EDGE_WEIGHT_SECTION what is no number ({reason(error)})") from error
+        raise McvrpError(
+            f"{name} has in EDGE_WEIGHT_SECTION what is no number ({reason(error)}): correct it"
+        ) from error
     needed = count**2 if form == "FULL_MATRIX" else count * (count - 1) // 2
     if len(numbers) != needed:
         raise McvrpError(
             f"{name} has {len(numbers):,} numbers in EDGE_WEIGHT_SECTION, {form} of DIMENSION {count} is "
-            f"{needed:,}"
+            f"{needed:,}: give as many"
         )
     if not (np.isfinite(numbers) & (numbers >= 0)).all():
-        raise McvrpError(f"{name} has a cost below 0, or none at all, in EDGE_WEIGHT_SECTION")
+        raise McvrpError(f"{name} has a cost below 0, or none at all, in EDGE_WEIGHT_SECTION: give 0 or more")
     rows = numbers.reshape(count, count) if form == "FULL_MATRIX" else [numbers]
     matrix: NDArray[np.float64] = parse_distances(rows, "EXPLICIT", form)
     if np.diag(matrix).any():

@@ -65,7 +65,8 @@ class Quarantine:
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
         if store.exists(path):
             try:
-                entries = read_document(store, path, FailedInstances, named="quarantine").instances
+                read = read_document(store, path, FailedInstances, named="quarantine", hint="remove it")
+                entries = read.instances
                 quarantine.entries = {(entry.n, entry.i): entry for entry in entries}
             except StoreError:
                 raise

@@ -160,7 +160,9 @@ def plan_day(
     require_kept(spec)
     if city is None:
         if not vrp:
-            raise McvrpError("city is missing: only orders that are an instance of CVRPLIB (.vrp) need none")
+            raise McvrpError(
+                "city is missing: name one, as only orders that are an instance of CVRPLIB (.vrp) need none"
+            )
         city = PurePath(vrp.name).stem
         there, addresses = vrp.city, Addresses.numbered(vrp.city.customers)
     else:

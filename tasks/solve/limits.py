@@ -47,7 +47,8 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
     if limits.fleet is not None and limits.fleet < needed:
         raise McvrpError(
             f"--fleet {limits.fleet} is too few: the orders want {int(instance.demands.sum()):,} in all and "
-            f"a vehicle holds {instance.capacity:,}, which takes {needed:,} vehicles at least"
+            f"a vehicle holds {instance.capacity:,}, which takes {needed:,} vehicles at least: give "
+            "as many, or larger ones"
         )
     if limits.longest_route is None:
         return
@@ -59,7 +60,7 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
         more = f" (and {far - 1:,} more)" if far > 1 else ""
         raise McvrpError(
             f"customer {shown(name)}{more} is too far for --longest-route {limits.longest_route:.10g}: "
-            f"there and back it is {lengths[worst]:,.10g} {unit_text(city.unit)}"
+            f"there and back it is {lengths[worst]:,.10g} {unit_text(city.unit)}, give that much or none"
         )
 
 

@@ -91,7 +91,7 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
     """
     if not isinstance(orders, str):
         if not orders:
-            raise McvrpError("there are no orders in the list")
+            raise McvrpError("there are no orders in the list: add some")
         frame = pd.DataFrame([order.model_dump() for order in orders])
         return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
@@ -163,7 +163,7 @@ def _customer_column(table: Tabular) -> str:
     if customer is None or _DEMAND not in table.frame:
         lacks = "customer (or id)" if customer is None else _DEMAND
         raise McvrpError(
-            f"{table.name} has no column {lacks} (there are {listed(table.frame.columns, most=8)})"
+            f"{table.name} has no column {lacks} (there are {listed(table.frame.columns, most=8)}): add it"
         )
     for what, names in _REFUSED.items():
         for column in table.frame.columns:
@@ -188,14 +188,14 @@ def _capacity(table: Tabular, city: City, given: int | None) -> int:
         (one, first), (other, second) = list(said.items())[:2]
         raise McvrpError(
             f"{table.name} has two capacities, {one:,} in row {first} and {other:,} in row {second}: "
-            "all vehicles hold the same here"
+            "give one, as all vehicles hold the same here"
         )
     if given is not None:
         if not 1 <= given <= MOST_CAPACITY:
             raise McvrpError(f"a capacity is a whole number from 1 to {MOST_CAPACITY:,}, not {given:,}")
         if said and given not in said:
             raise McvrpError(
-                f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.name}: which?"
+                f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.name}: keep one"
             )
         return given
     if said:

@@ -125,7 +125,9 @@ def route(
     polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
     found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
     if not found:  # feasible by construction, and checked again
-        raise McvrpError(f"the model's routes are wrong: {infeasibility(instance, samples[0])}")
+        raise McvrpError(
+            f"the model's routes are wrong ({infeasibility(instance, samples[0])}): name another model"
+        )
     solution = canonical(city, _cheapest(city, found, spec))
     return Routed(
         solution=solution,

@@ -45,7 +45,7 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     if absent := [column for column in _COLUMNS if column not in table.frame]:
         there = listed(table.frame.columns, most=8)
         raise McvrpError(
-            f"{table.name} has no column {absent[0]}, routes have route, stop, customer ({there})"
+            f"{table.name} has no column {absent[0]}, routes have route, stop, customer ({there}): add it"
         )
     if "date" in table.frame and len(days := dict.fromkeys(table.text("date").tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")

@@ -94,16 +94,19 @@ class AttentionSolver:
 
     def _check(self, city: City, instances: Sequence[Instance], samples: int) -> None:
         if self.city_id is not None and not city.accepts(self.city_id):
-            raise McvrpError(f"the attention models route city {self.city_id}, not city {city.city_id}")
+            raise McvrpError(
+                f"the attention models route city {self.city_id}, not city {city.city_id}: name its own"
+            )
         if samples < 1 or (self.greedy and samples > 1):
             most = "exactly one sample" if self.greedy else "at least one sample"
-            raise McvrpError(f"the attention model needs {most}, not {samples}")
+            raise McvrpError(f"the attention model needs {most}, not {samples}: ask for that")
         require_instances(city, instances)
         for instance in instances:
             if instance.n not in self.models:
                 known = ", ".join(map(str, sorted(self.models))) or "none"
                 raise McvrpError(
-                    f"there is no attention model for {instance.n} customers, there are: {known}"
+                    f"there is no attention model for {instance.n} customers, there are: {known}; "
+                    "train it (mcvrp am), or ask for these sizes"
                 )
 
     def _decode(

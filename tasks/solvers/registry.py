@@ -71,7 +71,9 @@ class SolverEntry:
         try:
             kind = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
-            raise McvrpError(f"the solver {self.label} is not at {self.where}: {error}") from error
+            raise McvrpError(
+                f"the solver {self.label} is not at {self.where} ({error}): correct its entry, or remove it"
+            ) from error
         given = {key: value for key, value in options.items() if key in takes and value is not None}
         solver: Solver = kind(**given)
         return solver

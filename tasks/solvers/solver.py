@@ -217,7 +217,7 @@ def network_answers(
 def checked_budget(time_limit: float | None, iterations: int | None) -> str:
     """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
     if (time_limit is None) == (iterations is None):
-        raise McvrpError("give a solver either a time limit or iterations, one of the two")
+        raise McvrpError("a solver takes either a time limit or iterations: give one of the two")
     if time_limit is not None:
         if not 0 < time_limit < float("inf"):
             raise McvrpError(f"a time limit must be a positive number of seconds, not {time_limit}")

@@ -33,7 +33,7 @@ class Start:
 
     def __post_init__(self) -> None:
         if not self.routes:
-            raise McvrpError("a warm start needs at least one sample")
+            raise McvrpError("a warm start needs at least one sample: give one")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ class WarmStarted:
             or the finisher does not take the city's costs.
         """
         if len(instances) != len(self.starts):
-            raise McvrpError(f"{len(self.starts)} warm starts for {len(instances)} instances: one for each")
+            raise McvrpError(
+                f"{len(self.starts)} warm starts for {len(instances)} instances: give one for each"
+            )
         require_instances(city, instances)
         self.finisher.require_costs(city)
         for instance, start in zip(instances, self.starts, strict=True):
@@ -143,5 +145,5 @@ def _cheapest(city: City, instance: Instance, start: Start, most: int) -> list[S
         if len(chosen) == most:
             break
     if not chosen:
-        raise McvrpError(f"a warm start has no sample of its instance: {reason}")
+        raise McvrpError(f"a warm start has no sample of its instance ({reason}): leave it out")
     return list(chosen)

@@ -44,7 +44,7 @@ class Registry(Mapping[str, T]):
             If the name is taken, or cannot be a part of a path.
         """
         if not re.fullmatch(NAME_PATTERN, name):
-            raise McvrpError(f"{name!r} is no name for a {self._kind}: letters, digits, '.', '_' and '-'")
+            raise McvrpError(f"{name!r} is no name for a {self._kind}: use letters, digits, '.', '_' and '-'")
         if self._entries.setdefault(name, entry) != entry:
             raise McvrpError(f"there is a {self._kind} {name!r} already: register yours by another name")
 

@@ -85,7 +85,9 @@ class HeldOut:
             for label in table_labels(rows, city.city_id)
         ]
         if not labels:
-            raise McvrpError(f"dataset {dataset!r} has no labels of {sizes[0]} to {sizes[-1]} customers")
+            raise McvrpError(
+                f"dataset {dataset!r} has no labels of {sizes[0]} to {sizes[-1]} customers: make some"
+            )
         return cls(city, [label.instance for label in labels], np.array([label.cost for label in labels]))
 
     def greedy_gap(self, network: FmMcvrp, table: CityTable, rank: int = 0, ranks: int = 1) -> float:

@@ -150,7 +150,8 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
     sizes = spec.sizes(name)
     if sizes[-1] > city.customers:
         raise McvrpError(
-            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}"
+            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}: "
+            "lower its last"
         )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in labels.shards():

@@ -250,7 +250,7 @@ class TrainSpec(StrictSpec):
             if phase.name == name:
                 return phase
         names = ", ".join(phase.name for phase in self.phases)
-        raise McvrpError(f"there is no phase {name!r}: the run {self.run!r} has {names}")
+        raise McvrpError(f"there is no phase {name!r}: the run {self.run!r} has {names}; name one of these")
 
     def before(self, name: str) -> PhaseSpec | None:
         """Return the phase whose weights the phase ``name`` starts from, None for the first."""

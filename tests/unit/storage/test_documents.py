@@ -32,7 +32,7 @@ def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
     """Nested dataclasses and tuples survive the way through JSON."""
     store, tree = Store(str(tmp_path)), Tree((Leaf("a", 1.5), Leaf("b")), (1, 2))
     store.put_json("tree.json", asdict(tree))
-    assert read_document(store, "tree.json", Tree, named="tree") == tree
+    assert read_document(store, "tree.json", Tree, named="tree", hint="plant another") == tree
 
 
 @pytest.mark.parametrize(

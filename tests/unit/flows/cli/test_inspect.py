@@ -139,7 +139,7 @@ def test_nights_are_in_their_order(full: Store) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("labels/lptop", r"nothing at .*labels/lptop; did you mean labels/laptop"),
+        ("labels/lptop", r"nothing at .*labels/lptop: did you mean labels/laptop"),
         ("laptp", r"did you mean labels/laptop, training/laptop\?"),
         ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
         ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: say which with --store"),

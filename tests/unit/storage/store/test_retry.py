@@ -70,7 +70,7 @@ def test_it_is_not_waited_for_for_ever(
 ) -> None:
     """After ten minutes without success: one sentence, with what to do."""
     door = Door(monkeypatch, refusals=10**9)
-    with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): once it does, the same"):
+    with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): run the same command"):
         StoreRetry(Store(str(tmp_path))).call(door.labour)
     assert 600 < clock.now < 700
 

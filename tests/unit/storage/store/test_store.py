@@ -16,6 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
+from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 NAMES = st.text("abc", min_size=1, max_size=3)
@@ -316,3 +317,30 @@ def test_a_folder_has_three_addresses(tmp_path: Path) -> None:
     """Its path, file:///PATH and file://localhost/PATH."""
     places = [str(tmp_path / "a b"), f"file://{tmp_path}/a b", f"file://localhost{tmp_path}/a b"]
     assert {Store.open(place).uri for place in places} == {str(tmp_path / "a b")}
+
+
+def test_what_cannot_be_read_is_not_to_be_made_writable(tmp_path: Path) -> None:
+    """The remedy is about what stands in the way of reading: a link in a circle, a file for a folder."""
+    store = Store.open(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreError, match=r"remove the link, which leads to itself$"):
+        store.get("loop")
+    store.put("a", b"1")
+    with pytest.raises(StoreError, match=r"move the file away that stands where a folder belongs$"):
+        store.put("a/b", b"1")
+    assert str(LocalFiles("x").refusal("cannot read x", OSError(errno.EFBIG, "large"))).endswith(": split it")
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("a" * 1025, "has 1,025 bytes, give one of 1,024 at most"),
+        ("a\\b", "has a control character or a backslash, leave these out"),
+        ("../a", "would lead elsewhere, name what is below the store"),
+        ("a//b", "would lead elsewhere"),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_said(tmp_path: Path, name: str, fault: str) -> None:
+    """Only a name that climbs leads elsewhere; one that is too long is told how long it may be."""
+    with pytest.raises(McvrpError, match=rf"is no name in a store: it {fault}"):
+        Store.open(tmp_path).get(name)

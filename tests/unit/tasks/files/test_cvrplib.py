@@ -164,6 +164,10 @@ CASES = {
     "no demands": (SMALL.replace("DEMAND_SECTION\n1 0\n2 4\n3 5\n4 6\n", ""), ["no DEMAND_SECTION"]),
     "rows out of order": (SMALL.replace("2 3 4\n3 6 0", "3 6 0\n2 3 4"), ["row 2", "'3 6 0', not 2 and"]),
     "a place in words": (SMALL.replace("2 3 4", "2 three 4"), ["row 2 of NODE_COORD_SECTION", "three"]),
+    "a place far away": (
+        SMALL.replace("2 3 4", "2 3 -1e308"),
+        ["row 2 of NODE_COORD_SECTION", "(3, -1e+308) is beyond 1e+09: write it in a larger unit"],
+    ),
     "demand too large": (SMALL.replace("4 6\n", "4 16\n"), ["node 4 has the demand '16'", "1 to 10"]),
     "no demand": (SMALL.replace("4 6\n", "4 0\n"), ["node 4 has the demand '0'"]),
     "half a demand": (SMALL.replace("4 6\n", "4 2.5\n"), ["node 4 has the demand '2.5'"]),
