@@ -39,6 +39,7 @@ from mcvrp.storage.models.attention import (
     save_training,
 )
 from mcvrp.storage.store.lease import Lease
+from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -230,7 +231,7 @@ class Training:
             tensors |= {f"adam.{key}.{name}": value for key, value in self.optimizer.state[parameter].items()}
         tensors |= {"mean": self.mean, "total": self.total}
         state = replace(self.state, seconds=self._seconds())
-        self.lease.confirm()
+        self._confirm()
         save_training(self.store, str(self.spec.model), self.n, state, _arrays(tensors))
         self.saved = time.monotonic()
 
@@ -277,7 +278,7 @@ class Training:
         if trouble:
             logger.warning("attention model, n=%d: diverged at %s", self.n, trouble)
         costs = png(cost_curves(card, self.unit)) if card.epochs else None
-        self.lease.confirm()
+        self._confirm()
         return publish_attention_model(self.store, card, _arrays(self.model.state_dict()), costs)
 
 

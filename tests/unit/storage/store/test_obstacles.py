@@ -23,11 +23,11 @@ SECRET = b"root:x:0:0\n"
 Obstacle = Callable[[Path, Path], None]  # makes something at a place; the other is a file of somebody else
 
 OBSTACLES: dict[str, tuple[Obstacle, str]] = {
-    "folder": (lambda place, _: place.mkdir(), r"it is a folder\): move it away"),
+    "folder": (lambda place, _: place.mkdir(), r"it is a folder\): move the folder away"),
     "dangling": (lambda place, _: place.symlink_to("gone"), r"a link that leads nowhere\): remove the link"),
     "circle": (lambda place, _: place.symlink_to(place.name), "remove the link"),
     "outside": (lambda place, file: place.symlink_to(file), r"out of the store\): remove the link"),
-    "link to a folder": (lambda place, _: place.symlink_to("."), r"it is a folder\): move it away"),
+    "link to a folder": (lambda place, _: place.symlink_to("."), r"it is a folder\): move the folder away"),
     "pipe": (lambda place, _: os.mkfifo(place), r"a pipe or a device\): remove it"),
 }
 each_obstacle = pytest.mark.parametrize(("make", "said"), OBSTACLES.values(), ids=OBSTACLES)
