@@ -225,6 +225,10 @@ class Training:
         """Return both networks as one, whose parameters have names beginning with model and baseline."""
         return nn.ModuleDict({"model": self.model, "baseline": self.baseline})
 
+    def _confirm(self) -> None:
+        """Confirm the lease; its own requests do not wait for a silent store."""
+        StoreRetry(self.store, silence=self.store.silence).call(self.lease.confirm)
+
     def _save(self) -> None:
         tensors = dict(self._networks().state_dict())
         for name, parameter in self.model.named_parameters():
