@@ -26,6 +26,7 @@ from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Given, Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.support.progress import Progress
@@ -120,8 +121,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     left_out = [name for name in spec.methods if name not in methods]
     notes = tuple(_notes(files, [row for _, row in rows], left_out))
     results = CvrplibResults(run, table, notes)
-    csv = table.to_csv(index=False, lineterminator="\n")
-    store.put(layout.benchmark_cvrplib(run), csv.encode())
+    store.put(layout.benchmark_cvrplib(run), csv_bytes(table))
     store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
     settings = [prefix for _, block in blocks for prefix in block.prefixes]
     write_results(store, run, [row for _, row in rows], settings)  # last: gc takes it for unfinished without

@@ -8,7 +8,6 @@ moment and run again, the same days come out.
 from __future__ import annotations
 
 import datetime
-import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +31,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
 from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
+from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
@@ -158,7 +158,7 @@ def _take(
         if not write_day(store, name, city, day.date, (day.instance, day.solution), receipt.sha256):
             raise McvrpError(f"another process takes routes of city {name!r} just now: wait for it to end")
     if len(checked.rejected):
-        _set_aside(store, layout.driven_quarantine(name, receipt.key), checked.rejected)
+        store.put(layout.driven_quarantine(name, receipt.key), csv_bytes(checked.rejected))
     dates = tuple(day.date.isoformat() for day in checked.days)
     return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
 
@@ -183,9 +183,3 @@ def _read(name: str, data: bytes) -> pd.DataFrame:
     frame = pd.DataFrame(text, index=pd.Index(found.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
     return frame
-
-
-def _set_aside(store: Store, path: str, rejected: pd.DataFrame) -> None:
-    buffer = io.StringIO()
-    rejected.to_csv(buffer, index=False)
-    store.put(path, buffer.getvalue().encode())

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.tasks.files.csv_cells import unescaped
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from mcvrp.tasks.files.numbers import whole
@@ -287,6 +288,7 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
 
 def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
     """Return the table in ``cells``, all text: the first row with content is the header."""
+    cells = unescaped(cells)
     filled = (cells != "").to_numpy()
     lines = np.flatnonzero(filled.any(axis=1))
     if not len(lines):

@@ -17,6 +17,7 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
 from mcvrp.tasks.solve.readme import sol_name, solve_readme
@@ -165,8 +166,7 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
 
 
 def _csv(routes: list[list[Stop]]) -> bytes:
-    table = pd.DataFrame([asdict(stop) for route in routes for stop in route])
-    return table.to_csv(index=False, lineterminator="\n").encode()
+    return csv_bytes(pd.DataFrame([asdict(stop) for route in routes for stop in route]))
 
 
 def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:

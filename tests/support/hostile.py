@@ -147,6 +147,17 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
         "from 'a' to 'd' is 1e+308: it has to be a number from 0 up to 1e+12",
     ),
+    "5,000 digits in a demand": (
+        lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
+        "is no whole number",
+    ),
+    "5,000 decimals in a demand": (
+        lambda p: p.orders(p.file(f"customer,demand\nC1,3.{'0' * 5000}1\n")),
+        "is no whole number",
+    ),
+    "true in --set": (_set("label.count=true"), "label.count must be a whole number"),
+    "true in a list": (_set("benchmark.samples=[1, true]"), "must be a whole number"),
+    "true for a share": (_set("solve.p=true"), "solve.p must be a number"),
     "5,000 digits in --set": (_set(f"label.count={DIGITS}"), "a whole number of more than 64 bits"),
     "5,000 hexadecimal digits": (_set(f"label.seed=0x{'f' * 5000}"), "more than 64 bits"),
     "5,000 levels in --set": (_set(f"label.count={NESTED}"), "nested more than 100 levels deep"),
