@@ -19,12 +19,12 @@ def available_memory(root: Path = Path("/")) -> int:
 
     Caches of files count as free. ``root`` is where ``proc`` and ``sys`` are.
     """
-    left = [_left(folder) for folder in _groups(root)]
+    left = [_left(folder) for folder in control_groups("memory", root)]
     return max(0, min([int(psutil.virtual_memory().available), *(n for n in left if n is not None)]))
 
 
-def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of the memory groups of this process and of those above them."""
+def control_groups(controller: str, root: Path) -> Iterator[Path]:
+    """Yield the folders of this process's control groups for ``controller`` and of those above them."""
     mount = root / "sys/fs/cgroup"
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -32,9 +32,9 @@ def _groups(root: Path) -> Iterator[Path]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        top = mount / "memory" if controllers else mount
+        top = mount / controller if controllers else mount
         group = top / path.strip(
             "/"
         )  # in a container it may be the name outside, and its files are at the top
