@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mcvrp.memory import available_memory
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
@@ -140,17 +140,10 @@ def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
     tokens = 2 * n + (n + 1) / share  # a path's own keys, and its part in the group's
     path = 2 * config.decoder_layers * config.dim * tokens * weight.element_size() * _COPIES
     if weight.device.type == "cpu":
-        return max(1, min(int(min(_CPU_BYTES, _free_bytes() * _SHARE) / path), _CPU_PATHS))
+        return max(1, min(int(min(_CPU_BYTES, available_memory() * _SHARE) / path), _CPU_PATHS))
     free = torch.cuda.mem_get_info(weight.device)[0] + torch.cuda.memory_reserved(weight.device)
     free -= torch.cuda.memory_allocated(weight.device)  # what PyTorch holds and does not use is free
     return max(1, min(int(free * _SHARE / path), _GPU_PATHS))
-
-
-def _free_bytes() -> int:
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):  # not on every system
-        return _CPU_BYTES
 
 
 @dataclass(frozen=True)

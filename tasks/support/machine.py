@@ -10,23 +10,26 @@ from pathlib import Path
 
 import psutil
 
-_CGROUPS = Path("/sys/fs/cgroup")
+from mcvrp.memory import control_groups
 
 
-def local_cores() -> int:
-    """Return how many processors this process may use; a container's limit counts, in whole ones."""
+def local_cores(root: Path = Path("/")) -> int:
+    """Return how many processors this process may use; a container's limit counts, in whole ones.
+
+    ``root`` is where ``proc`` and ``sys`` are.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = cpu_limit(_CGROUPS)
-    return cores if limit is None else max(1, min(cores, int(limit)))
+    limits = [cpu_limit(group) for group in control_groups("cpu", root)]
+    return max(1, min([cores, *(int(limit) for limit in limits if limit is not None)]))
 
 
 def cpu_limit(cgroup: Path) -> float | None:
-    """Return how many processors' time a container (Linux, cgroup v2) may take; None without a limit."""
-    try:
-        quota, period = (cgroup / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
-        return None
+    """Return how many processors' time a control group (version 1 or 2) may take; None without a limit."""
+    for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = " ".join((cgroup / file).read_text() for file in files).split()
+            return None if quota in ("max", "-1") else int(quota) / int(period)
+    return None
 
 
 def busy_seconds() -> float | None:

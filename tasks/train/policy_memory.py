@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
-
+from mcvrp.memory import available_memory
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.train.resume import network_of
@@ -44,7 +43,7 @@ def require_memory(city: City, spec: TrainSpec, ranks: int) -> None:
 
 def _free_bytes() -> int:
     if not Path("/proc/driver/nvidia").exists():
-        return int(psutil.virtual_memory().available)
+        return available_memory()
     import torch
 
     return sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(torch.cuda.device_count()))

@@ -41,7 +41,7 @@ def test_every_file_of_the_packages_is_in_it(unpacked: Path) -> None:
     package = unpacked / "mcvrp"
     there = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
     assert wanted <= there
-    assert there - wanted == {"__init__.py", "face.py", "py.typed"}
+    assert there - wanted == {"__init__.py", "face.py", "memory.py", "py.typed"}
     assert {path.name.split("-")[0] for path in unpacked.iterdir()} == {"mcvrp"}
 
 

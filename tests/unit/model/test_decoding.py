@@ -368,12 +368,12 @@ def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
 
 def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths at once follow the free memory and the network's size; one is always possible."""
-    monkeypatch.setattr(decoding, "_free_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(decoding, "available_memory", lambda: 1 << 20)
     few = decoding.paths_at_once(MODEL, 20, share=1)
     tokens = 2 * 20 + 21
     assert few == int((1 << 19) / (2 * 2 * 16 * tokens * 4 * decoding._COPIES))
     assert decoding.paths_at_once(MODEL, 20, share=100) > few  # keys of the problem are shared
-    monkeypatch.setattr(decoding, "_free_bytes", lambda: 0)
+    monkeypatch.setattr(decoding, "available_memory", lambda: 0)
     assert decoding.paths_at_once(MODEL, 20, share=1) == 1
     (scarce,) = run([MIXED[1]], samples=3)
     monkeypatch.undo()
