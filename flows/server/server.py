@@ -238,7 +238,9 @@ def start_server(server: Server, log: IO[str], changes: Mapping[str, str]) -> su
         PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
         **changes,
     )
-    process = start_group(command, env=environment, stdout=log, stderr=log)
+    process = start_group(
+        command, env=environment, stdout=log, stderr=log, umask=0o077
+    )  # its database is ours
     try:
         _wait_for(server, process, log)
     except BaseException:  # Ctrl-C among them: nobody else knows of the process yet
