@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from mcvrp.tasks.support.scratch import sweep_scratch
+
 DEFAULT_STORE = "./store"
 
 # Nobody phones home from here, nothing is pickled, whatever the defaults of the libraries are.
@@ -123,6 +125,7 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 def log_file() -> Path:
     """Return a new path for the log of a run that failed: in ./logs, else where temporary files go."""
+    sweep_scratch()  # old ones among them
     name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     for folder in (Path("logs"), Path(tempfile.gettempdir())):
         try:

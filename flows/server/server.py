@@ -246,7 +246,8 @@ def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subproc
         PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
         **changes,
     )
-    return start_group(command, env=environment, stdout=log, stderr=log)
+    # umask: its database is readable by its owner alone
+    return start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
 
 
 def _pages_folder(of_prefect: Path) -> dict[str, str]:

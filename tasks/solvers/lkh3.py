@@ -6,7 +6,6 @@ import importlib.util
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +25,7 @@ from mcvrp.tasks.solvers.solver import (
     require_costs,
     scaled_xy,
 )
+from mcvrp.tasks.support.scratch import scratch_folder
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
 _FINER = 100  # LKH rounds distances to integers: on a square of side 1e6 nobody notices
@@ -90,7 +90,7 @@ class LKH3:
     ) -> Iterator[Answer]:
         """Yield one answer an instance; McvrpError for a city with a cost matrix."""
         require_costs(self.label, "straight", city)
-        with tempfile.TemporaryDirectory(prefix="mcvrp-lkh-") as folder:
+        with scratch_folder("lkh") as folder:
             program = _launcher(Path(folder))
 
             def run(city: City, instance: Instance, seed: int) -> Solution:

@@ -41,6 +41,7 @@ def start_group(
     stdout: int | IO[str] | None = None,
     stderr: int | IO[str] | None = None,
     pass_fds: Sequence[int] = (),
+    umask: int = -1,
 ) -> subprocess.Popen[str]:
     """Start ``command`` in a process group of its own; Ctrl-C in the terminal does not reach it.
 
@@ -56,6 +57,7 @@ def start_group(
         stderr=stderr,
         text=True,
         pass_fds=pass_fds,
+        umask=umask,
         start_new_session=True,  # its id is that of its group: see `stop_group`
         preexec_fn=die_with_parent,
     )

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +17,10 @@ from pathlib import Path
 import psutil
 
 from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.scratch import scratch_folder
 
 JOIN_SECONDS = 120.0  # measured 6 s on two idle cores, 25 s on busy ones
-_PREFIX = "mcvrp-ray-"  # short: sockets lie below it, whose paths have 107 characters at most
+_PREFIX = "mcvrp-ray-"  # of a node of ours; short: sockets lie below it, of 107 characters at most
 _READY = "Ray runtime started"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _JOINS = {
@@ -63,7 +63,7 @@ def ray_node(address: str, *, shared_bytes: int = 0) -> Iterator[RayNode]:
     if there := _node_here(address):
         yield there
         return
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder:
+    with scratch_folder("ray") as folder:
         command = [
             sys.executable,
             "-P",

@@ -19,6 +19,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.scratch import scratch_folder
 from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
         If a rank failed or was killed; names the last checkpoint and the log.
     """
     require_cores(job.ranks, job.cores)
-    with tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
+    with scratch_folder("train") as folder:
         logs = [Path(folder, f"rank-{rank}.log") for rank in range(job.ranks)]
         deaths, error = _train(job, progress, Path(folder, "job.pickle"), logs)
         if error:  # a sentence for the user, so that the logs add nothing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import os
-import tempfile
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.lease import Lease
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.scratch import scratch_folder
 from mcvrp.tasks.train.job import RankJob, ranks_died
 from mcvrp.tasks.train.ranks.launch import follow_event
 
@@ -35,7 +35,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
     RanksDiedError
         If a rank failed or its node was lost; names the last checkpoint.
     """
-    with ray_session(job.ranks), tempfile.TemporaryDirectory(prefix="mcvrp-train-") as folder:
+    with ray_session(job.ranks), scratch_folder("train") as folder:
         gpus = _on_gpus(job.ranks, int(ray.cluster_resources().get("GPU", 0)))
         reports = Queue(actor_options={"num_cpus": 0})  # no core of its own: all are the ranks'
         trainer = TorchTrainer(

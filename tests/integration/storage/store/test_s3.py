@@ -285,7 +285,7 @@ def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:
 
 
 def test_a_name_below_that_of_a_lease_or_an_alias_is_a_name_like_another(s3_uri: str) -> None:
-    """An object store may hold x/y beside x: the lease is taken, the alias moved as if it were not there."""
+    """An object store may hold x/y beside x: a lease is taken, an alias moved all the same."""
     store = Store.open(s3_uri)
     alias = layout.model_alias("m", "champion")
     store.put_json(layout.model_card("m", 1), {})

@@ -13,7 +13,7 @@ from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporar
 from mcvrp.flows.server import server as module
 from mcvrp.flows.server.server import Server, _pages_folder, server_at, server_keeper
 from mcvrp.model.errors import LONGEST, McvrpError
-from mcvrp.tasks.support.processes import free_port
+from mcvrp.tasks.support.processes import free_port, stop_group
 
 FOLDER = "PREFECT_UI_STATIC_DIRECTORY"
 
@@ -65,6 +65,19 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
         caught.value
     )
     assert len(str(caught.value)) <= LONGEST
+
+
+@pytest.mark.slow
+def test_the_database_is_for_nobody_else(tmp_path: Path) -> None:
+    """Runs, their parameters and what they said are read and written by its owner alone."""
+    changes = {"PREFECT_HOME": str(tmp_path)}
+    before = os.umask(0o022)
+    try:
+        with (tmp_path / "log").open("w+") as log:
+            stop_group(start_server(server_at(free_port()), log, changes))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "prefect.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_server_is_waited_for_as_long_as_it_lives(

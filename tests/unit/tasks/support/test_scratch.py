@@ -1,0 +1,94 @@
+"""Temporary folders: what processes that were killed have left goes, what somebody works in stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcvrp.tasks.support import scratch
+from mcvrp.tasks.support.scratch import scratch_folder, sweep_scratch
+
+OLD = time.time() - 30 * 24 * 3600
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files in which nobody has looked yet."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sweep_scratch.cache_clear()
+    return tmp_path
+
+
+def aged(place: Path) -> Path:
+    os.utime(place, (OLD, OLD))
+    return place
+
+
+def test_what_a_killed_process_has_left_goes_at_the_next_start(temporary: Path) -> None:
+    """A folder whose maker is dead is removed with all that is in it; that of one who lives stays."""
+    code = (
+        "import os, sys, time; from mcvrp.tasks.support.scratch import scratch_folder\n"
+        "with scratch_folder('train') as folder:\n"
+        "    open(f'{folder}/job.pickle', 'w'); print(folder, flush=True); time.sleep(600)"
+    )
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", code]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    try:
+        folders = [Path(process.stdout.readline().strip()) for process in processes if process.stdout]
+        processes[0].send_signal(signal.SIGKILL)
+        processes[0].wait()
+        for folder in folders:
+            aged(folder)
+        with scratch_folder("train") as own:
+            assert sorted(temporary.iterdir()) == sorted([folders[1], Path(own)])
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [path.name for path in folders[1].iterdir()] == ["job.pickle"]
+
+
+def test_a_folder_ends_with_its_block_and_a_young_one_is_not_touched(temporary: Path) -> None:
+    """Whoever has just made one may not have locked it yet."""
+    young = temporary / "mcvrp-train-young"
+    young.mkdir()
+    with scratch_folder("train") as folder:
+        assert Path(folder).is_dir()
+    assert list(temporary.iterdir()) == [young]
+
+
+def test_old_logs_go_and_what_is_not_ours_stays(temporary: Path) -> None:
+    """A log that was named to somebody is there for a week; other names, and links, are others' business."""
+    kept = [temporary / name for name in ("mcvrp-new.log", "other.log", "mcvrp-notes.txt", "mcvrp-train")]
+    for path in (temporary / "mcvrp-old.log", *kept):
+        path.write_text("said")
+    for path in (temporary / "mcvrp-old.log", *kept[1:]):
+        aged(path)
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (temporary / "mcvrp-train-link").symlink_to(elsewhere)
+    aged(elsewhere)
+    sweep_scratch()
+    assert sorted(temporary.iterdir()) == sorted([*kept, elsewhere, temporary / "mcvrp-train-link"])
+
+
+def test_nobody_is_hindered_by_a_folder_that_cannot_be_listed(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cleaning up is a courtesy: where it fails, work goes on."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(scratch.os, "scandir", refuse)
+    sweep_scratch()
+    assert list(temporary.iterdir()) == []
