@@ -12,9 +12,7 @@ from typing import Any
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.layout import trainer_lease
 from mcvrp.storage.models.models import ModelCard, export_model
-from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
@@ -32,6 +30,7 @@ from mcvrp.tasks.train.resume import (
     label_counts,
     order_rules,
     origin_of,
+    run_lease,
 )
 from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
 
@@ -147,8 +146,7 @@ def train_phase(
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
-        what = f"run {spec.run!r} is being trained"
-        with holding(store, trainer_lease(spec.run), what) as lease:
+        with run_lease(store, spec) as lease:
             place = str(cache)
             job = RankJob(
                 store, city, spec, name, counts, origin, start, ranks, cores, place, lease, rules, ends_at

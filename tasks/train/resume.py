@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from mcvrp.model.errors import McvrpError
@@ -10,8 +11,9 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.files import require_city
-from mcvrp.storage.layout import phase_dir
+from mcvrp.storage.layout import phase_dir, trainer_lease
 from mcvrp.storage.models.models import ModelCard, model_card, model_weights
+from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -119,7 +121,14 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
     origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
     # A phase of one step that is over: what follows goes on from it as from any phase before.
     state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
-    return save_checkpoint(store, state, model_weights(store, card), Moments({}, {}))
+    weights = model_weights(store, card)
+    with run_lease(store, spec) as lease:
+        return save_checkpoint(store, state, weights, Moments({}, {}), confirm=lease.confirm)
+
+
+def run_lease(store: Store, spec: TrainSpec) -> AbstractContextManager[Lease]:
+    """Hold the lease of who trains the run; McvrpError if another does."""
+    return holding(store, trainer_lease(spec.run), f"run {spec.run!r} is being trained")
 
 
 def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:

@@ -13,7 +13,7 @@ from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporar
 from mcvrp.flows.server import server as module
 from mcvrp.flows.server.server import Server, _pages_folder, server_at, server_keeper
 from mcvrp.model.errors import LONGEST, McvrpError
-from mcvrp.tasks.support.processes import free_port, stop_group
+from mcvrp.tasks.support.processes import free_port
 
 FOLDER = "PREFECT_UI_STATIC_DIRECTORY"
 
@@ -73,8 +73,8 @@ def test_the_database_is_for_nobody_else(tmp_path: Path) -> None:
     changes = {"PREFECT_HOME": str(tmp_path)}
     before = os.umask(0o022)
     try:
-        with (tmp_path / "log").open("w+") as log:
-            stop_group(start_server(server_at(free_port()), log, changes))
+        with (tmp_path / "log").open("w+") as log, server_keeper(server_at(free_port()), log, changes):
+            pass
     finally:
         os.umask(before)
     assert (tmp_path / "prefect.db").stat().st_mode & 0o777 == 0o600

@@ -517,6 +517,22 @@ def test_one_process_at_a_time_trains_a_run(store, city):
     assert not store.exists(LEASE)
 
 
+def test_the_base_of_a_run_at_work_is_not_replaced(store, city):
+    """Another base for a run that somebody trains is refused, and what it began with stays as it is."""
+    train(store, city, small_spec(), pretend)
+    train(store, city, small_spec(run="other", phases=small_spec().phases[:1]), pretend)
+    tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])
+
+    def second(job, progress):
+        before = {path: store.get(path) for path in store.list("training/tuned/base")}
+        with pytest.raises(McvrpError, match="run 'tuned' is being trained by process"):
+            train(store, city, tuned.model_copy(update={"base": "small@2"}), forbidden)
+        assert {path: store.get(path) for path in store.list("training/tuned/base")} == before != {}
+        pretend(job, progress)
+
+    train(store, city, tuned, second)
+
+
 @pytest.mark.parametrize(
     ("ends", "reason"),
     [
