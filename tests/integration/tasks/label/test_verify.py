@@ -25,6 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 from tests.support.datasets import (
     CITY,
@@ -435,3 +436,20 @@ def test_verification_outlasts_a_silent_store(
         return replace(verify_dataset(there, "d"), verified_at="")
 
     check_outlasted(store, scratch, outage, report, at_least=15, exact=".parquet", most=most)
+
+
+def _slow(item: int, seconds: float) -> int:
+    time.sleep(seconds)
+    return item
+
+
+def test_workers_that_wait_for_the_store_are_heard_of(
+    scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody sees their logs: while none answers, the driver asks the store, and says that it waits."""
+    monkeypatch.setattr("mcvrp.tasks.support.ray_window._SILENT_SECONDS", 0.0)
+    store = Store.open(scratch).outlasting()
+    outage.begin(1)
+    with ray_session(1):
+        assert dict(windowed(_slow, [1], 1, 3.0, store)) == {1: 1}
+    assert "waiting for the store: cannot look at" in caplog.text

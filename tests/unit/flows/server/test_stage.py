@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcvrp.flows.config import preflight as checks
 from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, of_worker, parameters_of, parsed
+from mcvrp.flows.config.preflight import handing_on
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
+from mcvrp.flows.server.stage import open_store, was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError, sentence
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.errors import StoreSilent
+from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.city.spec import CitySpec
 from mcvrp.tasks.label.spec import LabelSpec
+from tests.support.silent_store import Outage
 
 PARAMETERS = parameters_of(label.fn)
 GIVEN: dict[str, Any] = {"city": "c", "label": {"dataset": "d", "smallest": 20, "largest": 50, "count": 3}}
@@ -159,3 +164,30 @@ def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
         checks.check_pipeline(store, greedy)
     checks.check_pipeline(store, smoke)
     assert not store.list("")
+
+
+def test_only_who_begins_wants_an_answer_at_once(tmp_path: Path, outage: Outage) -> None:
+    """A stage of a pipeline finds the store silent and waits; the first of all is told at once."""
+    store = Store.open(tmp_path)
+    store.put("a", b"1")
+    outage.begin(1)
+    with pytest.raises(StoreUnavailable):
+        open_store(store.uri)
+    outage.begin(1)
+    with handing_on(store):
+        assert open_store(store.uri).get("a") == b"1"
+    assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
+
+
+def test_who_has_waited_in_vain_is_not_started_again() -> None:
+    """The ten minutes are over; the same command goes on when the store answers."""
+
+    class Ended:
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def result(self) -> None:
+            raise self.error
+
+    assert was_cut_off(None, None, Ended(IncompleteError("a rank was lost")))
+    assert not was_cut_off(None, None, Ended(StoreSilent("no answer for 10 minutes")))
