@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from mcvrp.storage.store.credentials import keys_in_use
+
 DEFAULT_STORE = "./store"
 
 # Nobody phones home from here, nothing is pickled, whatever the defaults of the libraries are.
@@ -89,11 +91,11 @@ def run_entrypoint(entrypoint: str) -> None:
 
 
 def secrets() -> list[str]:
-    """Return the values in the environment that nobody may read, the longest first."""
+    """Return what nobody may read, the longest first: of the environment, and keys of the stores in use."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
     # of user:password, the password may turn up alone
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
-    values |= {login.partition(":")[2] for login in logins}
+    values |= {login.partition(":")[2] for login in logins} | keys_in_use()
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
