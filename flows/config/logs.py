@@ -20,7 +20,7 @@ _HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect at work: two lines about
 
 
 def redact(text: str) -> str:
-    """Return ``text`` without passwords in addresses, and without any secret of the environment."""
+    """Return ``text`` without passwords in addresses, secrets of the environment, keys of stores."""
     for secret in settings.secrets():
         text = text.replace(secret, "…")
     return without_logins(text)

@@ -10,9 +10,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.storage.store.credentials import keys_in_use
 from mcvrp.tasks.support.scratch import sweep_scratch
 
 DEFAULT_STORE = "./store"
+KEEP_RUNS_DAYS = 90  # Prefect's own default, where it deletes runs at all
 
 # Nobody phones home from here, nothing is pickled, whatever the defaults of the libraries are.
 _ALWAYS = {
@@ -91,11 +94,11 @@ def run_entrypoint(entrypoint: str) -> None:
 
 
 def secrets() -> list[str]:
-    """Return the values in the environment that nobody may read, the longest first."""
+    """Return what nobody may read, the longest first: of the environment, and keys of the stores in use."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
     # of user:password, the password may turn up alone
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
-    values |= {login.partition(":")[2] for login in logins}
+    values |= {login.partition(":")[2] for login in logins} | keys_in_use()
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
@@ -121,6 +124,28 @@ def run_environment(api_url: str, password: str | None, store: str) -> dict[str,
 def child_environment(**changes: str) -> dict[str, str]:
     """Return the environment for a child process: ours with ``changes``."""
     return os.environ | changes
+
+
+def retention() -> dict[str, str]:
+    """Return what has a Prefect server of ours delete runs that ended $MCVRP_KEEP_RUNS_DAYS ago; 0 keeps all.
+
+    What the user has told Prefect itself about it stays.
+
+    Raises
+    ------
+    McvrpError
+        If the variable is no number of days.
+    """
+    given = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
+    if not re.fullmatch(r"[0-9]{1,5}", given):
+        raise McvrpError(
+            f"MCVRP_KEEP_RUNS_DAYS = {shown(given)} must be a whole number of days, 0 to keep all runs"
+        )
+    if not (days := int(given)):
+        return {}
+    wanted = {"ENABLED": "events,flow_runs", "RETENTION_PERIOD": str(days * 24 * 3600)}
+    named = {f"PREFECT_SERVER_SERVICES_DB_VACUUM_{name}": value for name, value in wanted.items()}
+    return {name: value for name, value in named.items() if name not in os.environ}
 
 
 def log_file() -> Path:

@@ -11,14 +11,19 @@ import runpy
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.deployments import deployments
 from mcvrp.flows.server.interrupt import stopping_in_time
+from mcvrp.model.errors import shown
 from mcvrp.tasks.support.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from prefect import Flow
+    from prefect.client.schemas.objects import FlowRun, State
 
 _OTHER_CODE = (
     "its deployment names other code than the flows of mcvrp, or pulls in some: "
@@ -57,7 +62,37 @@ def _run_flow(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
     of a run come here, too, and say themselves what they return.
     """
     options.pop("error_logger", None)
+    if refused := _refused(*args, **options):
+        return refused
     return run(*args, **{"return_type": "state"} | options)
+
+
+def _refused(flow: Flow[Any, Any], flow_run: FlowRun | None = None, **_: Any) -> State[Any] | None:
+    """Fail ``flow_run``, which a worker was asked for, if ``flow`` does not take its parameters.
+
+    Prefect would end the process before the run begins, and say of it that it has ended. A stage that
+    another flow calls comes without a run.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.states import Failed
+
+    given = flow_run.parameters if flow_run else None
+    if flow_run is None or given is None:
+        return None
+    known, lacks = (
+        flow.parameters.properties,
+        [name for name in flow.parameters.required if name not in given],
+    )
+    if unknown := [name for name in given if name not in known]:
+        message = f"there is no parameter {shown(unknown[0])}; {flow.name} knows: {', '.join(known)}"
+    elif lacks:
+        message = f"parameter {lacks[0]} is missing: give it with the others ({', '.join(known)})"
+    else:
+        return None
+    state: State[Any] = Failed(message=message)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run.id, state, force=True)
+    return state
 
 
 async def _crashed(crashed: Callable[..., Awaitable[Any]], error: BaseException) -> Any:

@@ -243,6 +243,7 @@ def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subproc
         # No page of anybody else's gets an answer, whatever it asks.
         PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
         **_pages_folder(Path(prefect.__ui_static_subpath__).parent),
+        **settings.retention(),
         PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
         **changes,
     )

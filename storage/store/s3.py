@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from pyarrow import fs
 
 from mcvrp.model.errors import without_logins
-from mcvrp.storage.store import contract, s3_errors as s3_answers
+from mcvrp.storage.store import contract, credentials, s3_errors as s3_answers
 from mcvrp.storage.store.errors import StoreError
 
 LARGEST = 5 * 2**30  # bytes of one PUT
@@ -77,6 +77,7 @@ class S3Objects:
             ),
         )
         self._client.meta.events.register("needs-retry.s3", self._wait_if_busy)
+        credentials.use(session.get_credentials())  # those of the client
         self.endpoint = str(self._client.meta.endpoint_url)
         if without_logins(self.endpoint) != self.endpoint:
             raise StoreError(

@@ -16,12 +16,15 @@ from pydantic import BaseModel, ValidationError
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import redact
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.models import model_card
+from mcvrp.storage.store import credentials
+from mcvrp.storage.store.s3 import S3Objects
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -378,3 +381,29 @@ def test_secrets_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("SOME_SECRET_KEY", CANARY)
     assert CANARY in settings.secrets()
     assert not {"a", "s3://bucket"} & set(settings.secrets())
+
+
+_PROFILES = {
+    "static": f"aws_access_key_id = {CANARY}-3\naws_secret_access_key = {CANARY}-1\n"
+    f"aws_session_token = {CANARY}-2",
+    "process": "credential_process = echo "
+    f'\'{{"Version": 1, "SecretAccessKey": "{CANARY}-1", "SessionToken": "{CANARY}-2", '
+    f'"AccessKeyId": "{CANARY}-3", "Expiration": "2999-01-01T00:00:00Z"}}\'',
+}
+
+
+@pytest.mark.parametrize("profile", _PROFILES)
+def test_keys_of_a_profile_are_secrets(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the store is opened with are told nowhere, though the environment has none of them."""
+    file = tmp_path / "config"
+    file.write_text(f"[profile {profile}]\n{_PROFILES[profile]}\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_PROFILE", profile)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setattr(credentials, "_IN_USE", [])
+    S3Objects("s3://bucket")
+    for k in (1, 2, 3):
+        assert redact(f"it does not like {CANARY}-{k} at all") == "it does not like … at all"

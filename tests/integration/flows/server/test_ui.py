@@ -104,6 +104,22 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
 
 
 @on_sqlite
+def test_a_parameter_that_no_flow_has_is_named(ui: Ui) -> None:
+    """The state names it and those that there are; so it does one that is missing."""
+    there = ui.deployment("solve")
+    ended = ui.ended(ui.start("label", labell={"count": 1}))
+    assert ended["state_type"] == "FAILED"
+    assert ended["state"]["message"] == "there is no parameter 'labell'; label knows: city, label, store"
+    kept = {key: there[key] for key in ("flow_id", "work_pool_name", "entrypoint", "tags")}
+    bare = ui.api("/deployments/", kept | {"name": "bare"})["id"]  # it fills in nothing
+    body = {"state": {"type": "SCHEDULED"}}
+    ended = ui.ended(ui.api(f"/deployments/{bare}/create_flow_run", body)["id"])
+    ui.api(f"/deployments/{bare}", method="DELETE")
+    assert ended["state_type"] == "FAILED"
+    assert ended["state"]["message"].startswith("parameter city is missing: give it with the others (city,")
+
+
+@on_sqlite
 def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
     """Whoever can open the UI reads and writes the worker's store, and nothing else that its user can."""
     imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}

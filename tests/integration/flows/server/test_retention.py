@@ -1,0 +1,90 @@
+"""Old runs leave the database of our Prefect server, with their logs and artifacts: Prefect deletes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Workplace
+
+pytestmark = pytest.mark.slow
+_KEPT_DAYS = 30
+_RUNS = """
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.logging import get_run_logger
+from mcvrp.flows.server.server import prefect_server
+
+@flow
+def work():
+    get_run_logger().info("a line")
+    create_markdown_artifact("text", key="page")
+
+with prefect_server():
+    for name in ("old", "just kept", "new"):
+        work.with_options(flow_run_name=name)()
+"""
+_SERVES = """
+import sys, time
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from prefect.client.orchestration import get_client
+from mcvrp.flows.server.server import prefect_server
+
+with prefect_server(), get_client(sync_client=True) as client:
+    until = time.monotonic() + float(sys.argv[1])
+    while len(runs := client.read_flow_runs()) == 3 and time.monotonic() < until:
+        time.sleep(1)
+    time.sleep(5)  # the lines of a run go after it
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    """A workplace with three runs, of which two ended about as long ago as runs are kept."""
+    place = Workplace.new(tmp_path)
+    done = place.python("-c", _RUNS)
+    assert done.returncode == 0, done.stderr
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        for name, days in (("old", _KEPT_DAYS + 1), ("just kept", _KEPT_DAYS - 1)):
+            ended = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S.%f")
+            database.execute("UPDATE flow_run SET end_time = ? WHERE name = ?", (ended, name))
+    return place
+
+
+def kept(place: Workplace, table: str) -> set[str]:
+    """Return the names of runs that have rows in ``table``, or "?" where the run is gone."""
+    on = "t.id" if table == "flow_run" else "t.flow_run_id"
+    query = f"SELECT DISTINCT coalesce(r.name, '?') FROM {table} t LEFT JOIN flow_run r ON r.id = {on}"
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        return {name for (name,) in database.execute(query)}
+
+
+def test_old_runs_go(place: Workplace) -> None:
+    """A run that ended before the days to keep goes as a server starts, one that ended within them stays."""
+    done = place.python("-c", _SERVES, "120", MCVRP_KEEP_RUNS_DAYS=str(_KEPT_DAYS))
+    assert done.returncode == 0, done.stderr
+    for table in ("flow_run", "log", "artifact"):
+        assert kept(place, table) == {"just kept", "new"}
+
+
+def test_all_runs_stay_where_it_is_asked_for(place: Workplace) -> None:
+    """0 days: none is deleted."""
+    done = place.python("-c", _SERVES, "15", MCVRP_KEEP_RUNS_DAYS="0")
+    assert done.returncode == 0, done.stderr
+    for table in ("flow_run", "log", "artifact"):
+        assert kept(place, table) == {"old", "just kept", "new"}
+
+
+def test_a_wrong_number_of_days_is_an_error(tmp_path: Path) -> None:
+    """One sentence, exit code 2."""
+    done = Workplace.new(tmp_path).mcvrp("city", "create", "--preset", "smoke", MCVRP_KEEP_RUNS_DAYS="-1")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "mcvrp: MCVRP_KEEP_RUNS_DAYS = '-1' must be a whole number of days, 0 to keep all runs"
+    )
