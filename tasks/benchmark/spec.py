@@ -91,7 +91,7 @@ class BenchmarkSpec(OrdersSpec):
     lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs within LKH-3")
     demand: DemandRange = None
     capacity: CapacityRange = None
-    workers: int | None = Field(None, ge=1, description="Cores for the heuristics, else all")
+    workers: int | None = Field(None, ge=1, description="Cores for the heuristics and for decoding, else all")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -66,7 +66,11 @@ class SolveSpec(StrictSpec):
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     threads: int = Field(
-        1, ge=1, le=1024, description="CPU threads of decoding; HGS has one, so more are no equal time"
+        1,
+        ge=1,
+        le=1024,
+        description="Cores for decoding, used where the work is worth another process; HGS has one, so more "
+        "are no equal time",
     )
     seed: int = Field(0, ge=0, description="Names everything random")
     strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
