@@ -94,6 +94,7 @@ bench-t5: $(STAMP)
 bench-decoding: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m tests.benchmarks.bench_decoding
+	$(BIN)/python -m tests.benchmarks.bench_decoding_processes
 
 # Trains for about 20 minutes.
 bench-attention: $(STAMP)

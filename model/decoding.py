@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,8 +33,19 @@ __all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "deco
 
 _SHARE = 0.5  # of the free memory that keys and values may take
 _CPU_BYTES = 4 << 30  # and no more than this of a computer's
-_CPU_PATHS, _GPU_PATHS = 1024, 8192  # more at once is no faster
+# More at once is no faster. On a CPU they are few enough for processes to share the batches of a small set;
+# the number of processes never decides what a batch is.
+_CPU_PATHS, _GPU_PATHS = 128, 8192
 _COPIES = 1.5  # a batch's keys and values, what moving a layer of them needs, and scores
+
+Work = Callable[[Any, Any], Any]  # of a context and a task
+# Does the work for many tasks of one context and returns the results in order: maybe in several processes.
+Map = Callable[[Work, tuple[Any, ...], Sequence[Any]], Iterable[Any]]
+
+
+def map_here(work: Work, context: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
+    """Yield ``work(context, task)`` for each of ``tasks``, done in this process."""
+    return (work(context, task) for task in tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +92,7 @@ def decode(
     seed: int = 0,
     max_batch: int | None = None,
     table: CityTable | None = None,
+    mapped: Map = map_here,
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
 
@@ -105,6 +118,8 @@ def decode(
         Paths decoded at once; None takes what memory allows.
     table
         The city's table on the model's device, if there is one already.
+    mapped
+        Decodes the batches; which batches there are does not depend on it.
 
     Raises
     ------
@@ -119,14 +134,18 @@ def decode(
     share = -(-samples // rotations)
     if max_batch is None:
         max_batch = paths_at_once(model, max(instance.n for instance in instances), share)
+    wanted = range(first, first + samples)
+    batches = [
+        _Batch(jobs, seed, rotations, strategy)
+        for jobs in _batches(instances, wanted, rotations, max_batch, strategy.width)
+    ]
+    batches.reverse()  # the long ones first, so that processes end at about the same time
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
-    with torch.inference_mode():
-        for jobs in _batches(instances, range(first, first + samples), rotations, max_batch, strategy.width):
-            groups = [
-                _group(seed, instances[job.instance], job.samples, rotations, strategy.width) for job in jobs
-            ]
-            for job, paths in zip(jobs, _decode_batch(model, table, city, groups, strategy), strict=True):
-                pieces[job.instance].append((job.samples, paths[: len(job.samples)]))
+    # only dominance needs the city, whose matrix may be large
+    context = (model, table, city if strategy.dominance else None)
+    for batch, found in zip(batches, mapped(_decode_batch, context, batches), strict=True):
+        for job, paths in zip(batch.jobs, found, strict=True):
+            pieces[job.place].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
 
@@ -148,10 +167,21 @@ def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """Some samples of the same rotation of an instance."""
+    """Some samples of the same rotation of an instance, which has a place among those that are decoded."""
 
-    instance: int
+    place: int
+    instance: Instance
     samples: range
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Jobs that are decoded together, and how."""
+
+    jobs: list[_Job]
+    seed: int
+    rotations: int
+    strategy: Strategy
 
 
 def _batches(
@@ -159,12 +189,12 @@ def _batches(
 ) -> Iterator[list[_Job]]:
     """Yield what is decoded together: jobs of equally many paths, sizes alike, so that little is padding."""
     jobs = [
-        _Job(i, of_rotation[part])
-        for i in range(len(instances))
+        _Job(i, instance, of_rotation[part])
+        for i, instance in enumerate(instances)
         for of_rotation in (samples[r::rotations] for r in range(min(rotations, len(samples))))
         for part in _slices(len(of_rotation), max_batch if width == 1 else len(of_rotation))
     ]
-    jobs.sort(key=lambda job: (len(job.samples), instances[job.instance].n))
+    jobs.sort(key=lambda job: (len(job.samples), job.instance.n))
     for count, alike in itertools.groupby(jobs, key=lambda job: len(job.samples)):
         rest = list(alike)
         yield from (rest[part] for part in _slices(len(rest), max_batch // (count if width == 1 else width)))
@@ -191,13 +221,17 @@ def _group(seed: int, instance: Instance, samples: range, rotations: int, width:
     return Group(instance, angle, uniforms[:, 1:])
 
 
-def _decode_batch(
-    model: FmMcvrp, table: CityTable, city: City, groups: Sequence[Group], strategy: Strategy
-) -> list[NDArray[np.int32]]:
-    """Return each group's paths as the city's node numbers, padded with 0, ``(S, L)``."""
-    legs = _legs(city, groups) if strategy.dominance else None
-    done = rollout(model, table, groups, strategy, legs).cpu().numpy()
-    return [group.instance.nodes[path].astype(np.int32) for group, path in zip(groups, done, strict=True)]
+def _decode_batch(context: tuple[FmMcvrp, CityTable, City | None], batch: _Batch) -> list[NDArray[np.int32]]:
+    """Return each job's paths as the city's node numbers, padded with 0, ``(S, L)``."""
+    model, table, city = context
+    groups = [
+        _group(batch.seed, job.instance, job.samples, batch.rotations, batch.strategy.width)
+        for job in batch.jobs
+    ]
+    with torch.inference_mode():
+        done = rollout(model, table, groups, batch.strategy, _legs(city, groups) if city else None)
+    paths = done.cpu().numpy()
+    return [job.instance.nodes[found].astype(np.int32) for job, found in zip(batch.jobs, paths, strict=True)]
 
 
 def _legs(city: City, groups: Sequence[Group]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Networks of a benchmark, decoded in this process on its best device."""
+"""Networks of a benchmark on this machine's best device: on a CPU, processes of one thread decode them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.solvers.warm_start import WarmStarted
+from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
 
 if TYPE_CHECKING:
@@ -38,21 +39,22 @@ def on_best_device(model: FmMcvrp) -> FmMcvrp:
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard) -> FmMcvrpSolver:
+def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard, pool: Pool | None = None) -> FmMcvrpSolver:
     """Return the model as it samples."""
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
     strategy = STRATEGIES["ns"].make(spec.decoding)
-    return FmMcvrpSolver(model, strategy, rotations(spec, card), f"{card.name} version {card.version}")
+    version = f"{card.name} version {card.version}"
+    return FmMcvrpSolver(model, strategy, rotations(spec, card), version, pool=pool)
 
 
-def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard) -> Solver:
+def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard, pool: Pool) -> Solver:
     """Return the solver of a method that decodes ``model`` and needs no other program."""
-    samples, decoder = sampler(spec, model, card), all_methods()[method].decoder
+    samples, decoder = sampler(spec, model, card, pool), all_methods()[method].decoder
     return decoder(spec, samples) if decoder else samples
 
 
-def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver:
+def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> Solver:
     """Return the attention models of ``sizes`` as one solver.
 
     Raises
@@ -67,7 +69,7 @@ def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int]) -> Solver
     name = spec.attention or ""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
-    return AttentionSolver(models, name)
+    return AttentionSolver(models, name, pool=pool)
 
 
 def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
@@ -138,10 +140,12 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
                 block.take(part)
 
 
-def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec) -> float:
+def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec, pool: Pool) -> float:
     """Return the share of the problem tokens of all held-out instances that the encoder names."""
     from mcvrp.tasks.solvers import fm_mcvrp
+    from mcvrp.tasks.solvers.devices import decoding_map
 
     stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
-    return fm_mcvrp.problem_accuracy(model, city, held_out)
+    with decoding_map(model, pool):  # for its one thread
+        return fm_mcvrp.problem_accuracy(model, city, held_out)

@@ -5,12 +5,14 @@ No Ray, no Prefect, no torch here: a worker imports this and starts at once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -20,6 +22,7 @@ from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
 from mcvrp.tasks.support.machine import busy_seconds, hardware
+from mcvrp.tasks.support.processes import below
 
 _LEAST_SECONDS = 0.5  # below, the system's clock ticks of 10 ms blur how many cores worked
 
@@ -122,7 +125,11 @@ class _BusyClock:
 
     @classmethod
     def read(cls) -> _BusyClock:
-        return cls(time.perf_counter(), sum(os.times()[:4]), busy_seconds())
+        ours = sum(os.times()[:4])  # of children, those that have ended
+        for child in below(os.getpid()):
+            with contextlib.suppress(psutil.Error):
+                ours += sum(child.cpu_times()[:2])
+        return cls(time.perf_counter(), ours, busy_seconds())
 
     def others_since(self, start: _BusyClock, workers: int) -> float | None:
         """Return how many cores worked for others on average, None where that cannot be told.

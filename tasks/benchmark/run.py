@@ -1,6 +1,6 @@
 """Run of a benchmark: every method on the same held-out instances, what is missing only.
 
-Programs run on Ray, one instance a core; networks run in this process on all cores. Answers are
+Programs run on Ray, one instance a core; networks are decoded by processes of one thread each. Answers are
 stored in parts that are named by what decides them, so a run that was killed goes on, and a changed
 setting or another model redoes what it changes and no more.
 """
@@ -33,6 +33,8 @@ from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import attention_cards, make_block
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.ray_session import ray_session
 
 if TYPE_CHECKING:
@@ -71,15 +73,16 @@ def run_benchmark(
     _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
     # networks after the programs: either has all processors while its time counts
     here = WorkerContext(store, city, workers=1)
-    for block in blocks:
-        if block.method == "am":
-            if sizes := {part.n for part in block.missing()}:
-                decode_missing(here, block, attention(store, spec, sizes))
-        elif model and card and all_methods()[block.method].decoded:
-            decode_missing(here, block, network(spec, block.method, model, card))
-    settings = [prefix for block in blocks for prefix in block.prefixes]
-    table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
-    accuracy = problem_accuracy(model, city, spec) if model else None
+    with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
+        for block in blocks:
+            if block.method == "am":
+                if sizes := {part.n for part in block.missing()}:
+                    decode_missing(here, block, attention(store, spec, sizes, pool))
+            elif model and card and all_methods()[block.method].decoded:
+                decode_missing(here, block, network(spec, block.method, model, card, pool))
+        settings = [prefix for block in blocks for prefix in block.prefixes]
+        table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
+        accuracy = problem_accuracy(model, city, spec, pool) if model else None
     return BenchmarkResults(spec, card, accuracy, table)
 
 

@@ -110,7 +110,9 @@ class BenchmarkSpec(OrdersSpec):
     lkh_runs: int = Field(1, ge=1, le=MOST_OF_SOLVERS, description="Runs of LKH-3 (parameter RUNS)")
     demand: DemandRange = None
     capacity: CapacityRange = None
-    workers: int | None = Field(None, ge=1, description="Number of cores for the heuristics (default: all)")
+    workers: int | None = Field(
+        None, ge=1, description="Number of cores for heuristics and decoding (default: all)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

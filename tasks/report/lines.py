@@ -200,9 +200,10 @@ def run_on(block: pd.DataFrame, seconds: float | None) -> str:
     """Return what an instance of ``block`` (one method, size, number of samples) was solved on.
 
     ``seconds`` is its wall-clock time: where several cores worked on an instance, the processor
-    time is told too. Where several instances were solved at once, their number.
+    time is told too. Where several instances were solved at once, their number. Of several devices, as
+    of processes that joined later, the one of most instances.
     """
-    device, workers = str(block["device"].iloc[0]), int(block["workers"].max())
+    device, workers = str(block["device"].mode().iloc[0]), int(block["workers"].max())
     cores = _cores(device)
     if cores > 1 and seconds is not None:
         device += f" (CPU time {format_seconds(cores * seconds)})"

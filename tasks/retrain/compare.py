@@ -19,6 +19,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH
 from mcvrp.tasks.retrain.spec import TrialSpec
+from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
 
 if TYPE_CHECKING:
@@ -82,14 +84,15 @@ def _costs(
     store: Store, city: City, spec: TrialSpec, card: ModelCard, instances: Sequence[Instance]
 ) -> Iterator[float]:
     """Yield the best cost of the samples on each instance; infinite where none is feasible."""
-    solver = sampler(store, card, spec.p, spec.samples)
-    with Progress(f"compare, version {card.version}", len(instances), "instances") as progress:
+    counted = Progress(f"compare, version {card.version}", len(instances), "instances")
+    with Pool(local_cores()) as pool, counted as progress:
+        solver = sampler(store, card, spec.p, spec.samples, pool)
         for answer in solver.solve(city, instances, samples=spec.samples, seed=spec.seed):
             progress.advance()
             yield float(np.min(answer.costs)) if answer.solution is not None else float("inf")
 
 
-def sampler(store: Store, card: ModelCard, p: float, samples: int) -> FmMcvrpSolver:
+def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -> FmMcvrpSolver:
     """Return the version of ``card`` as a solver of ``samples`` each, on the GPU where there is one."""
     import torch
 
@@ -99,4 +102,4 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int) -> FmMcvrpSol
     network, _ = load_model(store, card.name, card.version)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     rotations = samples if card.rotation_trained else 1  # to any other network a turned city is a strange one
-    return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}")
+    return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)

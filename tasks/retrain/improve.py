@@ -30,7 +30,8 @@ from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
 from mcvrp.tasks.retrain.spec import ImproveSpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.support.machine import processor
+from mcvrp.tasks.support.machine import local_cores, processor
+from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.phases import Launcher
 
@@ -84,8 +85,9 @@ def run_round(
             )
         from mcvrp.tasks.solvers.local_search import Polished  # brings torch along
 
-        solver = Polished(sampler(store, context.champion, spec.p, spec.tries))
-        better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
+        with Pool(local_cores()) as pool:
+            solver = Polished(sampler(store, context.champion, spec.p, spec.tries, pool))
+            better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
         trial = Trial(
             name=name,
             number=number,

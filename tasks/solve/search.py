@@ -13,18 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.decoding import Decoded, decode
+from mcvrp.model.decoding import Decoded, Map, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.spec import LOCAL_SEARCH, SolveSpec
-from mcvrp.tasks.solvers.devices import cores_text, torch_threads
+from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
 from mcvrp.tasks.solvers.local_search import polish
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.solvers.strategies import STRATEGIES
+from mcvrp.tasks.support.pool import Pool
 
 _FIRST = 4  # samples of the first portion: one would hardly be faster
 _DECODING_SHARE = 0.5  # of the time, where polishing follows
@@ -110,15 +111,18 @@ def route(
     """
     clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
     share = 1.0 if spec.polish == "none" else _DECODING_SHARE
-    with torch_threads(spec.threads):
-        costs: list[float] = []
-        best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
-        if start:
-            best[start.in_order] = cost(city, start)
-        for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share):
+    costs: list[float] = []
+    best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
+    if start:
+        best[start.in_order] = cost(city, start)
+    # threads for a network that is too large for processes to share
+    with torch_threads(spec.threads), Pool(spec.threads) as pool, decoding_map(model, pool) as mapped:
+        for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share, mapped):
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
                 best.setdefault(decoded.solution(sample).in_order, float(decoded.costs[sample]))
+        device = device_text(model, pool)
+        clock.children = pool.children_seconds
     # those that break a limit are no answers, but starts
     samples = sorted(best, key=lambda solution: (bool(spec.limits.broken(city, solution)), best[solution]))
     decoding = clock.seconds()
@@ -138,7 +142,7 @@ def route(
         polishing=clock.seconds() - decoding,
         fair=clock.fair(),
         polish=spec.polish,
-        device=_device(model, spec.threads),
+        device=device,
     )
 
 
@@ -185,7 +189,13 @@ def baseline(
 
 
 def _portions(
-    model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, rotations: int, seconds: float
+    model: FmMcvrp,
+    city: City,
+    instance: Instance,
+    spec: SolveSpec,
+    rotations: int,
+    seconds: float,
+    mapped: Map,
 ) -> Iterator[Decoded]:
     """Yield samples until ``spec.samples`` are there or another would take too long; a few at least."""
     strategy = STRATEGIES[spec.strategy].make(spec.decoding)
@@ -204,6 +214,7 @@ def _portions(
             rotations=rotations,
             seed=spec.seed,
             table=table,
+            mapped=mapped,
         )[0]
         done += portion
         now = time.perf_counter()
@@ -249,17 +260,12 @@ def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
     return min(within, key=lambda solution: cost(city, solution))
 
 
-def _device(model: FmMcvrp, threads: int) -> str:
-    if model.output.weight.device.type != "cpu":
-        return "GPU"
-    return cores_text(threads)
-
-
 @dataclass
 class _SearchClock:
     """Wall-clock time, and the time that counts for a fair comparison."""
 
     on_cpu: bool
+    children: float = 0.0  # seconds of processor time of other processes
     _wall: float = field(default_factory=time.perf_counter, init=False)
     _processor: float = field(default_factory=time.process_time, init=False)
 
@@ -271,4 +277,4 @@ class _SearchClock:
         return min(1.0, self.fair() / self.seconds())
 
     def fair(self) -> float:
-        return time.process_time() - self._processor if self.on_cpu else self.seconds()
+        return time.process_time() - self._processor + self.children if self.on_cpu else self.seconds()

@@ -75,7 +75,10 @@ class SolveSpec(StrictSpec):
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     threads: int = Field(
-        1, ge=1, le=1024, description="CPU threads for decoding; HGS uses one, so more are not equal time"
+        1,
+        ge=1,
+        le=1024,
+        description="Maximum number of cores for decoding; HGS uses one, so more are not equal time",
     )
     seed: int = Field(0, ge=0, description="Random seed")
     strategy: Annotated[str, OneOf(sampling_strategies)] = Field(

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,10 +18,11 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.instance_rows import InstanceRows, philox_rows
 from mcvrp.model.problem import City, Instance, require_instances
 from mcvrp.model.random import philox_key
-from mcvrp.tasks.solvers.devices import device_text
+from mcvrp.tasks.solvers.devices import decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
+from mcvrp.tasks.support.pool import Pool
 
-_CPU_TOKENS, _GPU_TOKENS = 1 << 17, 1 << 23  # paths times nodes that are decoded together
+_CPU_TOKENS, _GPU_TOKENS = 1 << 13, 1 << 23  # paths times nodes that are decoded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,24 +39,26 @@ class AttentionSolver:
         The city that they were trained on; None where the caller has looked.
     greedy
         Take the most probable node instead of drawing one.
+    pool
+        Processes that share decoding on a CPU; None leaves it to this one and its threads.
     """
 
     models: Mapping[int, AttentionModel]
     version: str = ""
     city_id: str | None = None
     greedy: bool = False
+    pool: Pool | None = None
 
     @property
     def label(self) -> str:
         """Name in the tables; VS is the paper's "vanilla sampling"."""
         return "AM (GS)" if self.greedy else "AM (VS)"
 
-    @cached_property
+    @property
     def device(self) -> str:
-        """Device that decoding runs on."""
-        devices = [model.device for model in self.models.values()]
-        # those of the sizes may lie on several: one on a GPU is what counts
-        return device_text(max(devices, key=lambda device: device.type != "cpu", default=torch.device("cpu")))
+        """Device that decoding runs on, or has run on last."""
+        # models of several sizes may lie on several devices: one on a GPU is what counts
+        return device_text(max(self.models.values(), key=lambda model: model.device.type != "cpu"), self.pool)
 
     @property
     def configuration(self) -> str:
@@ -113,42 +115,49 @@ class AttentionSolver:
         self, city: City, model: AttentionModel, instances: Sequence[Instance], samples: int, seed: int
     ) -> Iterator[Decoded]:
         """Yield the samples of ``instances``, which are of one size."""
-        table = CityTable.of(city, model.device)
         tokens = _CPU_TOKENS if model.device.type == "cpu" else _GPU_TOKENS
         paths = max(1, tokens // (instances[0].n + 1))
         together = max(1, paths // samples)
-        for start in range(0, len(instances), together):
-            chunk = instances[start : start + together]
-            parts = [
-                self._paths(model, table, chunk, range(first, min(first + paths, samples)), seed)
-                for first in range(0, samples, paths)
-            ]
-            longest = max(part.shape[2] for part in parts)
-            padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in parts]
-            for instance, positions in zip(chunk, np.concatenate(padded, axis=1), strict=True):
-                yield Decoded.of(city, instance, instance.nodes[positions].astype(np.int32))
+        pieces = [range(first, min(first + paths, samples)) for first in range(0, samples, paths)]
+        chunks = [instances[start : start + together] for start in range(0, len(instances), together)]
+        batches = [
+            _Batch(chunk, piece, None if self.greedy else seed) for chunk in chunks for piece in pieces
+        ]
+        with decoding_map(model, self.pool) as mapped:
+            found = iter(mapped(_paths, (model, CityTable.of(city, model.device)), batches))
+            for chunk in chunks:
+                parts = [next(found) for _ in pieces]
+                longest = max(part.shape[2] for part in parts)
+                padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in parts]
+                for instance, positions in zip(chunk, np.concatenate(padded, axis=1), strict=True):
+                    yield Decoded.of(city, instance, instance.nodes[positions].astype(np.int32))
 
-    def _paths(
-        self,
-        model: AttentionModel,
-        table: CityTable,
-        instances: Sequence[Instance],
-        samples: range,
-        seed: int,
-    ) -> NDArray[np.int64]:
-        """Return paths in positions, ``(instances, samples, L)``."""
-        rows = InstanceRows(
-            np.stack([instance.nodes for instance in instances]),
-            np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.int64),
-            np.array([instance.capacity for instance in instances], dtype=np.int64),
-        )
-        uniforms = None
-        if not self.greedy:
-            drawn = np.stack([_uniforms(seed, instance, samples) for instance in instances])
-            uniforms = torch.from_numpy(drawn).to(model.device)
-        orders = Orders.of(table, rows)
-        with torch.inference_mode():
-            return rollout(model, model.encode(orders), orders, uniforms).cpu().numpy()
+
+@dataclass(frozen=True)
+class _Batch:
+    """Samples of some instances of one size that are decoded together; greedily without a ``seed``."""
+
+    instances: Sequence[Instance]
+    samples: range
+    seed: int | None
+
+
+def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[np.int64]:
+    """Return paths in positions, ``(instances, samples, L)``."""
+    model, table = context
+    instances = batch.instances
+    rows = InstanceRows(
+        np.stack([instance.nodes for instance in instances]),
+        np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.int64),
+        np.array([instance.capacity for instance in instances], dtype=np.int64),
+    )
+    uniforms = None
+    if batch.seed is not None:
+        drawn = np.stack([_uniforms(batch.seed, instance, batch.samples) for instance in instances])
+        uniforms = torch.from_numpy(drawn).to(model.device)
+    orders = Orders.of(table, rows)
+    with torch.inference_mode():
+        return rollout(model, model.encode(orders), orders, uniforms).cpu().numpy()
 
 
 def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Devices of networks: what they are called in tables, and the CPU threads that decoding may take."""
+"""Devices of networks: what they are called in tables, and the threads and processes that decode on a CPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import nn
+
+from mcvrp.model.decoding import Map, map_here
+from mcvrp.tasks.support.pool import Pool
+
+# Of a network that processes share, each of which has a copy; the threads of one process read one.
+_MOST_PARAMETERS = 1 << 24
 
 
 def cores_text(cores: int) -> str:
@@ -13,11 +20,35 @@ def cores_text(cores: int) -> str:
     return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
 
 
-def device_text(device: torch.device) -> str:
-    """Return what a network on ``device`` runs on, for tables."""
+def device_text(model: nn.Module, pool: Pool | None = None) -> str:
+    """Return what ``model`` runs on, for tables; of a CPU, the processes of ``pool`` that have worked."""
+    device = _device(model)
     if device.type != "cpu":
         return f"GPU ({torch.cuda.get_device_name()})"
-    return cores_text(torch.get_num_threads())
+    return cores_text(pool.processes if pool and _shared(model) else torch.get_num_threads())
+
+
+@contextmanager
+def decoding_map(model: nn.Module, pool: Pool | None) -> Iterator[Map]:
+    """Yield what decodes batches with ``model``: the processes of ``pool``, of one thread each.
+
+    Without a pool, on a GPU, or if the network is so large that each process would read much memory of its
+    own, this process alone, with the threads that it has.
+    """
+    if pool is None or not _shared(model):
+        yield map_here
+        return
+    with torch_threads(1):
+        yield pool.map
+
+
+def _shared(model: nn.Module) -> bool:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return _device(model).type == "cpu" and parameters <= _MOST_PARAMETERS
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,9 +15,10 @@ from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
-from mcvrp.tasks.solvers.devices import device_text, torch_threads
+from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.solvers.warm_start import Start
+from mcvrp.tasks.support.pool import Pool
 
 _SCORES = 1 << 25  # scores of all classes held at once
 
@@ -39,6 +39,8 @@ class FmMcvrpSolver:
         Name and version of the model.
     max_batch
         Paths decoded at once; None takes what memory allows.
+    pool
+        Processes that share decoding on a CPU; None leaves it to this one and its threads.
     """
 
     model: FmMcvrp
@@ -46,16 +48,17 @@ class FmMcvrpSolver:
     rotations: int = 1
     version: str = ""
     max_batch: int | None = None
+    pool: Pool | None = None
 
     @property
     def label(self) -> str:
         """Name in the tables."""
         return f"FM-MCVRP ({self.strategy.kind})"
 
-    @cached_property
+    @property
     def device(self) -> str:
-        """Device that decoding runs on."""
-        return device_text(self.model.output.weight.device)
+        """Device that decoding runs on, or has run on last."""
+        return device_text(self.model, self.pool)
 
     @property
     def configuration(self) -> str:
@@ -92,12 +95,13 @@ class FmMcvrpSolver:
         on_cpu = self.model.output.weight.device.type == "cpu"
         clock = time.thread_time if on_cpu else time.perf_counter
         table = CityTable.of(city, self.model.output.weight.device)
+        alone = replace(self, pool=None)
         for k, instance in enumerate(instances):
             with torch_threads(1):
                 if k == 0:
-                    self.decoded(city, [instance], 1, seed, table)
+                    alone.decoded(city, [instance], 1, seed, table)
                 began = clock()
-                (decoded,) = self.decoded(city, [instance], samples, seed, table)
+                (decoded,) = alone.decoded(city, [instance], samples, seed, table)
                 seconds = clock() - began
             yield Start(tuple(decoded.solution(sample).routes for sample in range(samples)), seconds)
 
@@ -110,17 +114,19 @@ class FmMcvrpSolver:
         table: CityTable | None = None,
     ) -> list[Decoded]:
         """Return all samples of each instance; ``table`` is the city's on the model's device."""
-        return decode(
-            self.model,
-            city,
-            instances,
-            strategy=self.strategy,
-            samples=samples,
-            rotations=self.rotations,
-            seed=seed,
-            max_batch=self.max_batch,
-            table=table,
-        )
+        with decoding_map(self.model, self.pool) as mapped:
+            return decode(
+                self.model,
+                city,
+                instances,
+                strategy=self.strategy,
+                samples=samples,
+                rotations=self.rotations,
+                seed=seed,
+                max_batch=self.max_batch,
+                table=table,
+                mapped=mapped,
+            )
 
 
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from mcvrp.tasks.benchmark.part import _BusyClock
@@ -44,3 +47,19 @@ def test_our_own_work_counts_as_the_machines() -> None:
     after = busy_seconds()
     assert after is not None
     assert after - busy > 0.2
+
+
+_BURN = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True); time.sleep(600)"
+
+
+def test_processes_that_work_for_us_are_ours() -> None:
+    """Those that are still there: what they have worked is nobody else's."""
+    began = _BusyClock.read()
+    child = subprocess.Popen([sys.executable, "-c", _BURN], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout
+        child.stdout.readline()
+        assert _BusyClock.read().ours - began.ours > 0.4
+    finally:
+        child.kill()
+        child.wait()

@@ -20,8 +20,9 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
-from mcvrp.tasks.solve.search import Routed, baseline, route
+from mcvrp.tasks.solve.search import Routed, _SearchClock, baseline, route
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.support.pool import Pool
 from tests.support.solving import CITY, one_way_city, put_day, put_model
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
@@ -92,11 +93,27 @@ def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
 
 
 def test_threads_are_as_before(network: FmMcvrp) -> None:
-    """A worker of other flows keeps its own."""
+    """A worker of other flows keeps its own; a few samples are not worth another process."""
     before = torch.get_num_threads()
     found = routed(network, instance(5), samples=1, threads=before + 1)
     assert torch.get_num_threads() == before
-    assert found.device == f"{before + 1} CPU cores"
+    assert found.device == "1 CPU core"
+
+
+def test_more_cores_draw_the_same_samples(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not a second process has come in time to draw some."""
+    monkeypatch.setattr(Pool.__init__, "__defaults__", (0.0,))
+    day = instance(15)
+    one, two = (routed(network, day, samples=1500, polish="none", time_limit=600, threads=k) for k in (1, 2))
+    assert (one.samples, one.sampled, one.solution) == (two.samples, two.sampled, two.solution)
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_processor_time_of_all_processes_is_what_others_get(on_cpu: bool) -> None:
+    """Equal time counts what children have worked; on a GPU wall-clock time alone counts."""
+    clock = _SearchClock(on_cpu=on_cpu, children=1000.0)
+    assert (clock.fair() > 1000) == on_cpu
+    assert clock.share() <= 1
 
 
 def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:

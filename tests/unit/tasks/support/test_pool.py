@@ -1,0 +1,148 @@
+"""The pool of processes: same results, no child that outlives its parent, none lost without a word."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.pool import Pool
+from mcvrp.tasks.support.processes import below
+
+
+def pid(context: tuple[object, ...], task: int) -> int:
+    time.sleep(0.01)
+    return os.getpid()
+
+
+def product(context: tuple[int, ...], task: int) -> int:
+    time.sleep(0.002)
+    return context[0] * task
+
+
+def mortal(context: tuple[int], task: int) -> int:
+    """Kill the process that does it, unless it is the one that asked."""
+    time.sleep(0.01)
+    if os.getpid() != context[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def refused(context: tuple[int], task: int) -> int:
+    time.sleep(0.01)
+    if os.getpid() != context[0]:
+        raise McvrpError("no")
+    return task
+
+
+class Counted:
+    """Counts how often objects of its kind are sent."""
+
+    sent = 0
+
+    def __getstate__(self) -> dict[str, object]:
+        Counted.sent += 1
+        return {"text": "x"}
+
+
+def warm(pool: Pool, processes: int) -> set[int]:
+    """Return the ids of the processes of ``pool`` once so many have worked."""
+    deadline = time.monotonic() + 120
+    found: set[int] = set()
+    while len(found) < processes:
+        assert time.monotonic() < deadline
+        found |= set(pool.map(pid, (), range(40)))
+    return found
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_results_come_in_the_order_of_tasks(processes: int) -> None:
+    """Whoever does them, with a context that changes from call to call; none for no tasks."""
+    with Pool(processes, worth=0) as pool:
+        assert len(warm(pool, processes)) == processes == pool.processes
+        for factor in (2, 3):
+            assert pool.map(product, (factor, "x"), range(100)) == [factor * k for k in range(100)]
+        assert pool.map(product, (4,), []) == []
+    assert not below(os.getpid())
+
+
+def test_a_context_is_sent_once() -> None:
+    """A child keeps its parts from call to call, until another object takes the place of one."""
+    one, other = Counted(), Counted()
+    with Pool(2, worth=0) as pool:
+        warm(pool, 2)
+        for part, sent in ((one, 1), (one, 1), (other, 2)):
+            assert len(set(pool.map(pid, (part,), range(40)))) == 2
+            assert Counted.sent == sent
+
+
+def test_little_work_starts_no_process() -> None:
+    """A child is started once the work done and expected is worth it, one for each such amount."""
+    with Pool(4, worth=1e6) as pool:
+        assert set(pool.map(pid, (), range(30))) == {os.getpid()}
+        assert pool.processes == 1
+        assert not below(os.getpid())
+    with Pool(1, worth=0) as pool:
+        assert set(pool.map(pid, (), range(30))) == {os.getpid()}
+
+
+def test_a_child_that_dies_costs_its_task_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The others do it; who watches is told."""
+    with Pool(3, worth=0) as pool:
+        warm(pool, 3)
+        with caplog.at_level(logging.WARNING):
+            assert pool.map(mortal, (os.getpid(),), range(40)) == list(range(40))
+        assert [r.message for r in caplog.records if "died with SIGKILL" in r.message]
+        assert pool.processes == 1
+        assert pool.map(product, (2,), range(5)) == [0, 2, 4, 6, 8]
+
+
+def test_an_error_in_a_child_is_the_callers() -> None:
+    """As it was raised, and no process is left."""
+    with Pool(2, worth=0) as pool:
+        warm(pool, 2)
+        with pytest.raises(McvrpError, match="no"):
+            pool.map(refused, (os.getpid(),), range(40))
+        assert not below(os.getpid())
+
+
+SCRIPT = """
+import time
+from mcvrp.tasks.support.pool import Pool
+from tests.unit.tasks.support.test_pool import pid, warm
+print("begun", flush=True)
+pool = Pool(3, worth=0)
+print(len(warm(pool, 3)), flush=True)
+while True:
+    pool.map(pid, (), range(20))
+"""
+
+
+def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """Start a script without a `__main__` guard; return it and its children, once all are at work."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n"
+    assert process.stdout.readline() == "3\n", "a child has run the script"
+    return process, below(process.pid)
+
+
+@pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT])
+def test_children_end_with_a_script_that_has_no_main_guard(ended: signal.Signals, tmp_path: Path) -> None:
+    """Killed or interrupted: the script is not run again by its children, and none of them is left."""
+    process, children = script(tmp_path)
+    assert len(children) == 2
+    process.send_signal(ended)
+    process.wait(30)
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive
