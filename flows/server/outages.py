@@ -138,7 +138,7 @@ class _Waiting(httpx.HTTPTransport):
     def give_up(self, error: Exception) -> None:
         if not self.given_up:
             logger.warning("the work goes on without a record: %s", error)
-        self.given_up = True
+        _Waiting.given_up = True  # of the class: Prefect asks by other clients, too
         _told.append(str(error))
 
 
@@ -154,6 +154,7 @@ def kept_running(keeper: Keeper) -> Iterator[None]:
         If it does not start at all.
     """
     over, transport = threading.Event(), _Waiting()
+    _Waiting.given_up = False
 
     def watch() -> None:
         while not over.wait(_LOOK_SECONDS):
@@ -252,9 +253,9 @@ def _created(engine: FlowRunEngine[Any, Any], client: SyncPrefectClient) -> Flow
     while True:
         try:
             return _create(engine, client)
-        except _GivenUp:
-            raise
         except AWAY as error:
+            if _Waiting.given_up:
+                raise _GivenUp(str(error)) from None
             if time.monotonic() > until:
                 raise
             tell(error)
