@@ -139,7 +139,7 @@ def retention() -> dict[str, str]:
     given = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
     if not re.fullmatch(r"[0-9]{1,5}", given):
         raise McvrpError(
-            f"MCVRP_KEEP_RUNS_DAYS = {shown(given)} must be a whole number of days, 0 to keep all runs"
+            f"MCVRP_KEEP_RUNS_DAYS = {shown(given)}: give a whole number of days, 0 to keep all runs"
         )
     if not (days := int(given)):
         return {}

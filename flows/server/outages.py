@@ -177,7 +177,9 @@ def kept_running(keeper: Keeper) -> Iterator[None]:
         try:
             stack.enter_context(SyncClientContext(httpx_settings={"transport": transport}))
         except RuntimeError as error:  # the context compares versions with the server
-            raise McvrpError(f"the Prefect server cannot be kept running: {reason(error)}") from None
+            raise McvrpError(
+                f"the Prefect server cannot be kept running ({reason(error)}): run the same command again"
+            ) from None
         stack.callback(setattr, flow_engine, "run_flow", run)
         flow_engine.run_flow = partial(_run_recorded, run)
         yield

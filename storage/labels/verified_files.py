@@ -72,7 +72,9 @@ class VerifiedFiles:
         if kept is None or (report and report.modified >= kept.modified):
             return new
         try:
-            document = read_document(store, path, _Document, named="progress of a verification")
+            document = read_document(
+                store, path, _Document, named="progress of a verification", hint="remove it"
+            )
         except StoreError:
             raise
         except McvrpError:

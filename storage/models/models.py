@@ -70,7 +70,7 @@ class ModelCard:
     network: Mapping[str, Any]
     run: _Name
     dataset: _Name
-    fingerprint: _Hash
+    fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]  # "" if no label was read
     rotation_trained: Annotated[bool, Strict()]
     metrics: Mapping[str, _Figure]
     weights_bytes: _Count

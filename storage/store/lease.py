@@ -21,7 +21,7 @@ from pathlib import Path
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.parsing import parse_json
-from mcvrp.storage.store.retry import AFTER_OUTAGE
+from mcvrp.storage.store.retry import AFTER_OUTAGE, StoreRetry
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ class Lease:
 
     def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
         self._store, self._path, self._what = store.outlasting(0), path, what  # a beat too late is none
+        self._silence = store.silence
         self._holder, self._tag = holder, tag
         self._loser_of: str | None = None
         self._heard = True
@@ -104,11 +105,18 @@ class Lease:
             )
 
     def confirm(self) -> None:
+        """Renew the lease as `confirm_now`; waits for the store if the holder's store is `outlasting`."""
+        if self._silence:
+            StoreRetry(self._store, silence=self._silence).call(self.confirm_now)
+        else:
+            self.confirm_now()
+
+    def confirm_now(self) -> None:
         """Renew the lease now: what is written next, within its time to live, no other holder writes.
 
         Raises
         ------
-        McvrpError
+        LeaseLost
             As `check` does.
         StoreUnavailable
             If the store does not answer, so that nobody knows whose it is.
@@ -212,7 +220,7 @@ def holding(
         lease = Lease(store, path, what, holder, _acquire(store, path, holder, what, ttl))
         keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
         keeper.start()
-        guard = store.uri, lease.confirm
+        guard = store.uri, lease.confirm_now
         AFTER_OUTAGE.append(guard)
         try:
             yield lease

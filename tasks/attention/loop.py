@@ -39,7 +39,6 @@ from mcvrp.storage.models.attention import (
     save_training,
 )
 from mcvrp.storage.store.lease import Lease
-from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -225,17 +224,13 @@ class Training:
         """Return both networks as one, whose parameters have names beginning with model and baseline."""
         return nn.ModuleDict({"model": self.model, "baseline": self.baseline})
 
-    def _confirm(self) -> None:
-        """Confirm the lease; its own requests do not wait for a silent store."""
-        StoreRetry(self.store, silence=self.store.silence).call(self.lease.confirm)
-
     def _save(self) -> None:
         tensors = dict(self._networks().state_dict())
         for name, parameter in self.model.named_parameters():
             tensors |= {f"adam.{key}.{name}": value for key, value in self.optimizer.state[parameter].items()}
         tensors |= {"mean": self.mean, "total": self.total}
         state = replace(self.state, seconds=self._seconds())
-        self._confirm()
+        self.lease.confirm()
         save_training(self.store, str(self.spec.model), self.n, state, _arrays(tensors))
         self.saved = time.monotonic()
 
@@ -282,7 +277,7 @@ class Training:
         if trouble:
             logger.warning("attention model, n=%d: diverged at %s", self.n, trouble)
         costs = png(cost_curves(card, self.unit)) if card.epochs else None
-        self._confirm()
+        self.lease.confirm()
         return publish_attention_model(self.store, card, _arrays(self.model.state_dict()), costs)
 
 

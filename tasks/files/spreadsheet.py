@@ -177,8 +177,8 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
         if filled:
             facts = {"title": title, "others": visible[place:]}
             return pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
-    hidden = "; hidden sheets are not read: show the one that is meant" if worksheets[len(visible) :] else ""
-    raise McvrpError(f"is a spreadsheet without content{hidden}")
+    hidden = ", show the one that is meant, hidden sheets are not read" if worksheets[len(visible) :] else ""
+    raise McvrpError(f"is a spreadsheet without content: save the table into its first sheet{hidden}")
 
 
 def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:

@@ -78,7 +78,7 @@ class SolveSpec(StrictSpec):
         1,
         ge=1,
         le=1024,
-        description="Maximum number of cores for decoding; HGS uses one, so more are not equal time",
+        description="Maximum number of cores (one-thread processes) for decoding; HGS uses one",
     )
     seed: int = Field(0, ge=0, description="Random seed")
     strategy: Annotated[str, OneOf(sampling_strategies)] = Field(

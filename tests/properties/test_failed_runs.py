@@ -77,7 +77,7 @@ def bug(patch: pytest.MonkeyPatch) -> None:
             benchmark.benchmark,
             {"benchmark": SPEC["benchmark"]},
             nothing,
-            "model is missing: a method .* needs one",
+            "model is missing: name one, as a method .* needs it",
         ),
         (
             benchmark.benchmark,

@@ -206,7 +206,8 @@ UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "
 BETWEEN_PROCESSES = {
     "tasks/train/ranks/launch.py",
     "tasks/train/ranks/rank.py",
-}  # of one machine, through a file of their own
+    "tasks/support/pool.py",
+}  # of one machine, through a file or a pipe of their own
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -111,6 +111,7 @@ INTERFACES = [
         ("self", "client"),
     ),
     Interface("prefect.flow_engine:run_flow", _ENGINE, "a failed run has a sentence for its state", _RUN),
+    Interface("prefect.flow_engine:run_flow", _OUTAGES, "a flow goes on without a server", _RUN),
     Interface(
         "prefect.flow_engine:exception_to_crashed_state",
         _ENGINE,

@@ -28,6 +28,9 @@ MADE_ELSEWHERE = {
     "train.base = {}: {error}",
     "{error} ({made})",
     "{name}: {told}",  # of a file's rows
+    "{name} {}",  # what the reader of a spreadsheet says
+    "network.{} is {}",  # in the sentence on a model's card
+    "its network has {} parameters, the weights have {stored}",
 }
 
 

@@ -64,7 +64,7 @@ def test_what_is_no_folder_of_instances_is_refused(tmp_path: Path, folder: Path)
     store = Store.open(tmp_path / "store")
     with pytest.raises(McvrpError, match="there is no folder"):
         vrp_places(store, str(tmp_path / "nowhere"))
-    with pytest.raises(McvrpError, match=r"their files end in \.vrp"):
+    with pytest.raises(McvrpError, match=r"put files there that end in \.vrp"):
         vrp_places(store, str(tmp_path))
     with pytest.raises(McvrpError, match="a model knows one city"):
         run(store, folder, methods=("fm-gs",))

@@ -207,7 +207,7 @@ def test_a_checkpoint_in_object_storage_is_whole_or_absent(s3_uri: str) -> None:
         save(store, 1)
         survived = True
         try:
-            save(Dying(store.uri, [moment]), 2)
+            save(Dying(store.uri, left=[moment]), 2)
         except KeyboardInterrupt:
             survived = False
         state = latest_checkpoint(store, "r", "I")

@@ -85,7 +85,7 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(store, here, monkeypat
             left.update(files(store))
 
     monkeypatch.setattr(Store, "put", no_answer)
-    monkeypatch.setattr("mcvrp.tasks.support.retry._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
     with pytest.raises(McvrpError, match=r"no longer names this process but .* this one stops"):
         train(store, here(hear=hear))
     assert files(store) == left

@@ -32,6 +32,7 @@ from mcvrp.tasks.retrain.measured import read_measured
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
+from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
@@ -124,7 +125,7 @@ def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
     second = night(store).record
     assert first
     assert second
-    solver = sampler(store, model_card(store, "small", 1), SPEC.p, SPEC.samples)
+    solver = sampler(store, model_card(store, "small", 1), SPEC.p, SPEC.samples, Pool(1))
     rules = Rules.of(CITY, None, None)
     drawn = drawn_pairs(store, first.name)
     assert len(drawn) == SPEC.instances
