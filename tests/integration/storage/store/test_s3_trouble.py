@@ -133,6 +133,7 @@ def test_trouble_that_stays_is_told_in_time(
     assert troubled.get("a") == b"1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "reset", "429 TooManyRequests", "lose answer", "cut download"])
 def test_trouble_that_clients_give_up_on_is_outlasted(
     troubled: Store,

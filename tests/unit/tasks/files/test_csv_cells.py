@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, save_city
@@ -37,6 +37,7 @@ def harmless(data: bytes) -> bool:
     return not any(c[:1] in set("=+-@＝＋－＠\t\r\n") and c and not NUMBER.fullmatch(c) for c in cells)
 
 
+@settings(max_examples=25)  # each starts a reader
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5), TITLE)
 def test_no_text_is_a_formula_and_all_come_back(rows: list[tuple[str, str]], title: str) -> None:
     """Cells and titles, by CSV and by the same table saved as a spreadsheet."""
