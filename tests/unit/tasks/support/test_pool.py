@@ -18,6 +18,11 @@ from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.processes import below
 
 
+def children() -> list[psutil.Process]:
+    """Return the processes of pools below this one; other tests may have left processes of theirs."""
+    return [child for child in below(os.getpid()) if "mcvrp.tasks.support.pool" in child.cmdline()]
+
+
 def pid(context: tuple[object, ...], task: int) -> int:
     time.sleep(0.01)
     return os.getpid()
@@ -71,7 +76,7 @@ def test_results_come_in_the_order_of_tasks(processes: int) -> None:
         for factor in (2, 3):
             assert pool.map(product, (factor, "x"), range(100)) == [factor * k for k in range(100)]
         assert pool.map(product, (4,), []) == []
-    assert not below(os.getpid())
+    assert not children()
 
 
 def test_a_context_is_sent_once() -> None:
@@ -89,7 +94,7 @@ def test_little_work_starts_no_process() -> None:
     with Pool(4, worth=1e6) as pool:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
         assert pool.processes == 1
-        assert not below(os.getpid())
+        assert not children()
     with Pool(1, worth=0) as pool:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
 
@@ -111,7 +116,7 @@ def test_an_error_in_a_child_is_the_callers() -> None:
         warm(pool, 2)
         with pytest.raises(McvrpError, match="no"):
             pool.map(refused, (os.getpid(),), range(40))
-        assert not below(os.getpid())
+        assert not children()
 
 
 SCRIPT = """
