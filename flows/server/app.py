@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import threading
 import time
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from prefect.server.api.server import create_app as create_prefect
@@ -32,6 +34,8 @@ fetch("/api/admin/version", {headers: {Authorization: "Basic " + given}}).then(a
 # No page of others shows ours in a frame, where its visitors would click on what they do not see.
 _HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_BUSY_SECONDS = 20.0  # for which a request is repeated while the database is busy
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5  # seconds between two tries
 _COLLECT_SECONDS = 1.0
 _WHOLE = 60  # of these collections one looks through everything: 0.1 s, in which nobody is served
 
@@ -43,7 +47,7 @@ def create_app() -> ASGIApp:
     # before Prefect's routes: the last of these takes every path
     app.router.routes.insert(0, Route(ENTRY, _enter))
     # around it: Prefect's own services ask the application itself, by another name
-    return TrustedHostMiddleware(_unframed(app), _hosts(), www_redirect=False)
+    return TrustedHostMiddleware(_unframed(_repeated(app)), _hosts(), www_redirect=False)
 
 
 def _hosts() -> list[str]:
@@ -65,6 +69,57 @@ def _unframed(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, sent if scope["type"] == "http" else send)
 
     return answer
+
+
+def _repeated(app: ASGIApp) -> ASGIApp:
+    """Repeat requests that Prefect answers with 503, as its own clients do; its pages would show an error.
+
+    Prefect does that when another write came between a transaction's read and its write, for which
+    SQLite does not wait: with 15 runs at once, most could not be created at the first try.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        body, wait, until = await _body(receive), _FIRST_WAIT, time.monotonic() + _BUSY_SECONDS
+        while await _is_busy(app, scope, body, receive, send, last=time.monotonic() > until):
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    return answer
+
+
+async def _is_busy(
+    app: ASGIApp, scope: Scope, body: list[Message], receive: Receive, send: Send, *, last: bool
+) -> bool:
+    """Send the answer of ``app``; return whether it was 503 instead, before the ``last`` try."""
+    rest, busy = iter(body), False
+
+    async def received() -> Message:
+        return next(rest, None) or await receive()
+
+    async def sent(message: Message) -> None:
+        nonlocal busy
+        if message["type"] == "http.response.start":
+            busy = message["status"] == HTTPStatus.SERVICE_UNAVAILABLE and not last
+        if not busy:
+            await send(message)
+
+    try:
+        await app(dict(scope), received, sent)
+    except Exception:  # Prefect raises what it has answered
+        if not busy:
+            raise
+    return busy
+
+
+async def _body(receive: Receive) -> list[Message]:
+    """Return the messages of a request up to the end of its body."""
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+    return messages
 
 
 async def _enter(request: Request) -> HTMLResponse:

@@ -1,0 +1,50 @@
+"""Our own Prefect server under many runs at once: none of its clients is told that it is busy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mcvrp.flows.server.server import server_at, server_keeper
+from mcvrp.tasks.support.processes import free_port
+
+RUNS, TASKS = 15, 3
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[httpx.Client]:
+    """A client that asks once, as Prefect's pages do."""
+    server = server_at(free_port())
+    assert server.password
+    changes = {"PREFECT_HOME": str(tmp_path)}
+    with (
+        (tmp_path / "log").open("w+") as log,
+        server_keeper(server, log, changes),
+        httpx.Client(base_url=server.url, auth=tuple(server.password.split(":", 1)), timeout=120) as client,
+    ):
+        yield client
+
+
+def test_many_runs_at_once_get_an_answer_each(client: httpx.Client) -> None:
+    """Runs are created, change their state and log, all at the same time: no request is refused with 503."""
+    flow = client.post("/flows/", json={"name": "flow"}).json()["id"]
+
+    def run(number: int) -> list[int]:
+        created = client.post("/flow_runs/", json={"flow_id": flow, "name": f"run {number}"})
+        if created.is_error:
+            return [created.status_code]
+        states = f"/flow_runs/{created.json()['id']}/set_state"
+        task = {"flow_run_id": created.json()["id"], "task_key": "task"}
+        asked: list[tuple[str, object]] = [(states, {"state": {"type": "RUNNING"}, "force": True})]
+        asked += [("/task_runs/", task | {"dynamic_key": str(key)}) for key in range(TASKS)]
+        asked += [(states, {"state": {"type": "COMPLETED"}, "force": True})]
+        return [created.status_code, *(client.post(path, json=body).status_code for path, body in asked)]
+
+    with ThreadPoolExecutor(RUNS) as pool:
+        codes = Counter(code for found in pool.map(run, range(2 * RUNS)) for code in found)
+    assert codes == {201: 2 * RUNS * (3 + TASKS)}
