@@ -86,5 +86,5 @@ def test_a_wrong_number_of_days_is_an_error(tmp_path: Path) -> None:
     done = Workplace.new(tmp_path).mcvrp("city", "create", "--preset", "smoke", MCVRP_KEEP_RUNS_DAYS="-1")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "mcvrp: MCVRP_KEEP_RUNS_DAYS = '-1' must be a whole number of days, 0 to keep all runs"
+        "mcvrp: MCVRP_KEEP_RUNS_DAYS = '-1': give a whole number of days, 0 to keep all runs"
     )
