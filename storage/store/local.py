@@ -31,8 +31,7 @@ _HINTS = {
     errno.EACCES: "ask for permission, or give another place",
     errno.EPERM: "ask for permission, or give another place",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.EISDIR: "move it away",
-    errno.ELOOP: "remove the link, put what it leads to there",
+    errno.ENOLINK: "remove the link, put what it leads to there",  # ours, of `_place` and `_taken`
     errno.ENXIO: "remove it, or write what it gives to a file",
     errno.ENAMETOOLONG: "give a shorter one",
     errno.EFBIG: "split it",
@@ -199,7 +198,7 @@ class LocalFiles:
         real = os.path.realpath(Path(self.root, path if end else os.path.dirname(path)))
         root = os.path.realpath(self.root)
         if os.path.commonpath([real, root]) != root:
-            raise OSError(errno.ELOOP, "a link that leads out of the store")
+            raise OSError(errno.ENOLINK, "a link that leads out of the store")
         return Path(self.root, path)
 
     @contextlib.contextmanager
@@ -217,7 +216,7 @@ def _taken(target: Path) -> bool:
     """Return whether a file is at ``target``; OSError if something else is, so that none can be put there."""
     if not target.exists():
         if target.is_symlink():
-            raise OSError(errno.ELOOP, "a link that leads nowhere")
+            raise OSError(errno.ENOLINK, "a link that leads nowhere")
         return False
     if target.is_dir():
         raise OSError(errno.EISDIR, "it is a folder")

@@ -24,9 +24,12 @@ Obstacle = Callable[[Path, Path], None]  # makes something at a place; the other
 
 OBSTACLES: dict[str, tuple[Obstacle, str]] = {
     "folder": (lambda place, _: place.mkdir(), r"it is a folder\): move the folder away"),
-    "dangling": (lambda place, _: place.symlink_to("gone"), r"a link that leads nowhere\): remove the link"),
+    "dangling": (
+        lambda place, _: place.symlink_to("gone"),
+        r"a link that leads nowhere\): remove the link, put what",
+    ),
     "circle": (lambda place, _: place.symlink_to(place.name), "remove the link"),
-    "outside": (lambda place, file: place.symlink_to(file), r"out of the store\): remove the link"),
+    "outside": (lambda place, file: place.symlink_to(file), r"out of the store\): remove the link, put what"),
     "link to a folder": (lambda place, _: place.symlink_to("."), r"it is a folder\): move the folder away"),
     "pipe": (lambda place, _: os.mkfifo(place), r"a pipe or a device\): remove it"),
 }
