@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from prefect.server.api.server import create_app as create_prefect
 from prefect.settings import PREFECT_UI_API_URL, PREFECT_UI_URL
+from sqlalchemy.exc import OperationalError
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -34,6 +35,7 @@ fetch("/api/admin/version", {headers: {Authorization: "Basic " + given}}).then(a
 # No page of others shows ours in a frame, where its visitors would click on what they do not see.
 _HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_SQLITE = "database is locked"
 _BUSY_SECONDS = 20.0  # for which a request is repeated while the database is busy
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5  # seconds between two tries
 _COLLECT_SECONDS = 1.0
@@ -72,10 +74,11 @@ def _unframed(app: ASGIApp) -> ASGIApp:
 
 
 def _repeated(app: ASGIApp) -> ASGIApp:
-    """Repeat requests that Prefect answers with 503, as its own clients do; its pages would show an error.
+    """Repeat requests for which SQLite was busy, as Prefect's own clients do; its pages would show an error.
 
-    Prefect does that when another write came between a transaction's read and its write, for which
-    SQLite does not wait: with 15 runs at once, most could not be created at the first try.
+    Prefect answers 503 when another write came between a transaction's read and its write, for which
+    SQLite does not wait: with 15 runs at once, most could not be created at the first try. Any other 503
+    is passed on at once.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,25 +96,30 @@ def _repeated(app: ASGIApp) -> ASGIApp:
 async def _is_busy(
     app: ASGIApp, scope: Scope, body: list[Message], receive: Receive, send: Send, *, last: bool
 ) -> bool:
-    """Send the answer of ``app``; return whether it was 503 instead, before the ``last`` try."""
-    rest, busy = iter(body), False
+    """Send the answer of ``app``; return whether SQLite was busy instead, before the ``last`` try."""
+    rest, held = iter(body), list[Message]()
 
     async def received() -> Message:
         return next(rest, None) or await receive()
 
     async def sent(message: Message) -> None:
-        nonlocal busy
-        if message["type"] == "http.response.start":
-            busy = message["status"] == HTTPStatus.SERVICE_UNAVAILABLE and not last
-        if not busy:
+        if held or message.get("status") == HTTPStatus.SERVICE_UNAVAILABLE:
+            held.append(message)
+        else:
             await send(message)
 
+    error: Exception | None = None
     try:
         await app(dict(scope), received, sent)
-    except Exception:  # Prefect raises what it has answered
-        if not busy:
-            raise
-    return busy
+    except Exception as raised:  # Prefect raises what it has answered with 503
+        if held and not last and isinstance(raised, OperationalError) and _SQLITE in str(raised):
+            return True
+        error = raised
+    for message in held:
+        await send(message)
+    if error:
+        raise error
+    return False
 
 
 async def _body(receive: Receive) -> list[Message]:

@@ -13,7 +13,7 @@ import pytest
 from mcvrp.flows.server.server import server_at, server_keeper
 from mcvrp.tasks.support.processes import free_port
 
-RUNS, TASKS = 15, 3
+RUNS, TASKS, LINES = 15, 3, 5
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def test_many_runs_at_once_get_an_answer_each(client: httpx.Client) -> None:
-    """Runs are created, change their state and log, all at the same time: no request is refused with 503."""
+    """Runs are created, change state and log, all at the same time: no 503, and nothing is written twice."""
     flow = client.post("/flows/", json={"name": "flow"}).json()["id"]
 
     def run(number: int) -> list[int]:
@@ -42,9 +42,14 @@ def test_many_runs_at_once_get_an_answer_each(client: httpx.Client) -> None:
         task = {"flow_run_id": created.json()["id"], "task_key": "task"}
         asked: list[tuple[str, object]] = [(states, {"state": {"type": "RUNNING"}, "force": True})]
         asked += [("/task_runs/", task | {"dynamic_key": str(key)}) for key in range(TASKS)]
+        line = {"name": "log", "level": 20, "message": "a line", "timestamp": "2026-01-31T00:00:00Z"}
+        asked += [("/logs/", [line | {"flow_run_id": task["flow_run_id"]}] * LINES)]
         asked += [(states, {"state": {"type": "COMPLETED"}, "force": True})]
         return [created.status_code, *(client.post(path, json=body).status_code for path, body in asked)]
 
     with ThreadPoolExecutor(RUNS) as pool:
         codes = Counter(code for found in pool.map(run, range(2 * RUNS)) for code in found)
-    assert codes == {201: 2 * RUNS * (3 + TASKS)}
+    assert codes == {201: 2 * RUNS * (4 + TASKS)}
+    for things, per_run in (("flow_runs", 1), ("task_runs", TASKS)):
+        assert client.post(f"/{things}/count", json={}).json() == 2 * RUNS * per_run
+    assert len(client.post("/logs/filter", json={"limit": 200}).json()) == 2 * RUNS * LINES
