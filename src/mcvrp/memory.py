@@ -35,9 +35,7 @@ def control_groups(controller: str, root: Path) -> Iterator[Path]:
         if controllers and controller not in controllers.split(","):
             continue
         top = mount / controller if controllers else mount
-        group = top / path.strip(
-            "/"
-        )  # in a container it may be the name outside, and its files are at the top
+        group = top / path.strip("/")  # in a container it may be the name outside: its files are at the top
         yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
 
 

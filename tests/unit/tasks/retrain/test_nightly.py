@@ -24,7 +24,7 @@ from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.models.models import model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import read_pairs, trial_records
+from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
@@ -115,16 +115,22 @@ def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
     }
 
 
-def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
-    store: Store, decided: list[bool]
-) -> None:
-    """Champion and challenger meet on a stream of its own, on other instances each night."""
+def two_nights(store: Store) -> tuple[TrialRecord, TrialRecord]:
+    """Return the records of a night on eight days and of one on four more."""
     drive(store, 1, 8)
     first = night(store).record
     drive(store, 9, 12, "more.csv")
     second = night(store).record
     assert first
     assert second
+    return first, second
+
+
+def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
+    store: Store, decided: list[bool]
+) -> None:
+    """Champion and challenger meet on a stream of its own, on other instances each night."""
+    first, second = two_nights(store)
     solver = sampler(store, model_card(store, "small", 1), SPEC.p, SPEC.samples, Pool(1))
     rules = Rules.of(CITY, None, None)
     drawn = drawn_pairs(store, first.name)
@@ -221,12 +227,7 @@ def test_not_promoted_says_why(store: Store, decided: list[bool]) -> None:
 
 def test_nights_follow_each_other(store: Store, decided: list[bool]) -> None:
     """New days make a new night, on the new champion, with old labels from where the first had them."""
-    drive(store, 1, 8)
-    first = night(store).record
-    drive(store, 9, 12, "more.csv")
-    second = night(store).record
-    assert first
-    assert second
+    first, second = two_nights(store)
     assert (second.number, second.champion, second.challenger) == (2, 2, 3)
     assert first.old == second.old == "tiny"
     assert set(first.days) < set(second.days)
