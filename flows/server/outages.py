@@ -94,8 +94,10 @@ class Keeper:
         lived = time.monotonic() - self._began
         self._tries = 1 if lived > _LONG_SECONDS else self._tries + 1
         if self._tries > _TRIES:
-            place = f"its log, {self.log.name}" if isinstance(self.log.name, str) else "what it wrote above"
-            raise McvrpError(f"the {self.what} ends again and again: look at {place}")
+            # the log of a command's own server has no name, and is gone with the command
+            named = isinstance(self.log.name, str)
+            hint = f"look at its log, {self.log.name}" if named else "see whether memory or the disk is full"
+            raise McvrpError(f"the {self.what} ends again and again: {hint}")
         code = self._process.returncode
         logger.warning("the %s ended (exit code %d), starting it again", self.what, code)
         self.stop(self._process)  # what it has left behind
