@@ -3,9 +3,9 @@
     python3 docker/preflight.py [--secrets docker/.env]
 
 Exits with 2, after a sentence on stderr, if the file of secrets can be read by others or has a value that
-breaks a URL, or if the disk of the container engine is too full. Everything else (a missing or stopped engine, a
-missing secret, a port in use) is rejected by compose itself. DOCKER names the engine's program, FREE_GB the space
-to require. Only Python's standard library is needed.
+breaks a URL, or if the disk of the container engine is too full. Everything else (a missing or stopped
+engine, a missing secret, a port in use) is rejected by compose itself. DOCKER names the engine's program,
+FREE_GB the space to require. Only Python's standard library is needed.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def disk_error() -> str:
     free = disk.f_bavail * disk.f_frsize / 1e9
     if free < needed:
         return (
-            f"{folder}, which holds the engine's images and volumes, has {free:.1f} GB free of the {needed:g} GB "
-            "needed: free some space, or set FREE_GB to another limit"
+            f"{folder}, which holds the engine's images and volumes, has {free:.1f} GB free of the "
+            f"{needed:g} GB needed: free some space, or set FREE_GB to another limit"
         )
     return ""
 
