@@ -1,4 +1,4 @@
-"""Check of the wording of pages, messages and docstrings: `python -m tests.unit.docs.phrases [FOLDER ...]`."""
+"""Check of the wording of pages, messages and docstrings: `python -m tests.unit.docs.phrases [FOLDER]`."""
 
 from __future__ import annotations
 
