@@ -69,7 +69,7 @@ class Addresses:
         return {name: node for node, name in enumerate(self.ids)}
 
     def nodes(self, ids: Iterable[str]) -> NDArray[np.int64]:
-        """Return the node of each of ``ids``, `UNKNOWN` if there is none."""
+        """Return the node of each of ``ids``, `UNKNOWN` without one."""
         return np.array([self.node_of.get(name, UNKNOWN) for name in ids], dtype=np.int64)
 
     def names(self, nodes: Iterable[int]) -> list[str]:

@@ -78,7 +78,7 @@ def write_pairs(store: Store, model: str, name: str, pairs: pd.DataFrame) -> Non
 
 
 def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
-    """Return the paired costs, None if there are none yet; McvrpError if they are corrupt."""
+    """Return the paired costs, None before the comparison; McvrpError if they are corrupt."""
     path = layout.trial_pairs(model, name)
     if not store.exists(path):
         return None

@@ -29,7 +29,7 @@ class AddressTable:
     places
         Coordinates, float64 ``(N, 2)``: longitude and latitude if ``degrees``, otherwise x and y.
     depot
-        Index of the depot; None if there is none.
+        Index of the depot, if any.
     rows
         Row numbers in the file, int64 ``(N,)``.
     """

@@ -51,7 +51,7 @@ def stable_files(
     now = store.now()
     if young := [file.path for file in before if abs(now - file.modified) < seconds]:
         more = f" and {len(young) - 1} more" if young[1:] else ""
-        logger.info("%s%s changed just now: looking again in %g s", young[0], more, seconds)
+        logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
     stable, others = list[str](), list[Incomplete]()
     for file in _files(store, folder, endings):

@@ -21,7 +21,7 @@ class Faults:
     """Errors of the file ``name``: a sentence reports the first ones and counts the others."""
 
     name: str
-    found: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 stands for the file
+    found: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
     untold: int = 0
     _stopped: bool = False
 

@@ -64,7 +64,7 @@ class Tabular:
         return len(self.frame)
 
     def column(self, *names: str) -> str | None:
-        """Return the column called one of ``names``, None if there is none; McvrpError if several are."""
+        """Return the column called one of ``names``, None without one; McvrpError if several are."""
         matching = [name for name in names if name in self.frame]
         if len(matching) > 1:
             raise McvrpError(f"{self.name}: the columns {listed(matching)} mean the same: keep one of them")

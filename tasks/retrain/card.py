@@ -107,7 +107,7 @@ def comparison(metrics: TrialMetrics) -> str:
 
 
 def drifts(metrics: TrialMetrics) -> str:
-    """Return the table of fresh days against old labels, "" if there is none."""
+    """Return the table of fresh days against old labels, "" without drift."""
     rows = [
         [each.name, each.then, each.now, f"**{each.distance:.2f}**" if each.alarm else f"{each.distance:.2f}"]
         for each in metrics.drift

@@ -72,6 +72,6 @@ def write_metrics(
 
 
 def read_metrics(store: Store, model: str, name: str) -> TrialMetrics:
-    """Return the metrics of the trial ``name``; McvrpError if there are none."""
+    """Return the metrics of the trial ``name``; McvrpError without any."""
     path = layout.trial_metrics(model, name)
     return read_document(store, path, TrialMetrics, named="file of trial metrics", hint="remove its folder")

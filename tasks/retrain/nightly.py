@@ -1,6 +1,6 @@
 """A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger.
 
-A night is named by a hash of its inputs; without new days there is none.
+A night is named by a hash of its inputs; it needs new days.
 """
 
 from __future__ import annotations

@@ -155,10 +155,13 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "a wrong alias",
         _put(_CHAMPION, b'{"version": "one"}'),
         lambda s: pointer(s, "m", "champion"),
-        ("champion.json is not a valid alias of a model",),
+        ("champion.json is not a valid alias",),
     ),
     StoreCase(
-        "a list for an alias", _put(_CHAMPION, b"[1]"), lambda s: pointer(s, "m", "champion"), ("not a valid alias",)
+        "a list for an alias",
+        _put(_CHAMPION, b"[1]"),
+        lambda s: pointer(s, "m", "champion"),
+        ("not a valid alias",),
     ),
     StoreCase(
         "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
