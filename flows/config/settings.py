@@ -88,11 +88,6 @@ def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("PREFECT__FLOW_RUN_ID")
 
 
-def run_entrypoint(entrypoint: str) -> None:
-    """Have Prefect's engine run the flow at ``entrypoint``, whatever the deployment of the run says."""
-    os.environ["PREFECT__FLOW_ENTRYPOINT"] = entrypoint
-
-
 def secrets() -> list[str]:
     """Return what nobody may read, the longest first: of the environment, and keys of the stores in use."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
