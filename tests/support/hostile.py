@@ -141,7 +141,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "a million strangers": (
         lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
-        "row 2: 'x0' is no customer of city 'town'",
+        "row 2: 'x0' is not a customer of city 'town'",
     ),
     "a matrix of 1e308": (
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
@@ -149,11 +149,11 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "5,000 digits in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "5,000 decimals in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,3.{'0' * 5000}1\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "true in --set": (_set("label.count=true"), "label.count must be a whole number"),
     "true in a list": (_set("benchmark.samples=[1, true]"), "must be a whole number"),
