@@ -34,20 +34,17 @@ DEFAULT_TIME_LIMIT = 5.0  # seconds per run (Sec. 5.1)
 _Count = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 _Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 _MethodName = Annotated[str, OneOf(all_methods)]
-_TimeLimit = Annotated[
-    float | None,
-    Field(
-        gt=0,
-        le=MOST_SECONDS,
-        description="Time limit per run in seconds (default: 5 if iterations are not set)",
-    ),
-]
 _Iterations = Annotated[
     int | None,
     Field(ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"),
 ]
 # Fields of a solver's arguments have its name as prefix (hgs_iterations), except those of LKH-3.
 _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
+
+
+def _time_limit(solver: str) -> Any:
+    text = f"Time limit per run of {solver} in seconds (default: 5 if iterations are not set)"
+    return Field(None, gt=0, le=MOST_SECONDS, description=text)
 
 
 class BenchmarkSpec(OrdersSpec):
@@ -94,13 +91,13 @@ class BenchmarkSpec(OrdersSpec):
         pattern=NAME_PATTERN,
         description="Name of the attention models in the store (default: the city's name)",
     )
-    hgs_time_limit: _TimeLimit = None
+    hgs_time_limit: float | None = _time_limit("HGS")
     hgs_iterations: _Iterations = None
     hgs_fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] | None = Field(
         None,
         description="Maximum number of vehicles for HGS (if unset: label.fleet; default: its own bound)",
     )
-    pyvrp_time_limit: _TimeLimit = None
+    pyvrp_time_limit: float | None = _time_limit("PyVRP")
     pyvrp_iterations: _Iterations = None
     lkh_max_trials: int | None = Field(
         None, ge=1, le=MOST_OF_SOLVERS, description="Trials per run (default: the number of customers)"
