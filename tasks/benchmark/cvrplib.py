@@ -82,8 +82,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     Raises
     ------
     McvrpError
-        Before anything is solved: if there is no instance, one cannot be read, no method is a solver, or
-        another benchmark has the name.
+        If there is no valid instance, no method is a solver, or another benchmark has the name.
     IncompleteError
         If workers were lost; all other answers are stored.
     """

@@ -146,7 +146,7 @@ def run_on(block: pd.DataFrame, seconds: float | None) -> str:
     cores = _cores(device)
     if cores > 1 and seconds is not None:
         device += f" (CPU time {format_seconds(cores * seconds)})"
-    return f"{device}, {workers} in parallel" if workers > 1 and seconds is not None else device
+    return f"{device}, {workers} at once" if workers > 1 and seconds is not None else device
 
 
 def _cores(device: str) -> int:

@@ -139,37 +139,36 @@ def plan_day(
     Parameters
     ----------
     city, model
-        Names in the store, or the folder of an exported model. The city may be None for a CVRPLIB instance;
-        the model is ignored if ``spec`` requests no samples.
+        Names in the store, or the folder of an exported model. The city may be None for a CVRPLIB instance.
     orders
-        CVRPLIB instance, or orders as `tasks.solve.orders.read_orders` accepts them.
+        CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     capacity
-        Capacity of a vehicle, None if the orders or the city define it.
-    unrounded
-        Whether costs of a CVRPLIB instance are not rounded, see `read_vrp`.
+        Of a vehicle, None if the orders or the city define it.
     start
-        File of earlier routes to start from, see `tasks.solve.start.read_start`.
+        File of earlier routes to start from, see `read_start`.
 
     Raises
     ------
     McvrpError
-        If city, model or version do not exist or do not belong together, the orders are invalid, or the
-        limits of ``spec`` are infeasible or not supported by its polish.
+        If city and model do not exist or do not match, the orders are invalid, or the limits are infeasible.
     """
-    vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     require_kept(spec)
+    vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
     day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
     require_possible(spec.limits, problem, addresses, day.instance)
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(problem, "polish with pyvrp")
+    card = _model(store, model, problem, spec) if spec.samples else None
     folder = model if isinstance(model, Store) else None
-    card = None
-    if spec.samples:
-        card = folder_card(folder) if folder else chosen_model(store, str(model), spec.version)
-        card.require_city(problem)
-    begin = read_start(store, start, problem, addresses, day.instance) if start else None
-    return Planned(name, problem, addresses, day, card, spec, folder, vrp, begin)
+    first = read_start(store, start, problem, addresses, day.instance) if start else None
+    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
+
+
+def _model(store: Store, model: str | Store, city: City, spec: SolveSpec) -> ModelCard:
+    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+    card.require_city(city)
+    return card
 
 
 def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
@@ -284,7 +283,7 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
-            "expect a larger gap"
+            "its gap may be larger"
         )
     if card and card.city_id != planned.city.city_id:
         yield f"the model was trained before the city was extended (on city {card.city_id})"

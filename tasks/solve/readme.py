@@ -68,8 +68,8 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
     figures = {
         "orders": f"{summary.lines:,} orders of {summary.customers:,} customers, total demand "
         f"{summary.demand:,}",
-        "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicles of capacity {summary.capacity:,} "
-        f"are {100 * summary.utilisation:.1f} % full on average",
+        "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
+        f"average utilization {100 * summary.utilisation:.1f} %",
         "cost": length_text(summary.cost, unit),
         "solved by": _solved_by(summary),
     }

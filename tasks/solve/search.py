@@ -89,12 +89,10 @@ def route(
     rotations: int,
     start: Solution | None = None,
 ) -> Routed:
-    """Return the routes of ``instance`` within the time limit of ``spec``.
+    """Return the routes of ``instance`` by ``model`` within the time limit of ``spec``.
 
     Parameters
     ----------
-    model
-        Model in evaluation mode, on the device to use.
     rotations
         Number of rotations of the city for samples; 1 if the model was trained without rotation.
     start
@@ -102,8 +100,6 @@ def route(
 
     Raises
     ------
-    McvrpError
-        If the model belongs to another city.
     SolverFailed
         If no routes within the limits were found.
     """
@@ -118,21 +114,11 @@ def route(
                 best.setdefault(decoded.solution(sample).in_order, float(decoded.costs[sample]))
         device = device_text(model, pool)
         clock.children = pool.children_seconds
-    # samples that violate a limit come last: they are starts of a search, but not answers
-    samples = sorted(best, key=lambda solution: (bool(spec.limits.broken(city, solution)), best[solution]))
     decoding = clock.seconds()
-    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
-    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
-    if not found:  # decoding is feasible by construction
-        raise McvrpError(
-            f"the model's routes are infeasible ({infeasibility(instance, samples[0])}): use another model"
-        )
-    solution = canonical(city, _cheapest(city, found, spec))
-    polishing = clock.seconds() - decoding
-    price = cost(city, solution)
-    return Routed(
-        solution, price, len(costs), min(costs), decoding, polishing, clock.fair(), spec.polish, device
-    )
+    solution = _improved(city, instance, best, spec, spec.time_limit - decoding, clock.share())
+    total, price = clock.seconds(), cost(city, solution)
+    times = decoding, total - decoding, clock.fair()
+    return Routed(solution, price, len(costs), min(costs), *times, spec.polish, device)
 
 
 def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | None = None) -> Routed:
@@ -205,6 +191,26 @@ def _batches(
         # larger batches take less time per sample, so the estimate from this one is safe
         fitting = (seconds - (now - began)) * size / (now - start)
         size = min(int(fitting), spec.samples - done)
+
+
+def _improved(
+    city: City,
+    instance: Instance,
+    costs: dict[Solution, float],
+    spec: SolveSpec,
+    seconds: float,
+    share: float,
+) -> Solution:
+    """Return the cheapest of the samples, given with their ``costs``, and of the polished ones."""
+    # samples that violate a limit come last: they are starts of a search, but not answers
+    samples = sorted(costs, key=lambda each: (bool(spec.limits.broken(city, each)), costs[each]))
+    polished = _polished(city, instance, samples, spec, seconds, share)
+    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
+    if not found:  # decoding is feasible by construction
+        raise McvrpError(
+            f"the model's routes are infeasible ({infeasibility(instance, samples[0])}): use another model"
+        )
+    return canonical(city, _cheapest(city, found, spec))
 
 
 def _polished(

@@ -68,7 +68,7 @@ def test_processor_time_stands_beside_the_wall_clock_where_they_differ() -> None
     assert run_on(block, 1.0) == "4 CPU cores (CPU time 4.00 s)"
     joined = [ROW | {"device": device, "workers": 1} for device in ("1 CPU core", *["2 CPU cores"] * 2)]
     assert run_on(pd.DataFrame(joined), 1.0) == "2 CPU cores (CPU time 2.00 s)"  # as most were
-    assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 in parallel"
+    assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 at once"
     assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
     for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
         assert run_on(block.assign(device=mixed), 1.0) == mixed  # nobody knows how long each worked
