@@ -115,7 +115,11 @@ ADDRESSES = (
     case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet", "CSV"),
     case("a cut Parquet file", parquet(PLANE)[:-20], "no whole Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x holds true and false"),
-    case("lists for ids", parquet(PLANE.assign(x=[[1], [2], [3]])), "row 1: x is '[1]', no number"),
+    case(
+        "lists for ids",
+        parquet(PLANE.assign(x=pd.Series([[1], [2], [3]], dtype=object))),
+        "row 1: x is '[1]', no number",
+    ),
     case(
         "missing and infinite", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"
     ),

@@ -52,8 +52,7 @@ def stored(folder: Path) -> list[Path]:
         ("train", ["no city 'laptop'", "mcvrp city create"]),
         ("am", ["no city 'laptop'", "mcvrp city create"]),
         ("am --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
-        ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark.attention"]),
-        ("am --set attention.model=mine", ["benchmark takes 'laptop'"]),
+        ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("am --set attention.batch=0", ["attention.batch", "at least 1"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
@@ -191,7 +190,7 @@ def test_what_is_missing_is_said_last(
         "mcvrp.flows.cli.commands._stage",
         lambda options: commands._run(STAGES["label"], None, {}),  # type: ignore[arg-type]
     )
-    monkeypatch.setattr("mcvrp.flows.cli.commands.handing_on", lambda store, *read: nullcontext())
+    monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
     assert cli.run(["label"]) == 1
     said = capsys.readouterr()
     assert said.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"
