@@ -8,7 +8,7 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline, handing_on, has_looked
+from mcvrp.flows.config.preflight import check_pipeline, checked, is_checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
@@ -35,14 +35,14 @@ def pipeline(
         Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
     opened = open_store(store)
-    if not has_looked():
+    if not is_checked():
         check_pipeline(opened, spec)
     thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_attention) as begin, handing_on(opened):
+    with showing_steps(thing, 4 + spec.compares_attention) as begin, checked(opened):
         begin("city")
         made = city(spec.city, store)
         # read once for all stages that follow
-        with handing_on(opened, stored_city(opened, made.name)):
+        with checked(opened, stored_city(opened, made.name)):
             begin("labels")
             labelled = label(made.name, spec.label, store)
             begin("training")

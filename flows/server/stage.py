@@ -28,7 +28,7 @@ from prefect.states import Failed
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import has_looked
+from mcvrp.flows.config.preflight import is_checked
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreSilent
@@ -229,7 +229,7 @@ def open_store(uri: str | None) -> Store:
     The store has to answer now, at once, unless the command or flow that began this one has checked that.
     """
     address = settings.store_uri(uri)
-    return (Store.at(address) if has_looked() else Store.open(address)).outlasting()
+    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
 
 
 class Clock:
