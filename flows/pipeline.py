@@ -8,7 +8,7 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline, handing_on, has_looked
+from mcvrp.flows.config.preflight import check_pipeline, checked, is_checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
@@ -35,14 +35,14 @@ def pipeline(
         Address of the store, by default $MCVRP_STORE, else ./store.
     """
     there = open_store(store)
-    if not has_looked():
+    if not is_checked():
         check_pipeline(there, spec)
     thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_attention) as begin, handing_on(there):
+    with showing_steps(thing, 4 + spec.compares_attention) as begin, checked(there):
         begin("city")
         made = city(spec.city, store)
         # from here on the city is there: every stage has it as it was read once
-        with handing_on(there, stored_city(there, made.name)):
+        with checked(there, stored_city(there, made.name)):
             begin("labels")
             labelled = label(made.name, spec.label, store)
             begin("training")

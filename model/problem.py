@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mcvrp.model.city import DEPOT as DEPOT, City as City, frozen
 from mcvrp.model.errors import McvrpError
 
+Costs = TypeVar("Costs", float, NDArray[np.float64])
 COST_TOLERANCE = 1e-9  # of a cost: the same legs in any float64 sum differ by less, other routes by more
 
 
@@ -140,6 +141,11 @@ class Solution:
 def cost(city: City, solution: Solution) -> float:
     """Return the total travel cost of ``solution`` in the city's unit."""
     return exact_sum(city.legs(solution.path))
+
+
+def gap(cost: Costs, baseline: Costs) -> Costs:
+    """Return the gap of ``cost`` to ``baseline``, ``100 (z - z_base) / z_base`` percent."""
+    return 100 * (cost - baseline) / baseline
 
 
 def exact_sum(legs: NDArray[np.float64]) -> float:

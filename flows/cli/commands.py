@@ -13,7 +13,7 @@ from mcvrp.flows.cli.city import imported, made_here
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import has_pipeline, require_pipeline
-from mcvrp.flows.config.preflight import check_cores, handing_on, preflight
+from mcvrp.flows.config.preflight import check_cores, checked, preflight
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
@@ -64,7 +64,7 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
         stage.load_check()(store, *asked.values())
     elif stage.check:
         read.append(preflight(stage.load_check(), store, *asked.values()))
-    with handing_on(store, *read):
+    with checked(store, *read):
         done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
     parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
     lacks = stage.load_lacks()(done)

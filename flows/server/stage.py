@@ -20,7 +20,7 @@ from prefect.states import Failed
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import has_looked
+from mcvrp.flows.config.preflight import is_checked
 from mcvrp.flows.server.records import flow_hooks, task_hooks
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreSilent
@@ -136,7 +136,7 @@ def open_store(uri: str | None) -> Store:
     It is tried now, and has to answer at once, unless whoever began this flow has tried it.
     """
     address = settings.store_uri(uri)
-    return (Store.at(address) if has_looked() else Store.open(address)).outlasting()
+    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
 
 
 class Clock:
