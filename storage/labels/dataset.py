@@ -18,7 +18,6 @@ from mcvrp.storage.labels.schema import Footer, Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
-from mcvrp.storage.versions import refuse_earlier
 
 _KEPT = 2**14  # footers that are kept when the list has them not: there may be very many
 
@@ -75,13 +74,7 @@ class Dataset:
         """Return the dataset, empty where there is none; without ``trust`` every footer is read.
 
         A list of shards that is lost or corrupt is no error: footers are read in its place.
-
-        Raises
-        ------
-        McvrpError
-            If a name in its folder is of an earlier version.
         """
-        refuse_earlier(store, layout.label_dir(name))
         try:
             return cls(store, name, ShardList(store, name) if trust else None)
         except StoreError:

@@ -19,7 +19,6 @@ from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import refuse_earlier
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
 _BATCH = 4096  # rows in memory at a time
@@ -59,9 +58,8 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
     Raises
     ------
     McvrpError
-        If a file cannot be read, or the dataset is of an earlier version.
+        If a file cannot be read.
     """
-    refuse_earlier(store, layout.label_dir(dataset))
     index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     for path in store.list(layout.size_dir(dataset, n)):
         if layout.shard_number(path) is not None:
@@ -78,13 +76,7 @@ def datasets(store: Store) -> list[str]:
 
 
 def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
-    """Return the datasets of the city ``city_id`` whose split is another than ``split``.
-
-    Raises
-    ------
-    McvrpError
-        If one of them is of an earlier version.
-    """
+    """Return the datasets of the city ``city_id`` whose split is another than ``split``."""
     found = []
     for name in datasets(store):
         try:
@@ -92,7 +84,6 @@ def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
         except McvrpError:
             continue  # `mcvrp verify` of that dataset says so
         if isinstance(spec, dict) and spec.get("city_id") == city_id and spec.get("split") != split:
-            refuse_earlier(store, layout.label_dir(name))
             found.append(name)
     return found
 

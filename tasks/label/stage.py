@@ -19,7 +19,6 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.attempt import make_solver
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
@@ -224,7 +223,6 @@ def _check(store: Store, source: Source) -> None:
         recipe.rules.capacity_range(n)
     recipe.solver.require_costs(city)
     make_solver(recipe, spec.smallest)
-    refuse_earlier(store, layout.label_dir(spec.dataset))
     _check_spec(store, city, spec)
 
 

@@ -23,7 +23,6 @@ from mcvrp.storage.labels.verification import FileFault, VerificationReport, wri
 from mcvrp.storage.labels.verified_files import VerifiedFile, VerifiedFiles
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
 from mcvrp.tasks.label.verify_file import FileReport, in_staging, misplaced, verify_file
@@ -60,7 +59,6 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
-    refuse_earlier(store, layout.label_dir(dataset))
     try:
         spec, city_id = stored_spec(store, dataset)
     except StoreError:

@@ -144,7 +144,7 @@ def test_nights_are_in_their_order(full: Store) -> None:
         ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
         ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: say which with --store"),
         ("/etc/passwd", "/etc/passwd is not in the store"),
-        ("../outside", "would lead elsewhere"),
+        ("../outside", "leads out of the store"),
         ("lyon@champion", "no model 'lyon'"),
     ],
 )
