@@ -1,6 +1,6 @@
 """Labels of a dataset on this machine's disk, read from the store once and mapped into memory.
 
-A folder for each fingerprint and format holds a file a size (`storage.labels.flat`). Every process
+A folder for each fingerprint and format holds a file a size (`storage.labels.mapped`). Every process
 of the machine shares it: one builds what is missing, the others wait. What nobody has open and the
 dataset no longer is, goes, and so do files of another format.
 """
@@ -19,10 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import ROW_GROUP
-from mcvrp.storage.labels.flat import FLAT_FORMAT, FlatLabels, expected_bytes, map_flat, write_flat
+from mcvrp.storage.labels.label_files import ROW_GROUP
+from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, expected_bytes, map_labels, write_mapped
 from mcvrp.storage.layout import checked_name, label_dir
 from mcvrp.storage.store.store import Store, StoredFile
 
@@ -37,7 +37,7 @@ Told = Callable[[int, int], None]  # sizes that are done, sizes in all
 class LabelCache:
     """Mapped labels by size; nobody removes their files before `close`. Use `open` to make one."""
 
-    def __init__(self, tables: Mapping[int, FlatLabels], lock: int) -> None:
+    def __init__(self, tables: Mapping[int, MappedLabels], lock: int) -> None:
         self._tables, self._lock = dict(tables), lock
 
     @classmethod
@@ -68,7 +68,7 @@ class LabelCache:
             no room for them.
         """
         home = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}"
-        place = home / f"{fingerprint}-v{FLAT_FORMAT}"
+        place = home / f"{fingerprint}-v{MAPPED_FORMAT}"
         with _refusals(folder):
             lock = _locked(place / _USE, fcntl.LOCK_SH)
         try:
@@ -83,7 +83,7 @@ class LabelCache:
             raise
         return cls(tables, lock)
 
-    def labels(self, n: int) -> FlatLabels:
+    def labels(self, n: int) -> MappedLabels:
         """Return the labels of size ``n``; KeyError if it was opened without that size."""
         return self._tables[n]
 
@@ -128,7 +128,7 @@ def _mark(store: Store) -> str:
 
 def _completed(
     place: Path, labels: Dataset, fingerprint: str, counts: Mapping[int, int], told: Told | None
-) -> dict[int, FlatLabels]:
+) -> dict[int, MappedLabels]:
     """Return all sizes of ``counts``, having written those that are missing."""
     building = _turn(place, counts, told)
     try:
@@ -138,7 +138,7 @@ def _completed(
         for n in missing:
             if told:
                 told(len(tables), len(counts))
-            write_flat(_path(place, n), _read(labels, n, counts[n]))
+            write_mapped(_path(place, n), _read(labels, n, counts[n]))
             tables |= _mapped(place, {n: counts[n]})
         if missing:
             _check_unchanged(place, labels, fingerprint, missing)
@@ -160,16 +160,16 @@ def _turn(place: Path, counts: Mapping[int, int], told: Told | None) -> int:
             time.sleep(_POLL_SECONDS)
 
 
-def _read(labels: Dataset, n: int, count: int) -> FlatLabels:
+def _read(labels: Dataset, n: int, count: int) -> MappedLabels:
     parts = []
     for rows in labels.read_rows(n, count):
         for start in range(0, rows.num_rows, ROW_GROUP):  # a shard's int64 arrays would take a gigabyte
-            parts.append(FlatLabels.of(Columns.of(rows.slice(start, ROW_GROUP), n)))
-    return FlatLabels.join(parts)
+            parts.append(MappedLabels.of(LabelArrays.of(rows.slice(start, ROW_GROUP), n)))
+    return MappedLabels.join(parts)
 
 
-def _mapped(place: Path, counts: Mapping[int, int]) -> dict[int, FlatLabels]:
-    tables = {n: map_flat(_path(place, n), n, rows) for n, rows in counts.items()}
+def _mapped(place: Path, counts: Mapping[int, int]) -> dict[int, MappedLabels]:
+    tables = {n: map_labels(_path(place, n), n, rows) for n, rows in counts.items()}
     return {n: labels for n, labels in tables.items() if labels is not None}
 
 

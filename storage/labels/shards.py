@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.columns import add_contents
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.arrays import add_contents
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store

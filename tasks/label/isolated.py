@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import require_sound
-from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.tasks.label.attempt import attempting, make_solver, solver_seed
 from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
@@ -140,7 +140,7 @@ def _answer(attempt: Callable[[int, int], Outcome], city: City, n: int, i: int, 
     try:
         outcome = attempt(i, seed)
         if isinstance(outcome, Label):
-            require_sound(city, n, Columns.of(label_table([outcome]), n))
+            require_sound(city, n, LabelArrays.of(label_table([outcome]), n))
         return outcome
     except Exception as error:  # whatever it is, it is this instance's, and the reason is kept
         return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import LabelFile, label_file, parse_footer, parse_table, read_table
+from mcvrp.storage.labels.label_files import LabelFile, label_file, parse_footer, parse_table, read_table
 from mcvrp.storage.store.store import Store
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import ray
 
 from mcvrp.model.errors import reason
-from mcvrp.storage.labels.files import CorruptFile
+from mcvrp.storage.labels.label_files import CorruptFile
 from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.shards import Shard, ShardList
 from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics

@@ -19,8 +19,8 @@ from mcvrp.model.errors import reason
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import RowFault, row_faults
-from mcvrp.storage.labels.columns import Columns, content_hash
 from mcvrp.storage.labels.schema import SCHEMA, Footer
 from mcvrp.storage.labels.verification import FileFault
 from mcvrp.tasks.label.spec import Source
@@ -176,7 +176,7 @@ def _check_whole(report: FileReport, rows: int, wrong: Callable[[str], None]) ->
     if rows != report.footer.rows:
         wrong(f"{rows} rows, its footer says {report.footer.rows}")
     elif report.good and sum(table.num_rows for table in report.good) == rows:
-        content = content_hash(Columns.of(pa.concat_tables(report.good), report.footer.n))
+        content = content_hash(LabelArrays.of(pa.concat_tables(report.good), report.footer.n))
         if content != report.footer.content:  # nobody knows which of them
             wrong("its rows are right, but not those that its footer vouches for")
             report.good = []
@@ -189,7 +189,7 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
     """
     rows = table.num_rows
     try:
-        columns = Columns.of(table, n)
+        columns = LabelArrays.of(table, n)
         first: dict[int, RowFault] = {}
         for fault in _all_faults(columns, table, source, n, expected):
             first.setdefault(fault.row, fault)
@@ -209,7 +209,7 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
 
 
 def _all_faults(
-    columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
+    columns: LabelArrays, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
 ) -> Iterator[RowFault]:
     index = columns.index
 
@@ -233,7 +233,7 @@ def _all_faults(
     yield from of(odd, lambda row: f"it has runtime {runtimes[row]}")
 
 
-def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterator[RowFault]:
+def _other_instances(columns: LabelArrays, stream: InstanceStream, n: int) -> Iterator[RowFault]:
     """Yield the rows whose instance is not the one that the spec makes."""
     for row, i in enumerate(columns.index.tolist()):
         instance = stream(n, i)
@@ -246,7 +246,7 @@ def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterat
             yield RowFault(row, i, what)
 
 
-def _not_canonical(city: City, columns: Columns) -> list[int]:
+def _not_canonical(city: City, columns: LabelArrays) -> list[int]:
     """Return the rows whose routes are not those of `canonical`, in its order.
 
     Orientation and order are computed for all routes at once; only rows with a route near a tie

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mcvrp.model.instances import InstanceStream, Rules, Split
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Label
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SolverEntry

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import LabelFile, read_footer, write_table
+from mcvrp.storage.labels.label_files import LabelFile, read_footer, write_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.attempt import plain_solving

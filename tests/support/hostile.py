@@ -199,7 +199,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "5,000 levels in a spec": (lambda p: p.stored(SPEC, NESTED, _label_spec), "spec.json is not JSON"),
     "null in a spec": (
         lambda p: p.stored(SPEC, json.dumps(NULL), _label_spec),
-        "spec.json is no spec of labels (count: Input should be a valid integer)",
+        "spec.json is not a spec of labels (count: Input should be a valid integer)",
     ),
     "null in a manifest": (
         lambda p: p.stored(

@@ -24,7 +24,7 @@ from mcvrp.storage.benchmarks import (
 )
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import load_labels
-from mcvrp.storage.labels.files import read_footer
+from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card

@@ -24,7 +24,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import LabelFile, read_table, write_labels, write_table
+from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city

@@ -17,7 +17,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.store.errors import StoreError

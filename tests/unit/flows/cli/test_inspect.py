@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.driven import IntakeReceipt
-from mcvrp.storage.labels.files import write_table
+from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.store.store import Store

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.labels.files import read_footer, read_table, write_table
+from mcvrp.storage.labels.label_files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.publish import LabelPiece, merge_shard, publish

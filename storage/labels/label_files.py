@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
 from mcvrp.storage.labels.checks import require_sound
-from mcvrp.storage.labels.columns import Columns, content_hash, makers_hash
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
@@ -70,7 +70,7 @@ def label_file(
     city: City, spec_hash: str, n: int, table: pa.Table, absent: Sequence[int] = ()
 ) -> tuple[bytes, Footer]:
     """Return the file with the rows of `write_table`, read back from its own bytes, and its footer."""
-    columns = Columns.of(table, n)
+    columns = LabelArrays.of(table, n)
     missing = np.asarray(sorted(absent), dtype=np.int64)
     rows = np.sort(np.concatenate([columns.index, missing]))
     if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(columns.index) <= 0).any():
