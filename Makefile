@@ -169,9 +169,11 @@ test-stack-full: test-engine $(STAMP)
 	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
 	  tests/integration/tasks/label/test_hosts.py tests/integration/tasks/train/test_hosts.py
 
-# Before gigabytes are installed for it.
+# Before gigabytes of packages are installed.
 test-engine:
-	@MCVRP_HOST=127.0.0.2 $(PYTHON) docker/preflight.py --project mcvrp-test
+	@$(DOCKER) compose version > /dev/null
+	@$(DOCKER) info > /dev/null
+	@$(PYTHON) docker/preflight.py
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \
