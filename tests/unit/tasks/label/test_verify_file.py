@@ -97,7 +97,7 @@ def customer_too_few(label: Label) -> Label:
         (forgotten_customer, "do not serve customer"),
         (customer_of_nowhere, "do not serve customer"),
         (customer_too_few, "does not have 20 ids"),
-        (lambda label: dataclasses.replace(label, index=99), "its index 99 is none of the file's"),
+        (lambda label: dataclasses.replace(label, index=99), "its index 99 is not in the footer"),
         (lambda label: dataclasses.replace(label, runtime=float("nan")), "runtime nan"),
     ],
 )
@@ -159,7 +159,7 @@ def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
     data, source = shard
     report = verify_file(with_footer(data, content="0" * 32), PATH, source)
     assert [fault.what for fault in report.faults] == [
-        "its rows are right, but not those that its footer vouches for"
+        "its rows are valid, but have another hash than its footer"
     ]
     assert report.good_rows().num_rows == 0
 
@@ -179,9 +179,9 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     [
         ({"spec_hash": "0123"}, "made from spec 0123"),
         ({"city_id": "0123"}, "labels of city 0123"),
-        ({"n": 21}, "no shard's name for n=21"),
-        ({"row_start": 0}, "rows 0 to 10, this place is for 6 to 12"),
-        ({"row_stop": 99}, "the spec asks for n=20 to 21, 10 rows each"),
+        ({"n": 21}, "not the path of a shard of n=21"),
+        ({"row_start": 0}, "rows 0 to 10, expected 6 to 12"),
+        ({"row_stop": 99}, "the spec has n=20 to 21, 10 rows each"),
         ({"row_stop": -1}, "not a file of labels"),
         ({"row_stop": 99999999999}, "not a file of labels"),
         ({"absent": (99,)}, "absent rows are not among 6 to 10"),
