@@ -205,7 +205,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         lambda p: p.stored(
             "labels/d/manifest.json", '{"rows": null}', lambda store: read_manifest(store, "d")
         ),
-        "manifest.json is no manifest (rows is None, no whole number)",
+        "manifest.json is not a manifest (rows is None, expected an integer)",
     ),
     "sizes up to 1e15": (_set("label.largest=1e15"), "label.largest must be at most 1000000"),
     "a set of 10^12 customers": (_set(f"train.phases.0.last={10**12}"), "must be at most 1000000"),

@@ -191,13 +191,13 @@ def test_rows_staged_for_later_are_kept(store: Store) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"seed": 2}, "seed is 1, asked 2"),
-        ({"iterations": 6}, "iterations is 5, asked 6"),
+        ({"seed": 2}, "seed is 1, requested 2"),
+        ({"iterations": 6}, "iterations is 5, requested 6"),
         (
             {"solver": "pyvrp", "split": "test"},
-            "split is 'train', asked 'test'; solver is 'hgs', asked 'pyvrp'",
+            "split is 'train', requested 'test'; solver is 'hgs', requested 'pyvrp'",
         ),
-        ({"shard_rows": 7}, "shard_rows is 6, asked 7"),
+        ({"shard_rows": 7}, "shard_rows is 6, requested 7"),
     ],
 )
 def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], named: str) -> None:
@@ -213,7 +213,7 @@ def test_another_city_is_refused(store: Store) -> None:
     """Both cities are named, with the spec there and without it."""
     label_missing(store, CITY, spec(count=2, largest=20))
     other = City.uniform(60, seed=4)
-    with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', asked '{other.city_id}'"):
+    with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', requested '{other.city_id}'"):
         label_missing(store, other, spec())
     store.delete(layout.label_spec("d"))
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}, .*{other.city_id}"):
