@@ -36,21 +36,20 @@ FIGURES = {
     "routes": "Routes of a label",
     "runtime": "Solver time per label",
 }
-# Columns of a label file.
-COLUMNS = {
+COLUMNS = {  # of a label file
     "index": "i of instance (n, i); n is the folder's name",
-    "ids": "the customers: node numbers of the city, ascending, without the depot (0)",
+    "ids": "customers: node numbers of the city in ascending order, without the depot (0)",
     "demands": "demand of each customer",
-    "capacity": "vehicle capacity",
-    "routes": "the solution in canonical form: one list of node numbers per route, without the depot",
+    "capacity": "capacity of a vehicle",
+    "routes": "solution in canonical form: a list of node numbers per route, without the depot",
     "cost": "total travel cost in the city's unit, computed in float64 from the city",
-    "source": "`solver`, `driven`, or `model` if a model found better routes",
-    "solver": "solver that found the solution",
+    "source": "`solver`, `driven`, or `model` if our model found better routes",
+    "solver": "solver of the routes",
     "version": "program and version of the solver",
     "seed": "random seed of the solver",
     "budget": "budget of the solver",
-    "runtime": "solver time in seconds",
-    "cpu": "processor that the solver ran on",
+    "runtime": "runtime of the solver in seconds",
+    "cpu": "processor on which the solver ran",
 }
 
 
