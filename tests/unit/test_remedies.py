@@ -14,8 +14,8 @@ VERBS = set(
         r"\w+",
         "add ask call check choose copy correct create decode delete draw end export free give import "
         "install keep label leave let list look lower make move name pip promote put raise register "
-        "remove rename repair report request reserve restore route run save say see set solve split start stop "
-        "take train update use wait write",
+        "remove rename repair report request reserve restore route run save say see set solve split start "
+        "stop take train update use wait write",
     )
 )
 # A bound and what was given instead: the sentence says itself what to give.
