@@ -83,10 +83,7 @@ class Dataset:
     ) -> Iterator[Shard]:
         """Yield ``files``, shards or staged chunks of size ``n``, with their footers, in order.
 
-        Raises
-        ------
-        McvrpError
-            If a file is not a label file, or is truncated (unless ``skip_corrupt``).
+        Raises McvrpError if a file is not a label file, or is truncated (unless ``skip_corrupt``).
         """
         listed = self._listed(n)
         cached = {file: old for file in files if (old := self._cached(file, listed.get(file.path)))}
@@ -157,10 +154,7 @@ class Dataset:
     def label(self, n: int, i: int) -> Label:
         """Return the label of instance (``n``, ``i``).
 
-        Raises
-        ------
-        McvrpError
-            If it does not exist, or its file is corrupt.
+        Raises McvrpError if it does not exist, or its file is corrupt.
         """
         shards = list(self.shards(n))
         for shard in shards:
@@ -176,10 +170,7 @@ class Dataset:
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
     """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 
-    Raises
-    ------
-    McvrpError
-        If labels are missing, or a file is corrupt.
+    Raises McvrpError if labels are missing, or a file is corrupt.
     """
     return Dataset.open(store, dataset).labels(n, limit)
 

@@ -56,10 +56,7 @@ def write_table(
 ) -> LabelFile:
     """Write ``table``, rows of size ``n`` that are consecutive together with ``absent``, to ``path``.
 
-    Raises
-    ------
-    McvrpError
-        If a row is infeasible or has another cost, or the rows have gaps.
+    Raises McvrpError if a row is infeasible or has another cost, or the rows have gaps.
     """
     data, footer = label_file(city, spec_hash, n, table, absent)
     store.put(path, data)
@@ -168,10 +165,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
 def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | CorruptFile]:
     """Yield the footers of the label files at ``paths``, or the error of a corrupt one, with read-ahead.
 
-    Raises
-    ------
-    McvrpError
-        If a file is not a label file.
+    Raises McvrpError if a file is not a label file.
     """
 
     def read(path: str) -> Footer | CorruptFile:

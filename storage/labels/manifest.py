@@ -20,10 +20,7 @@ TOTALS = ("rows", "absent", "bytes", "shards")
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
     """Return the manifest of ``dataset``, None if there is none.
 
-    Raises
-    ------
-    McvrpError
-        If it is invalid, or was written by a newer version of mcvrp.
+    Raises McvrpError if it is invalid, or was written by a newer version of mcvrp.
     """
     path = layout.manifest(dataset)
     if not store.exists(path):

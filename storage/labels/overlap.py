@@ -55,10 +55,7 @@ class Keys:
 def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
     """Return the keys of all instances of size ``n`` in ``dataset``, empty if it has none.
 
-    Raises
-    ------
-    McvrpError
-        If a file cannot be read.
+    Raises McvrpError if a file cannot be read.
     """
     index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     for path in store.list(layout.size_dir(dataset, n)):

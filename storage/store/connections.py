@@ -56,10 +56,7 @@ class Connection:
     def files(self, *, probing: bool = False) -> Files:
         """Return the operations of the store, ``probing`` with short timeouts.
 
-        Raises
-        ------
-        StoreError
-            If the settings are wrong.
+        Raises StoreError if the settings are wrong.
         """
         key = os.getpid(), probing
         if key not in self._files:

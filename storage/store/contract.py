@@ -41,10 +41,7 @@ class Objects(Protocol):
 def race(objects: Objects, path: str, size: int) -> None:
     """Let two writers create the object at ``path``, then two replace it, ``size`` bytes each; delete it.
 
-    Raises
-    ------
-    StoreError
-        If not exactly one of them succeeds, or the object is not the one it wrote.
+    Raises StoreError if not exactly one of them succeeds, or the object is not the one it wrote.
     """
     try:
         _one_wins(objects, path, size, "If-None-Match", objects.write_new)

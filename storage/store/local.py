@@ -56,10 +56,7 @@ def require_file(path: Path, most: int | None = None) -> None:
 def folder_at(address: str) -> str:
     """Return the absolute path of the folder at ``address``: a path, file:///PATH or file://localhost/PATH.
 
-    Raises
-    ------
-    StoreError
-        If it is another kind of address: as a path, it would be another folder.
+    Raises StoreError if it is another kind of address: as a path, it would be another folder.
     """
     path = address
     if address.startswith("file://"):

@@ -19,10 +19,7 @@ _Document = TypeVar("_Document")
 def parse_json(data: str | bytes) -> Any:
     """Return the JSON document in ``data``.
 
-    Raises
-    ------
-    ValueError
-        If it is invalid, is nested too deeply, or has an integer of more than 64 bits.
+    Raises ValueError if it is invalid, is nested too deeply, or has an integer of more than 64 bits.
     """
     try:
         document = json.loads(data, parse_int=_whole)

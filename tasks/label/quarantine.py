@@ -20,23 +20,12 @@ RowPlace = tuple[int, int]  # (n, i)
 _SAVE_SECONDS = 10.0  # between two writes: the list may grow quickly
 
 
-@dataclass(frozen=True)
-class FailedInstance:
-    """Instance (n, i) without a label: the reason and the last attempt; ``attempts`` counts all runs.
-
-    ``seed`` is the last one tried; ``crashed`` if the solver crashed or exceeded its time limit, possibly for
-    an external reason.
-    """
+@dataclass(frozen=True, kw_only=True)
+class FailedInstance(Failure):
+    """Instance (n, i) without a label, and its last failure; ``attempts`` counts those of all runs."""
 
     n: int
-    i: int
-    reason: str
-    solver: str
-    version: str
-    seed: int
-    attempts: int
     when: str
-    crashed: bool = False
 
     def __str__(self) -> str:
         return f"(n={self.n}, i={self.i}): {self.reason}"

@@ -258,13 +258,7 @@ class SpecDocument:
 
 
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
-    """Return the spec of ``dataset`` and the id of its city.
-
-    Raises
-    ------
-    McvrpError
-        If the spec is missing or corrupt.
-    """
+    """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
     path = layout.label_spec(dataset)
     document = store.get_json(path)
     try:

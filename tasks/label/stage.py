@@ -203,10 +203,7 @@ def _finish(dataset: LabelDataset, *, changed: bool) -> None:
 def _completeness(driver: Driver) -> tuple[int, str]:
     """Return how many labels of the spec exist, and which are missing, as a sentence.
 
-    Raises
-    ------
-    IncompleteError
-        If labels are missing for another reason than that no solver has solved them, or all are.
+    Raises IncompleteError if all labels are missing, or some have another reason than unsolved instances.
     """
     dataset, rows = driver.dataset, driver.dataset.spec.rows
     # Only these can leave a gap: a complete run must not list a large dataset once more.

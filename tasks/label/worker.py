@@ -22,10 +22,7 @@ from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitRece
 def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
     """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
 
-    Raises
-    ------
-    McvrpError
-        If the store refuses them, or a label is wrong.
+    Raises McvrpError if the store refuses them, or a label is wrong.
     """
     began = time.perf_counter()
     if unit.isolated:
