@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
+Costs = TypeVar("Costs", float, NDArray[np.float64])
 COST_TOLERANCE = 1e-9  # of a cost: the same legs in any float64 sum differ by less, other routes by more
 PAPERS_DEMAND = (1, 9)  # smallest and largest demand of a customer (Sec. 5.1)
 # How far addresses that come later may leave the frame: as far as training with rotation turns the
@@ -375,6 +376,11 @@ class Solution:
 def cost(city: City, solution: Solution) -> float:
     """Return the total travel cost of ``solution`` in the city's unit."""
     return exact_sum(city.legs(solution.path))
+
+
+def gap(cost: Costs, baseline: Costs) -> Costs:
+    """Return the gap of ``cost`` to ``baseline``, ``100 (z - z_base) / z_base`` percent."""
+    return 100 * (cost - baseline) / baseline
 
 
 def exact_sum(legs: NDArray[np.float64]) -> float:

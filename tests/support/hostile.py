@@ -141,7 +141,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "a million strangers": (
         lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
-        "row 2: 'x0' is no customer of city 'town'",
+        "row 2: 'x0' is not a customer of city 'town'",
     ),
     "a matrix of 1e308": (
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
@@ -149,11 +149,11 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "5,000 digits in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "5,000 decimals in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,3.{'0' * 5000}1\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "true in --set": (_set("label.count=true"), "label.count must be a whole number"),
     "true in a list": (_set("benchmark.samples=[1, true]"), "must be a whole number"),
@@ -162,11 +162,11 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "5,000 hexadecimal digits": (_set(f"label.seed=0x{'f' * 5000}"), "more than 64 bits"),
     "5,000 levels in --set": (_set(f"label.count={NESTED}"), "nested more than 100 levels deep"),
     "300 levels in --set": (_set(f"label.count={'[' * 300}{']' * 300}"), "nested more than 100 levels deep"),
-    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field is that deep"),
+    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field has so many parts"),
     "a field of 5,000 letters": (_set(f"{LONG}=1"), "there is no aaa"),
-    "a change of 5,000 letters": (_set(LONG), "write it as key=value"),
+    "a change of 5,000 letters": (_set(LONG), "write key=value"),
     "a value of 5,000 letters": (_set(f"label.solver={LONG}"), "label.solver must be 'hgs'"),
-    "a place of other digits": (_set("train.phases.０.lr=1"), "its entries are 0 to 2"),
+    "a place of other digits": (_set("train.phases.０.lr=1"), "with indices 0 to 2"),
     "5,000 digits in a preset": (
         lambda p: lambda: load_preset(p.file(f"x = {DIGITS}", "own.toml")),
         "own.toml is not valid TOML: it has an integer of more than 64 bits",

@@ -297,7 +297,7 @@ def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
     write_parquet(store, layout.benchmark_results("b"), read_results(store, "b").replace_schema_metadata())
     age(store, "benchmarks", 100)
     (skipped,) = cleaned(store).skipped
-    assert "does not name the parts that it is made of: run mcvrp benchmark again" in skipped.why
+    assert "does not name the parts that it came from: run mcvrp benchmark again" in skipped.why
     write_results(store, "b", [ROW])
     age(store, "benchmarks", 100)
     assert cleaned(store).candidates == ()
