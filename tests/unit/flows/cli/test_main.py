@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,11 +185,11 @@ def test_what_is_missing_is_said_last(
 ) -> None:
     """A stage that has left something out: its figures, then a line that says what, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda work: done)
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
     monkeypatch.setattr(
         "mcvrp.flows.cli.commands._stage",
-        lambda options: commands._run(STAGES["label"], None, {}),  # type: ignore[arg-type]
+        lambda options: commands._run(STAGES["label"], SimpleNamespace(uri=""), {}),  # type: ignore[arg-type]
     )
     monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
     assert cli.run(["label"]) == 1
