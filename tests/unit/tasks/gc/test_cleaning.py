@@ -193,7 +193,7 @@ def test_labels_lose_scraps_only(store: Store) -> None:
 
     spec = label_spec(largest=20, count=10)
     make_dataset(store, spec)
-    from mcvrp.storage.labels.files import write_labels
+    from mcvrp.storage.labels.label_files import write_labels
 
     def stage(rows: range) -> str:
         path = layout.staged_chunk("d", 20, rows.start, rows.stop)
