@@ -65,26 +65,24 @@ def _run(stage: Stage, store: Store, parameters: dict[str, Any]) -> Outcome:
     elif stage.check:
         cities.append(preflight(stage.load_check(), store, *parameters.values()))
     with checked(store, *cities):
-        result = _on_record(lambda: stage.load_flow()(**parameters, store=store.uri))
+        result = _on_record(stage.load_flow(), **parameters, store=store.uri)
     parts = markdown_text(stage.load_tables()(result)), aligned(stage.load_figures()(result))
     lacks = stage.load_lacks()(result)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
 
 
-def _on_record(work: Callable[[], Any]) -> Any:
-    """Run ``work`` with a Prefect server, and verify afterwards that it has a record of every stage."""
-    from mcvrp.flows.server.outages import outliving_outages
-    from mcvrp.flows.server.records import RECORDS
+def _on_record(flow: Any, **parameters: Any) -> Any:
+    """Run ``flow`` with a Prefect server, and verify afterwards that it has a record of every stage."""
+    from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.server import prefect_server
 
-    RECORDS.clear()  # of an earlier command in this process: tests run several
-    with prefect_server() as server:
+    records = Records()
+    with prefect_server(records) as server:
         if server.ours:
             logger.info("Prefect: %s during this run; prefect server start shows the history", server.link)
-        with outliving_outages():
-            result = work()
-        RECORDS.verify()
+        result = flow.recorded_in(records)(**parameters)
+        records.verify()
     return result
 
 
@@ -204,13 +202,13 @@ def _rollback(options: argparse.Namespace) -> Outcome:
 
 
 def _ui(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.server.notify import check_address
+    from mcvrp.flows.server.automations import check_webhook
     from mcvrp.flows.server.ui import Options, serve
 
     if not 1 <= options.port <= 65535:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
-        check_address(options.notify)
+        check_webhook(options.notify)
     _, store = _inputs(options)
     serve_options = Options(
         store=store.uri,
