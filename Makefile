@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-slow   the slow ones      make test-full   both"
-	@echo "make check       lint, types, layers              make format      format the code"
+	@echo "make check       lint, types, layers, wording     make format      format the code"
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
@@ -55,6 +55,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.unit.docs.phrases
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -169,9 +170,11 @@ test-stack-full: test-engine $(STAMP)
 	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
 	  tests/integration/tasks/label/test_hosts.py tests/integration/tasks/train/test_hosts.py
 
-# Before gigabytes are installed for it.
+# Before gigabytes of packages are installed.
 test-engine:
-	@MCVRP_HOST=127.0.0.2 $(PYTHON) docker/preflight.py --project mcvrp-test
+	@$(DOCKER) compose version > /dev/null
+	@$(DOCKER) info > /dev/null
+	@$(PYTHON) docker/preflight.py
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \

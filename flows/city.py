@@ -30,7 +30,7 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
 
 @stage("city", "city {city.title}", timeout=HOUR)
 def city(
-    city: Annotated[CitySpec, shown("City", "A synthetic city, one of your addresses, or one to extend")],
+    city: Annotated[CitySpec, shown("City", "Synthetic city, imported addresses, or a city to extend")],
     store: StoreUri = None,
 ) -> CitySummary:
     """Make a synthetic city, import one from a file of addresses, or extend one that is there.

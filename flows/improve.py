@@ -34,7 +34,9 @@ def improve_round(store: Store, city: City, spec: ImproveSpec, number: int) -> R
 @stage("improve", "improve {improve.model}, {improve.rounds} rounds", timeout=7 * DAY)
 def improve(
     city: CityName,
-    improve: Annotated[ImproveSpec, shown("Improvement", "Rounds, labels, tuning, comparison, promotion")],
+    improve: Annotated[
+        ImproveSpec, shown("Improvement", "Rounds, labels, fine-tuning, comparison, promotion")
+    ],
     store: StoreUri = None,
 ) -> tuple[Round, ...]:
     """Let the champion beat its labels, tune it on what it has found, compare, and promote or say why not.

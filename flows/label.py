@@ -41,7 +41,7 @@ def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
 )
 def label(
     city: CityName,
-    label: Annotated[LabelSpec, shown("Labels", "The dataset: sizes, instances, solver and its budget")],
+    label: Annotated[LabelSpec, shown("Labels", "Dataset: sizes, instances, solver and budget")],
     store: StoreUri = None,
 ) -> LabelSummary:
     """Label a dataset, and its held-out set; running it again does only what is missing.

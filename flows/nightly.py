@@ -38,7 +38,7 @@ def retrain(store: Store, city: StoredCity, spec: NightlySpec) -> NightSummary:
 @stage("nightly", "night of {nightly.model}", timeout=DAY)
 def nightly(
     city: CityName,
-    nightly: Annotated[NightlySpec, shown("Night", "Where routes come from, tuning, comparison, promotion")],
+    nightly: Annotated[NightlySpec, shown("Night", "Driven routes, fine-tuning, comparison, promotion")],
     store: StoreUri = None,
 ) -> NightSummary:
     """Take fresh routes, tune the champion on them, compare, and promote or say why not.

@@ -22,7 +22,7 @@ from mcvrp.storage.store.store import Store
 
 @stage("pipeline", "pipeline {spec.city.name}", timeout=120 * DAY)
 def pipeline(
-    spec: Annotated[PipelineSpec, shown("Pipeline", "The specs of all stages, as presets have them")],
+    spec: Annotated[PipelineSpec, shown("Pipeline", "Specs of all stages, as in a preset")],
     store: StoreUri = None,
 ) -> PipelineSummary:
     """Run all stages; what an earlier run has done is found in the store and not done again.

@@ -39,7 +39,7 @@ def write(place: Place, solved: Solved) -> None:
 
 
 _AS_IT_IS = SolveSpec()
-_FILE_IN_STORE = "A file in the store (orders/monday.csv, say, or a .vrp of CVRPLIB), or the orders"
+_FILE_IN_STORE = "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"
 
 
 def _place(city: str | None, orders: object, **_: object) -> str:
@@ -49,18 +49,23 @@ def _place(city: str | None, orders: object, **_: object) -> str:
 @stage("solve", lambda **asked: f"solve a day of {_place(**asked)}", timeout=HOUR)
 def solve(
     city: Annotated[
-        CityName | None, shown("City", "Its name in the store; empty for a .vrp, which is a city itself")
+        CityName | None,
+        shown("City", "Name of the city in the store; empty for a .vrp, which contains its city"),
     ],
     model: Annotated[str, shown("Model", "Name of the model in the store")],
     orders: Annotated[str | list[Order], shown("Orders", _FILE_IN_STORE)],
     capacity: Annotated[
         Annotated[int, Field(ge=1)] | None,
-        shown("Capacity", "What a vehicle holds, in units of demand; empty where the orders say it"),
+        shown(
+            "Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"
+        ),
     ] = None,
-    solve: Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, polish, limits")] = _AS_IT_IS,
+    solve: Annotated[
+        SolveSpec, shown("Solve", "Version, samples, time limit, post-optimization, limits")
+    ] = _AS_IT_IS,
     start: Annotated[
         str | None,
-        shown("Start", "Earlier routes to begin with: a file in the store, solutions/DAY/routes.csv, say"),
+        shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv"),
     ] = None,
     unrounded: Annotated[
         bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")
@@ -80,8 +85,8 @@ def solve(
         themselves. A run of the deployment takes paths in the store only; a call in Python also a
         file of this machine, an s3:// address, and store:PATH in the store.
     capacity
-        What a vehicle holds; none where a column of the orders says it, or all of the city's hold
-        the same.
+        Capacity of a vehicle; None: the column ``capacity`` of the orders, or the city's only
+        capacity.
     solve
         Version of the model, samples, time limit, polish, limits.
     start

@@ -25,7 +25,7 @@ from mcvrp.tasks.train.phases import (
 )
 from mcvrp.tasks.train.spec import TrainSpec
 
-Training = Annotated[TrainSpec, shown("Training", "Labels, network, phases, batches, how work is spread")]
+Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
 
 
 @task(name="train phase", task_run_name="train {title}", **resuming_task_options())

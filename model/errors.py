@@ -14,7 +14,17 @@ _SHORT.maxlevel, _SHORT.maxlong, _SHORT.maxother, _SHORT.maxstring = 3, _VALUE, 
 
 
 class McvrpError(Exception):
-    """Bad input or environment: the message names the file, row or field, and the hint."""
+    """Invalid input or environment: the message names the file, row or field, and the remedy.
+
+    Exit codes of the command, whoever raises the error:
+
+    ====  ============================================================
+    0     done
+    1     partly done: `IncompleteError`, `ClusterLost`
+    2     invalid input or environment: `McvrpError`, unexpected errors
+    130   interrupted: Ctrl-C or SIGTERM
+    ====  ============================================================
+    """
 
     exit_code = 2
 

@@ -33,10 +33,11 @@ def execute(options: argparse.Namespace) -> Outcome:
     McvrpError
         If the input or the environment is wrong; before work starts, wherever it can be seen then.
     """
-    command = f"city {options.action}" if options.command == "city" else options.command
-    if command not in _BASE:
-        require_pipeline(f"mcvrp {command}")
-    return (_COMMANDS.get(command) or _stage)(options)
+    if options.command not in _BASE:
+        require_pipeline(f"mcvrp {options.command}")
+    action = getattr(options, "action", None)
+    command = f"{options.command} {action}" if action else options.command
+    return _COMMANDS.get(command, _stage)(options)
 
 
 def _stage(options: argparse.Namespace) -> Outcome:
@@ -171,20 +172,22 @@ def _gc(options: argparse.Namespace) -> Outcome:
     return Outcome(cleaning_document(cleaning), cleaning_text(cleaning))
 
 
-def _models(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.cli.models import export_model, import_model, list_models
+def _list_models(options: argparse.Namespace) -> Outcome:
+    from mcvrp.flows.cli.models import list_models
 
-    match options.asked:
-        case ["export", what, folder]:
-            return export_model(_reading(options), what, folder)
-        case ["import", folder]:
-            return import_model(folder, output_folder(settings.store_uri(options.store)), options.name)
-        case [] | [_] if options.asked not in (["export"], ["import"]):
-            return list_models(_reading(options), *(options.asked or [None]))
-    raise McvrpError(
-        f"mcvrp models {' '.join(options.asked)}: give a model's name, export MODEL[@VERSION] FOLDER, or "
-        "import FOLDER"
-    )
+    return list_models(_reading(options), getattr(options, "model", None))
+
+
+def _export(options: argparse.Namespace) -> Outcome:
+    from mcvrp.flows.cli.models import export_model
+
+    return export_model(_reading(options), options.model, options.folder)
+
+
+def _import_model(options: argparse.Namespace) -> Outcome:
+    from mcvrp.flows.cli.models import import_model
+
+    return import_model(options.folder, output_folder(settings.store_uri(options.store)), options.name)
 
 
 def _promote(options: argparse.Namespace) -> Outcome:
@@ -223,10 +226,9 @@ def _ui(options: argparse.Namespace) -> Outcome:
         return Outcome({"stopped": True}, "stopped: what is finished is kept")
 
 
-# What needs no more than the base of the installation.
-_BASE = {"plan", "solve", "inspect", "gc", "models", "promote", "rollback"}
-_BASE |= {"city create", "city import", "city extend"}
-_COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {  # all others are stages
+# Commands that need only the base of the installation.
+_BASE = {"plan", "city", "solve", "inspect", "gc", "models", "promote", "rollback"}
+_COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {  # the others are stages
     "plan": _plan,
     "city create": _create,
     "city import": _import,
@@ -235,7 +237,11 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], Outcome]] = {  # all others 
     "inspect": _inspect,
     "verify": _verify,
     "gc": _gc,
-    "models": _models,
+    "models": _list_models,
+    "models list": _list_models,
+    "models show": _list_models,
+    "models export": _export,
+    "models import": _import_model,
     "promote": _promote,
     "rollback": _rollback,
     "ui": _ui,

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, shown
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MESSAGE = 250  # characters of an argparse message
 # Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
@@ -26,36 +26,38 @@ class _Parser(argparse.ArgumentParser):
     Empty values are rejected, and so are "2_0" and non-ASCII digits, which Python's int() accepts.
     """
 
+    hint = ""  # of errors (default: the help)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for kind, read in ((None, _text), (int, _whole), (float, _number)):
+        for kind, read in ((None, _text), (int, _integer), (float, _number)):
             self.register("type", kind, read)
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         commands = super().add_subparsers(**options)
-        commands.type = str  # all that is behind the command passes here, too
+        commands.type = str  # all arguments of the subcommand pass here, too
         return commands
 
     def error(self, message: str) -> NoReturn:
-        raise McvrpError(f"{brief(message, _MESSAGE)}; see {self.prog} --help")
+        raise McvrpError(f"{brief(message, _MESSAGE)}; {self.hint or f'see {self.prog} --help'}")
 
 
-def _text(given: str) -> str:
-    if not given.strip():
-        raise argparse.ArgumentTypeError("it is empty: give a value, or omit the option")
-    return given
+def _text(value: str) -> str:
+    if not value.strip():
+        raise argparse.ArgumentTypeError("the value is empty: give one, or omit the option")
+    return value
 
 
-def _whole(given: str) -> int:
-    if not _WHOLE.fullmatch(given):
-        raise argparse.ArgumentTypeError(f"{shown(given)} is no whole number such as 20")
-    return int(given)
+def _integer(value: str) -> int:
+    if not _INTEGER.fullmatch(value):
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not an integer such as 20")
+    return int(value)
 
 
-def _number(given: str) -> float:
-    if not _NUMBER.fullmatch(given):
-        raise argparse.ArgumentTypeError(f"{shown(given)} is no number such as 2.5")
-    return float(given)
+def _number(value: str) -> float:
+    if not _NUMBER.fullmatch(value):
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not a number such as 2.5")
+    return float(value)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -78,45 +80,21 @@ def parser() -> argparse.ArgumentParser:
     )
     add("plan", "estimate the cost of a run")
     _add_city(commands)
-    inspect = add("inspect", "describe artifacts of the store")
-    inspect.add_argument(
-        "path",
-        nargs="?",
-        help="name of an artifact, MODEL@VERSION, or a file or folder (default: all)",
-    )
-    inspect.add_argument(
-        "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
-    )
-    inspect.add_argument("--out", metavar="FILE.png", help="output file of --draw")
+    _add_inspect(add("inspect", "describe artifacts of the store"))
     verify = add("verify", "verify every label of a dataset")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
     gc = add("gc", "list unused artifacts; --delete removes them")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
-    models = add("models", "list the models or the versions of one; export one, import one")
-    models.add_argument(
-        "asked",
-        nargs="*",
-        metavar="MODEL | export MODEL[@VERSION] FOLDER | import FOLDER",
-        help="name of a model (default: all); export writes a version (default: the champion) and its "
-        "city to a self-contained folder, import adds such a folder to the store",
+    _add_models(add("models", "list, show, export or import models"))
+    _add_champion(
+        add("promote", "make a version the champion of its model"),
+        add("rollback", "restore the previous champion"),
     )
-    models.add_argument("--name", help="name of the imported model (default: its original name)")
-    promote = add("promote", "make a version the champion of its model")
-    promote.add_argument("model", help="name of the model")
-    promote.add_argument("version", help="version number, or challenger")
-    rollback = add("rollback", "restore the previous champion")
-    rollback.add_argument("model", nargs="?", help="name (default: the preset's)")
-    for command in (promote, rollback):
-        command.add_argument("--why", metavar="TEXT", help="reason, kept in the model's history")
-    _add_solve_options(add("solve", "route a day's orders"))
-    ui = add("ui", "start the Prefect server and UI; Ctrl-C stops them")
-    ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
-    ui.add_argument(
-        "--database",
-        metavar="URL",
-        help="database of the server: postgresql://user:password@host/name (default: SQLite)",
-    )
-    ui.add_argument("--notify", metavar="URL", help="webhook that is called if a run fails")
+    solve = add("solve", "route a day's orders")
+    _add_day(solve)
+    _add_search(solve)
+    _add_output(solve)
+    _add_ui(add("ui", "start the Prefect server and UI; Ctrl-C stops them"))
     return top
 
 
@@ -126,11 +104,11 @@ def _command(
     return commands.add_parser(name, help=text, description=text, parents=parents)
 
 
-def _common() -> _Parser:
-    common = _Parser(add_help=False)
+def _common(*, inherited: bool = False) -> _Parser:
+    """Return the common options; of a subcommand whose command has them, too, with ``inherited`` defaults."""
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS if inherited else None)
     common.add_argument(
         "--preset",
-        default="laptop",
         metavar="NAME|FILE.toml",
         help="smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)",
     )
@@ -142,13 +120,14 @@ def _common() -> _Parser:
     common.add_argument(
         "--set",
         action="append",
-        default=[],
         metavar="KEY=VALUE",
         dest="overrides",
         help="override a field of the preset, such as label.count=500 (repeatable)",
     )
     common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
     common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
+    if not inherited:
+        common.set_defaults(preset="laptop", overrides=[])
     return common
 
 
@@ -182,78 +161,128 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         )
 
 
-def _add_solve_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of `mcvrp solve` to ``command``; options that are not given are None."""
-    command.add_argument(
+def _add_inspect(inspect: _Parser) -> None:
+    inspect.add_argument(
+        "path",
+        nargs="?",
+        help="name of an artifact, MODEL@VERSION, or a file or folder (default: all)",
+    )
+    inspect.add_argument(
+        "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
+    )
+    inspect.add_argument("--out", metavar="FILE.png", help="output file of --draw")
+
+
+def _add_models(models: _Parser) -> None:
+    models.hint = "run mcvrp models show MODEL for the versions of a model, or see mcvrp models --help"
+    actions = models.add_subparsers(dest="action", metavar="list|show|export|import")
+    add = partial(_command, actions, parents=[_common(inherited=True)])
+    add("list", "list all models with their versions (default)")
+    add("show", "show the versions of a model").add_argument("model", help="name of the model")
+    export = add("export", "write a version and its city to a self-contained folder")
+    export.add_argument("model", metavar="MODEL[@VERSION]", help="version to export (default: the champion)")
+    read = add("import", "publish an exported model as the next version")
+    read.add_argument("--name", help="name of the imported model (default: its original name)")
+    for command in (export, read):
+        command.add_argument("folder", metavar="FOLDER", help="folder of the exported model")
+
+
+def _add_champion(promote: _Parser, rollback: _Parser) -> None:
+    promote.add_argument("model", help="name of the model")
+    promote.add_argument("version", help="version number, or challenger")
+    rollback.add_argument("model", nargs="?", help="name (default: the preset's)")
+    for command in (promote, rollback):
+        command.add_argument("--why", metavar="TEXT", help="reason, kept in the model's history")
+
+
+def _add_ui(ui: _Parser) -> None:
+    ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
+    ui.add_argument(
+        "--database",
+        metavar="URL",
+        help="database of the server: postgresql://user:password@host/name (default: SQLite)",
+    )
+    ui.add_argument("--notify", metavar="URL", help="webhook that is called if a run fails")
+
+
+# Options of `mcvrp solve` that are not given are None: a preset may set them.
+def _add_day(solve: _Parser) -> None:
+    solve.add_argument(
         "orders",
         metavar="ORDERS",
         help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
         "a file, an s3:// URI, or store:PATH for a file in the store",
     )
-    command.add_argument(
+    solve.add_argument(
         "--capacity",
         type=int,
         metavar="C",
         help="capacity of a vehicle (default: the column 'capacity', or the city's only capacity)",
     )
-    command.add_argument("--city", metavar="NAME", help="name of the city (default: the preset's)")
-    command.add_argument(
-        "--model",
-        metavar="NAME|FOLDER",
-        help="name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
-        "whose city is then the default",
-    )
-    command.add_argument(
-        "--version",
-        metavar="N|champion|latest",
-        help="version of the model (default: the champion, otherwise the latest)",
-    )
-    command.add_argument(
-        "--samples",
-        type=int,
-        metavar="S",
-        help="number of samples (default: 100); 0: search without a model (default for a .vrp)",
-    )
-    command.add_argument(
-        "--time-limit",
-        type=float,
-        metavar="SECONDS",
-        help="time limit of decoding and search; the HGS comparison takes as long again (default: 10)",
-    )
-    command.add_argument(
-        "--polish",
-        metavar="none|local-search|SOLVER",
-        help="post-optimization of the samples: local-search (default) or a solver that starts from them",
-    )
-    command.add_argument(
-        "--hgs",
-        action=argparse.BooleanOptionalAction,
-        help="solve with HGS in equal time for comparison (default: yes)",
-    )
-    command.add_argument(
+    solve.add_argument("--city", metavar="NAME", help="name of the city (default: the preset's)")
+    solve.add_argument(
         "--fleet",
         type=int,
         metavar="K",
         help="maximum number of vehicles (default: unlimited); requires --polish hgs or pyvrp",
     )
-    command.add_argument(
+    solve.add_argument(
         "--longest-route",
         type=float,
         metavar="LENGTH",
         help="maximum cost of a route, in the city's unit; requires --polish hgs or pyvrp",
     )
-    command.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
-    command.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
-    command.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
-    command.add_argument("--start", metavar="ROUTES", help="initial routes: columns route, stop, customer")
-    command.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
-    command.add_argument(
+    solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
+    solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
+    solve.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
+    solve.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
+
+
+def _add_search(solve: _Parser) -> None:
+    solve.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
+        "whose city is then the default",
+    )
+    solve.add_argument(
+        "--version",
+        metavar="N|champion|latest",
+        help="version of the model (default: the champion, otherwise the latest)",
+    )
+    solve.add_argument(
+        "--samples",
+        type=int,
+        metavar="S",
+        help="number of samples (default: 100); 0: search without a model (default for a .vrp)",
+    )
+    solve.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="time limit of decoding and search; the HGS comparison takes as long again (default: 10)",
+    )
+    solve.add_argument(
+        "--polish",
+        metavar="none|local-search|SOLVER",
+        help="post-optimization of the samples: local-search (default) or a solver that starts from them",
+    )
+    solve.add_argument("--start", metavar="ROUTES", help="initial routes: columns route, stop, customer")
+    solve.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
+    solve.add_argument(
+        "--hgs",
+        action=argparse.BooleanOptionalAction,
+        help="solve with HGS in equal time for comparison (default: yes)",
+    )
+
+
+def _add_output(solve: _Parser) -> None:
+    solve.add_argument(
         "--out", metavar="FOLDER", help="output folder (default: ./routes/NAME OF THE ORDERS-HASH)"
     )
-    command.add_argument(
+    solve.add_argument(
         "--overwrite", action="store_true", help="replace routes of other orders in the output folder"
     )
-    command.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
 
 
 class _Named(argparse.Action):

@@ -23,14 +23,16 @@ def shown(title: str, description: str) -> Any:
 
 
 CityName = Annotated[
-    str, Field(pattern=NAME_PATTERN), shown("City", "Name of the city in the store: flow `city` makes one")
+    str,
+    Field(pattern=NAME_PATTERN),
+    shown("City", "Name of the city in the store; the flow `city` creates it"),
 ]
 ModelName = Annotated[
-    str | None, shown("Model", "Name of the model in the store; empty where no method needs one")
+    str | None, shown("Model", "Name of the model in the store; empty if no method needs one")
 ]
 StoreUri = Annotated[
     str | None,
-    shown("Store", "Empty: the store of the worker; another only where its MCVRP_STORES names that"),
+    shown("Store", "Empty: the worker's store; others must be listed in its MCVRP_STORES"),
 ]
 
 

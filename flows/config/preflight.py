@@ -86,7 +86,7 @@ def check_cores(
 def check_labels(store: Store, there: AnyCity, label: LabelSpec) -> None:
     """Raise McvrpError where labels cannot be made: another dataset, no cluster, no core."""
     from mcvrp.tasks.label.stage import labels_missing
-    from mcvrp.tasks.support.ray_session import require_answer
+    from mcvrp.tasks.support.ray_cluster import require_answer
 
     check_cores(label=label)
     address = settings.ray_address()

@@ -28,7 +28,7 @@ class PipelineSpec(StrictSpec):
     """A city, its labels, a model trained on them, and how it is measured."""
 
     city: CitySpec = Field(title="City", description="Addresses to serve")
-    label: LabelSpec = Field(title="Labels", description="Labelled dataset")
+    label: LabelSpec = Field(title="Labels", description="Dataset of labels")
     train: TrainSpec = Field(title="Training", description="Network and curriculum")
     benchmark: BenchmarkSpec = Field(
         title="Benchmark", description="Methods, instances and budgets of the benchmark"

@@ -118,7 +118,8 @@ def move_champion(
     """
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(
-            f"model {name!r} has no version {version} that could be its champion: run mcvrp models {name}"
+            f"model {name!r} has no version {version} that could be its champion: "
+            f"run mcvrp models show {name}"
         )
     if not _swap(store, name, "champion", version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)

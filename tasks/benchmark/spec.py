@@ -86,7 +86,7 @@ class BenchmarkSpec(OrdersSpec):
         None,
         gt=0,
         le=MOST_SECONDS,
-        description="Time limit per run in seconds (default: 5 if iterations are not set)",
+        description="Time limit per run of HGS in seconds (default: 5 if iterations are not set)",
     )
     hgs_iterations: int | None = Field(
         None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"
@@ -99,7 +99,7 @@ class BenchmarkSpec(OrdersSpec):
         None,
         gt=0,
         le=MOST_SECONDS,
-        description="Time limit per run in seconds (default: 5 if iterations are not set)",
+        description="Time limit per run of PyVRP in seconds (default: 5 if iterations are not set)",
     )
     pyvrp_iterations: int | None = Field(
         None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"

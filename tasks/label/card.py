@@ -36,21 +36,20 @@ FIGURES = {
     "routes": "Routes of a label",
     "runtime": "Time that the solver took for a label",
 }
-# What each column of a label file holds.
-COLUMNS = {
+COLUMNS = {  # of a label file
     "index": "i of instance (n, i); n is the folder's name",
-    "ids": "the customers: node numbers of the city, ascending, the depot (0) left out",
-    "demands": "the demand of each",
-    "capacity": "what a vehicle holds",
-    "routes": "the solution: a list of node numbers a route, in canonical form, the depot left out",
-    "cost": "its total travel cost in the city's unit, in float64 from the city",
-    "source": "`solver`, `driven`, or `model` where a model of ours found better routes",
-    "solver": "who found it",
-    "version": "the program and its version",
-    "seed": "the solver's seed",
-    "budget": "what the solver might spend",
-    "runtime": "seconds that it took",
-    "cpu": "the processor that it took them on",
+    "ids": "customers: node numbers of the city in ascending order, without the depot (0)",
+    "demands": "demand of each customer",
+    "capacity": "capacity of a vehicle",
+    "routes": "solution in canonical form: a list of node numbers per route, without the depot",
+    "cost": "total travel cost in the city's unit, computed in float64 from the city",
+    "source": "`solver`, `driven`, or `model` if our model found better routes",
+    "solver": "solver of the routes",
+    "version": "program and version of the solver",
+    "seed": "random seed of the solver",
+    "budget": "budget of the solver",
+    "runtime": "runtime of the solver in seconds",
+    "cpu": "processor on which the solver ran",
 }
 
 

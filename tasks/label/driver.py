@@ -32,11 +32,10 @@ from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
+from mcvrp.tasks.support.ray_window import WAIT_SECONDS, WINDOW
 
 logger = logging.getLogger(__name__)
 
-_WINDOW = 2  # units a worker in Ray's hands: one at work, one waiting
-_WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
 _PAUSE_SECONDS = 5.0  # between two looks at what hangs, more is a pause of ours
 _COUNT_SECONDS = 10.0  # between two looks at how many workers there are
 _LOSSES = 5  # of a unit, before it is left to the next run
@@ -119,18 +118,18 @@ class Driver:
                 self.lease.check()
                 require_cluster()
                 self._count_workers()
-                while len(self._in_flight) < _WINDOW * self.workers and (task := self._next(tasks)):
+                while len(self._in_flight) < WINDOW * self.workers and (task := self._next(tasks)):
                     task.sent = time.monotonic()
                     self._in_flight[send.remote(*self._call(task, city))] = task
                 if not self._in_flight:
                     return
-                done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=_WAIT_SECONDS)
+                done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=WAIT_SECONDS)
                 made = sum(
                     self._handle_result(self._in_flight.pop(reference), reference) for reference in done
                 )
                 progress.advance(made, self._note())
                 self._cancel_hanging()
-                if not self.labelled and self._empty_units >= _WINDOW * self.workers:
+                if not self.labelled and self._empty_units >= WINDOW * self.workers:
                     return  # nothing succeeds
         except ClusterLost:
             self._in_flight.clear()  # there is nobody to ask to stop

@@ -51,12 +51,13 @@ class LabelSpec(OrdersSpec):
     held_out: int = Field(
         0, ge=0, description="Number of held-out instances per size for validation during training"
     )
-    solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Solver")
+    solver: Annotated[str, OneOf(SOLVERS.keys)] = Field("hgs", description="Solver of the instances")
     fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] = Field(
-        "default", description="Maximum number of vehicles for hgs; default: its own bound; the paper: 10000"
+        "default", description="Maximum number of vehicles for hgs (default: its own bound; the paper: 10000)"
     )
     budget: BudgetName | None = Field(
-        None, description="Predefined budget of hgs by instance size, instead of the next four fields"
+        None,
+        description="Predefined budget of hgs by instance size, instead of the next four fields",
     )
     time_limit: float | None = Field(
         None,
@@ -78,7 +79,7 @@ class LabelSpec(OrdersSpec):
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
-    shard_rows: int = Field(25_000, ge=1, description="Labels per file")
+    shard_rows: int = Field(25_000, ge=1, description="Number of labels per file")
     workers: int | None = Field(None, ge=1, description="Number of cores (default: all)")
 
     @model_validator(mode="before")

@@ -63,7 +63,7 @@ class TrialSpec(StrictSpec):
         None,
         exclude_if=unset,
         title="Policy",
-        description="Policy-gradient phase, on the labels' instances unless source is fresh",
+        description="Policy-gradient phase; source defaults to labels here",
     )
 
     @model_validator(mode="after")

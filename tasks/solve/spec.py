@@ -35,8 +35,8 @@ class Order(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, coerce_numbers_to_str=True)
 
-    customer: str = Field(description="What the city calls the customer", min_length=1)
-    demand: int = Field(ge=1, description="What it wants, in the unit of the capacity")
+    customer: str = Field(description="Id of the customer in the city", min_length=1)
+    demand: int = Field(ge=1, description="Demand, in the unit of the capacity")
 
     @field_validator("demand", mode="wrap")
     @classmethod
@@ -55,7 +55,7 @@ class SolveSpec(StrictSpec):
         100,
         ge=0,
         le=100_000,
-        description="Number of samples, the best counts; 0: search without a model",
+        description="Number of samples, of which the best is used; 0: search without a model",
     )
     time_limit: float = Field(
         10.0,
@@ -63,7 +63,7 @@ class SolveSpec(StrictSpec):
         le=86_400,
         allow_inf_nan=False,
         description="Wall-clock time limit in seconds for decoding and search; the HGS comparison "
-        "gets the processor time that they took",
+        "gets the same processor time",
     )
     polish: Annotated[str, OneOf(polishes)] = Field(
         LOCAL_SEARCH, description="Post-optimization of the samples"

@@ -1,4 +1,4 @@
-"""A quiet Ray session: on this machine, or on the cluster whose address the environment names."""
+"""Ray sessions with little log output: on this machine, or on the cluster that ``RAY_ADDRESS`` names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import contextlib
 import logging
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -21,18 +19,14 @@ from ray.job_config import JobConfig
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import below, descendants, kill_all
-from mcvrp.tasks.support.ray_node import RayNode, last_line, ray_node
+from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 8.0  # for a cluster's port to open
-_SPEECH_SECONDS = 40.0  # for Ray to speak; starting to ask it takes 2 s of a core, which may be a busy one
-_REJOIN_SECONDS = 3.0  # between two tries
-_PAUSES = (5.0, 30.0)  # seconds before Ray is started again where it did not come up
-_WHY = 120  # characters of what Ray says then
-_HEAD_SECONDS = 60.0  # from a head's first word to the node that others need to join
+_PAUSES = (5.0, 30.0)  # seconds before Ray is started again if it did not come up
+_REASON_LENGTH = 120  # characters of Ray's message in an error message
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
-_BREAKPOINT = "PYTHONBREAKPOINT"  # Ray sets it, and variables of its own
+_BREAKPOINT = "PYTHONBREAKPOINT"  # set by Ray, besides its own variables
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -43,12 +37,30 @@ _QUIET = {
 }
 
 
-_node: RayNode | None = None  # that the session works through, where it has joined a cluster
-_keeper: tuple[contextlib.ExitStack, int] | None = None  # who ends the session that stays; its shared bytes
+@dataclass
+class _Connection:
+    """Connection of this process to Ray, which allows one at a time.
+
+    Attributes
+    ----------
+    node
+        The node through which a cluster was joined, if one was.
+    keeper
+        Holder of the next local session beyond its `ray_session`: see `kept_ray`.
+    kept_bytes
+        Size of the objects that sessions of the keeper share, at most.
+    """
+
+    node: RayNode | None = None
+    keeper: contextlib.ExitStack | None = None
+    kept_bytes: int = 0
+
+
+_CONNECTION = _Connection()
 
 
 class ClusterLost(McvrpError):
-    """The cluster that a session has joined is gone; another session may join it when it is back."""
+    """The connected cluster is gone; another session may join it when it is back."""
 
     exit_code = 1
 
@@ -62,80 +74,129 @@ def ray_session(
     Parameters
     ----------
     workers
-        Cores to use; None takes all that there are.
+        Number of cores (default: all).
     shared_bytes
-        Size of what all workers will share.
+        Size of the objects that all workers share.
     patience
-        Seconds that a cluster which does not answer is given to come back.
+        Seconds during which a cluster that does not answer is tried again.
     verbose
-        Let Ray and its workers write to the terminal.
+        Show the log output of Ray and its workers.
 
     Raises
     ------
     McvrpError
-        If there are fewer cores than asked, ``RAY_ADDRESS`` (Ray's own variable) names a cluster that
-        does not answer, or Ray does not come up here, after some tries.
+        If there are fewer cores than requested, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not
+        answer, or Ray does not come up on this machine after several attempts.
     """
-    global _keeper
     address = os.environ.get("RAY_ADDRESS")
-    if _keeper and not address and not ray.is_initialized():
-        (stack, most), _keeper = _keeper, None
-        stack.enter_context(ray_session(workers, shared_bytes=max(shared_bytes, most), verbose=verbose))
+    if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
+        _CONNECTION.keeper = None
+        shared_bytes = max(shared_bytes, _CONNECTION.kept_bytes)
+        keeper.enter_context(ray_session(workers, shared_bytes=shared_bytes, verbose=verbose))
     if ray.is_initialized():
-        with _stops_unwrapped():
-            yield _enough(workers, _cluster_cores(), "the Ray session")
+        with _unwrapped_signals():
+            yield _checked_cores(workers, _cluster_cores(), "the Ray session")
         return
-    started: list[psutil.Process] = []
     with (
         _environment({} if verbose else _QUIET),
         _signal_handlers() as restore,
-        contextlib.ExitStack() as stack,
-        _stops_unwrapped(),
+        _unwrapped_signals(),
+        _joined(address, patience, shared_bytes, verbose)
+        if address
+        else _started(workers, shared_bytes, verbose) as cores,
     ):
-        try:
-            if address:
-                _connect(address, stack, patience, shared_bytes, verbose)
-                count = _enough(workers, _cluster_cores(), f"the cluster at {address}")
-            else:
-                count = _enough(workers, local_cores(), "this machine")
-                started = _start(count, _OBJECT_STORE + 2 * shared_bytes, verbose)
-            restore()  # `ray.init` has taken over Ctrl-C and SIGTERM
-            yield count
-        finally:
-            # Ray kills a raylet that takes more than a second to end; its agents then look for their head
-            # for a minute more.
-            own = [process for root in started for process in (root, *below(root.pid))]
-            try:
-                ray.shutdown()
-            finally:
-                kill_all(own)
+        restore()  # `ray.init` has replaced the handlers of Ctrl-C and SIGTERM
+        yield _checked_cores(workers, cores, f"the cluster at {address}" if address else "this machine")
 
 
 @contextlib.contextmanager
 def kept_ray(shared_bytes: int = 0) -> Iterator[None]:
-    """Keep the first session that is begun on this machine for those after it: each costs 5 s of a core.
+    """Keep the first session on this machine for the following ones: to start one takes 5 s of a core.
 
-    Sessions on a cluster end as ever, for who loses one joins the cluster again.
+    Sessions on a cluster end as without it, because a lost cluster has to be joined again.
 
     Parameters
     ----------
     shared_bytes
-        Size of what all workers will share, at most.
+        Size of the objects that workers share, at most.
     """
-    global _keeper
-    before = _keeper
+    before = _CONNECTION.keeper, _CONNECTION.kept_bytes
     with contextlib.ExitStack() as stack:
-        _keeper = stack, shared_bytes
+        _CONNECTION.keeper, _CONNECTION.kept_bytes = stack, shared_bytes
         try:
             yield
         finally:
-            _keeper = before
+            _CONNECTION.keeper, _CONNECTION.kept_bytes = before
+
+
+def require_cluster() -> None:
+    """Raise ClusterLost if the connected cluster is gone; Ray itself may wait for it indefinitely."""
+    if (node := _CONNECTION.node) and not node.alive():
+        raise ClusterLost(f"the Ray cluster at {os.environ.get('RAY_ADDRESS')} is gone: start it again")
+
+
+class CoreCount:
+    """Number of cores of the cluster, as seen by one of its workers some time ago.
+
+    Ray ends a driver that asks itself, without a message, if the cluster's head has been restarted.
+    """
+
+    def __init__(self) -> None:
+        self._ask = ray.remote(num_cpus=0, max_retries=0)(_cluster_cores)
+        self._pending: ray.ObjectRef | None = None
+
+    def __call__(self) -> int | None:
+        """Return the result of the previous call's task, and submit the next; None if there is none yet."""
+        if _CONNECTION.node is None:
+            return None  # a session on this machine keeps its cores
+        count = None
+        if self._pending is not None:
+            if not ray.wait([self._pending], timeout=0)[0]:
+                return None
+            with contextlib.suppress(ray.exceptions.RayError):  # submitted again below
+                count = max(1, ray.get(self._pending))
+        self._pending = None
+        with contextlib.suppress(ray.exceptions.RayError):  # the head has just been restarted
+            self._pending = self._ask.remote()
+        return count
+
+
+@contextlib.contextmanager
+def _joined(address: str, patience: float, shared_bytes: int, verbose: bool) -> Iterator[int]:
+    """Hold a connection to the cluster at ``address`` and yield its number of cores."""
+    with contextlib.ExitStack() as stack:
+        options = _options(verbose)
+        _CONNECTION.node = join_cluster(
+            address, stack, patience=patience, shared_bytes=shared_bytes, options=options
+        )
+        try:
+            yield _cluster_cores()
+        finally:
+            _CONNECTION.node = None
+
+
+@contextlib.contextmanager
+def _started(workers: int | None, shared_bytes: int, verbose: bool) -> Iterator[int]:
+    """Hold Ray on this machine and yield the number of its cores."""
+    cores = _checked_cores(workers, local_cores(), "this machine")
+    started: list[psutil.Process] = []
+    try:
+        started = _start(cores, _OBJECT_STORE + 2 * shared_bytes, verbose)
+        yield cores
+    finally:
+        # Ray kills a raylet that takes more than a second to end; its agents then look for their head for
+        # another minute.
+        own = [process for root in started for process in (root, *below(root.pid))]
+        try:
+            ray.shutdown()
+        finally:
+            kill_all(own)
 
 
 def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:
-    """Start Ray on this machine and return its processes; again where it did not come up.
+    """Start Ray on this machine and return its processes.
 
-    A busy machine may take longer than the 30 s that Ray gives itself.
+    A busy machine may take longer than the 30 s that Ray allows, so starting is tried several times.
     """
     before = descendants(os.getpid())
     for pause in (*_PAUSES, None):
@@ -151,155 +212,45 @@ def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:
             break
         except Exception as error:  # Ray raises a bare one
             ray.shutdown()
-            kill_all(_started(before))
-            why = brief(reason(error), _WHY)
+            kill_all(_new_descendants(before))
+            why = brief(reason(error), _REASON_LENGTH)
             if pause is None:
                 raise McvrpError(
-                    f"Ray did not come up on this machine in {len(_PAUSES) + 1} tries ({why}): run it again "
-                    "when less is going on here, it keeps what is finished"
+                    f"Ray did not start on this machine in {len(_PAUSES) + 1} attempts ({why}): run the "
+                    "command again when the machine is less busy, finished work is kept"
                 ) from error
-            logger.warning("Ray did not come up (%s): trying again in %g s", why, pause)
+            logger.warning("Ray did not start (%s), next attempt in %g s", why, pause)
             time.sleep(pause)
-    return _started(before)
+    return _new_descendants(before)
 
 
-def _started(before: Collection[int]) -> list[psutil.Process]:
-    """Return the running processes below this one, but for those with the ids ``before``."""
+def _new_descendants(before: Collection[int]) -> list[psutil.Process]:
     return [process for process in below(os.getpid()) if process.pid not in before]
-
-
-def require_cluster() -> None:
-    """Raise ClusterLost where the cluster of this session is gone: Ray itself may wait for it for ever."""
-    if _node is not None and not _node.lives():
-        raise ClusterLost(f"the Ray cluster at {os.environ.get('RAY_ADDRESS')} is gone: start it again")
-
-
-class CoreCount:
-    """How many cores the cluster has, as a worker of it has seen some time ago.
-
-    A driver that asks itself is ended by Ray, without a word, when the cluster's head has been started again.
-    """
-
-    def __init__(self) -> None:
-        self._ask = ray.remote(num_cpus=0, max_retries=0)(_cluster_cores)
-        self._asked: ray.ObjectRef | None = None
-
-    def __call__(self) -> int | None:
-        """Return the answer to the question of the last call, and ask again; None while there is none."""
-        if _node is None:
-            return None  # a session on this machine keeps its cores
-        count = None
-        if self._asked is not None:
-            if not ray.wait([self._asked], timeout=0)[0]:
-                return None
-            with contextlib.suppress(ray.exceptions.RayError):  # asked again later
-                count = max(1, ray.get(self._asked))
-        self._asked = None
-        with contextlib.suppress(ray.exceptions.RayError):  # the head has just been started again
-            self._asked = self._ask.remote()
-        return count
 
 
 def _cluster_cores() -> int:
     return int(ray.cluster_resources().get("CPU", 0))
 
 
-def _enough(asked: int | None, there: int, where: str) -> int:
-    if asked is not None and asked > there:
-        raise McvrpError(f"{asked} workers asked, {where} has {there} cores: ask for {there} or fewer")
-    return asked or there
-
-
-def require_answer(address: str) -> None:
-    """Check that something answers at ``address``, and speaks Ray where that can be asked.
-
-    Raises
-    ------
-    McvrpError
-        If not.
-    """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdigit():
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
-        except OSError as error:
-            raise _silent(address) from error
-        if not address.startswith("ray://") and (said := _refusal(address)) is not None:
-            raise _silent(address, said)
-
-
-def _silent(address: str, said: str = "") -> McvrpError:
-    words = f" ({said})" if said else ""
-    return McvrpError(
-        f"no Ray cluster answers at RAY_ADDRESS={address}{words}: start it, or unset RAY_ADDRESS to use this "
-        "machine"
-    )
-
-
-def _connect(
-    address: str, stack: contextlib.ExitStack, patience: float, shared_bytes: int, verbose: bool
-) -> None:
-    """Join the cluster at ``address`` and become its driver; ``stack`` leaves it."""
-    began = time.monotonic()
-    while True:
-        try:
-            with contextlib.ExitStack() as attempt:
-                require_answer(address)
-                patience = max(patience, _HEAD_SECONDS)
-                _join(address, attempt, shared_bytes, verbose)
-                stack.push(attempt.pop_all())
-                return
-        except McvrpError:
-            if time.monotonic() - began > patience:
-                raise
-        time.sleep(_REJOIN_SECONDS)
-
-
-def _join(address: str, stack: contextlib.ExitStack, shared_bytes: int, verbose: bool) -> None:
-    global _node
-    try:
-        folder = {}
-        if not address.startswith("ray://"):
-            _node = stack.enter_context(ray_node(address, shared_bytes=shared_bytes))
-            stack.callback(_forget_node)
-            folder = {"_temp_dir": _node.folder}
-        stack.callback(ray.shutdown)  # a driver goes before its node
-        ray.init(address=address, **folder, **_options(verbose))
-    except Exception as error:  # Ray raises whatever its client library happened to meet
-        raise _silent(address, reason(error)) from error
-
-
-def _forget_node() -> None:
-    global _node
-    _node = None
+def _checked_cores(workers: int | None, cores: int, where: str) -> int:
+    if workers is not None and workers > cores:
+        raise McvrpError(
+            f"{workers} workers were requested, but {where} has {cores} cores: request at most {cores}"
+        )
+    return workers or cores
 
 
 def _options(verbose: bool) -> dict[str, Any]:
     # Ray puts a driver's working directory first on its workers' path, but not that of a client, who is
-    # elsewhere: a model.py or json.py in the folder of the user is not ours to import.
+    # elsewhere: a model.py or json.py in the user's folder must not be imported instead of ours.
     job_config = JobConfig(_client_job=True)
     level = logging.INFO if verbose else logging.ERROR
     return {"job_config": job_config, "log_to_driver": verbose, "logging_level": level}
 
 
-def _refusal(address: str) -> str | None:
-    """Return what keeps Ray's control service at ``address`` from answering, in its words; None if it does.
-
-    `ray.init` alone asks for minutes.
-    """
-    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--skip-version-check"]
-    try:
-        asked = subprocess.run(
-            [*command, "--address", address], capture_output=True, text=True, timeout=_SPEECH_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    return None if asked.returncode == 0 else last_line(asked.stderr)
-
-
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables for the processes that Ray starts, and take them back, and Ray's own with them."""
+    """Set variables for the processes that Ray starts, and restore them and those that Ray sets itself."""
     before = dict(os.environ)
     os.environ.update(values)
     try:
@@ -313,15 +264,15 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signal_handlers() -> Iterator[Callable[[], None]]:
-    """Yield what puts back the handlers of our own that Ray replaces; all are put back in the end."""
+    """Yield a function that restores our handlers after Ray has replaced them; restore all at the end."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def restore(*leave: object) -> None:
+    def restore(*keep: object) -> None:
         for number, handler in before.items():
-            if handler not in (None, *leave):
+            if handler not in (None, *keep):
                 signal.signal(number, handler)
 
     try:
@@ -331,8 +282,8 @@ def _signal_handlers() -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def _stops_unwrapped() -> Iterator[None]:
-    """Raise what a handler of a signal raised while Ray waited: of all but Ctrl-C Ray makes a SystemError."""
+def _unwrapped_signals() -> Iterator[None]:
+    """Raise what a signal handler raised while Ray waited: Ray makes a SystemError of all but Ctrl-C."""
     try:
         yield
     except SystemError as error:

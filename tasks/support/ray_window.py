@@ -1,4 +1,4 @@
-"""Work over many items on Ray with a bounded number of them in flight, however many there are."""
+"""Tasks over many items on Ray with a bounded number of them in flight."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.ray_session import require_cluster
 
 T = TypeVar("T")
-_WINDOW = 2  # items a worker in Ray's hands: one at work, one waiting
-_WAIT_SECONDS = 0.5  # how long Ctrl-C may wait for us
-_SILENT_SECONDS = 30.0  # without an answer of any worker until we ask whether the store answers
+WINDOW = 2  # tasks per worker in flight: one running, one waiting
+WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
+_SILENT_SECONDS = 30.0  # without a result until the store is asked for an answer
 _RETRIES = 2  # by Ray, of a worker that died
 
 
@@ -30,44 +30,58 @@ def windowed(
     *,
     refusals: bool = False,
 ) -> Iterator[tuple[T, Any]]:
-    """Yield each item with ``work(item, shared)``, as the answers come in.
+    """Yield each item with ``work(item, shared)``, in the order of completion.
 
-    ``shared`` is sent once; ``items`` are taken as workers become free. ``store`` is what they work with:
-    while no answer comes in it is asked for a sign of life, as nobody hears workers that wait for it.
-    Where the worker of an item died again and again, the answer is the `ray.exceptions.RayError`. With
-    ``refusals``, a `McvrpError` that ``work`` raises is the answer to its item, and the others go on.
+    If the worker of an item died repeatedly, its result is the `ray.exceptions.RayError`.
+
+    Parameters
+    ----------
+    items
+        Consumed as workers become free.
+    workers
+        Number of tasks to run at once.
+    shared
+        Sent to the workers once.
+    store
+        The store of ``work``. It is contacted if no result arrives for a while, because workers that wait for
+        it do not report that.
+    refusals
+        Yield a `McvrpError` of ``work`` as the result of its item, instead of raising it.
 
     Raises
     ------
     McvrpError
-        What ``work`` raises, without ``refusals``; a `StoreError` always; ClusterLost where Ray is gone.
+        Errors of ``work`` without ``refusals``; always a `StoreError`; ClusterLost if Ray is gone.
     """
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
     context = ray.put(shared)
     waiting = iter(items)
     in_flight: dict[ray.ObjectRef, T] = {}
-    heard = time.monotonic()
+    last_result = time.monotonic()
     while True:
-        for item in islice(waiting, _WINDOW * workers - len(in_flight)):
+        for item in islice(waiting, WINDOW * workers - len(in_flight)):
             in_flight[remote.remote(item, context)] = item
         if not in_flight:
             return
         require_cluster()
-        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=_WAIT_SECONDS)
+        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=WAIT_SECONDS)
         if done:
-            heard = time.monotonic()
-        elif time.monotonic() - heard > _SILENT_SECONDS:
+            last_result = time.monotonic()
+        elif time.monotonic() - last_result > _SILENT_SECONDS:
             store.exists("")
-            heard = time.monotonic()
+            last_result = time.monotonic()
         for reference in done:
-            item = in_flight.pop(reference)
-            try:
-                yield item, ray.get(reference)
-            except ray.exceptions.RayTaskError as error:
-                if not isinstance(error.cause, McvrpError):
-                    raise
-                if isinstance(error.cause, StoreError) or not refusals:
-                    raise error.cause from None
-                yield item, error.cause
-            except ray.exceptions.RayError as error:
-                yield item, error
+            yield in_flight.pop(reference), _result(reference, refusals)
+
+
+def _result(reference: ray.ObjectRef, refusals: bool) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if not isinstance(error.cause, McvrpError):
+            raise
+        if isinstance(error.cause, StoreError) or not refusals:
+            raise error.cause from None
+        return error.cause
+    except ray.exceptions.RayError as error:
+        return error

@@ -84,7 +84,9 @@ class PhaseSpec(StrictSpec):
     last: int = Field(
         ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers) in the last set"
     )
-    trunc: int | None = Field(None, ge=1, description="Random subset of labels per size (default: all)")
+    trunc: int | None = Field(
+        None, ge=1, description="Number of labels per size, a random subset (default: all)"
+    )
     passes: int = Field(1, ge=1, le=MOST_PASSES, description="Number of passes over the sets (epochs)")
     trains: Literal["encoder", "both", "policy"] = Field(
         "both",
@@ -176,7 +178,7 @@ class TrainSpec(StrictSpec):
     micro_batch: int | None = Field(
         None,
         ge=1,
-        description="Micro-batch size per rank in samples (policy phases: paths; default: its share)",
+        description="Micro-batch size per rank in samples (policy gradient: paths; default: its share)",
     )
     micro_tokens: int | None = Field(
         None,
@@ -189,7 +191,7 @@ class TrainSpec(StrictSpec):
     max_hours: float | None = Field(
         None,
         gt=0,
-        description="Time limit of a job in hours; it ends with a checkpoint that the next resumes",
+        description="Time limit of a job in hours; it ends with a checkpoint that the next job resumes",
     )
     restarts: int = Field(
         3, ge=0, description="Maximum number of consecutive restarts without a new checkpoint"

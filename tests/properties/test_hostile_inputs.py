@@ -82,15 +82,15 @@ def test_a_hostile_spreadsheet_is_read_or_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["inspect", "d", "--draw", "2_0", "1"], "--draw: '2_0' is no whole number"),
-        (["inspect", "d", "--draw", "２０", "1"], "--draw: '２０' is no whole number"),
+        (["inspect", "d", "--draw", "2_0", "1"], "--draw: '2_0' is not an integer"),
+        (["inspect", "d", "--draw", "２０", "1"], "--draw: '２０' is not an integer"),
         (["ui", "--port", "9" * 5000], "--port: '999"),
-        (["solve", "o.csv", "--time-limit", "1_0"], "--time-limit: '1_0' is no number"),
-        (["solve", "o.csv", "--time-limit", "nan"], "--time-limit: 'nan' is no number"),
-        (["solve", "o.csv", "--model", ""], "--model: it is empty"),
-        (["city", "import", "a.csv", "--name", ""], "--name: it is empty"),
-        (["city", "import", "a.csv", "--history", " "], "--history: it is empty"),
-        (["solve", ""], "ORDERS: it is empty"),
+        (["solve", "o.csv", "--time-limit", "1_0"], "--time-limit: '1_0' is not a number"),
+        (["solve", "o.csv", "--time-limit", "nan"], "--time-limit: 'nan' is not a number"),
+        (["solve", "o.csv", "--model", ""], "--model: the value is empty"),
+        (["city", "import", "a.csv", "--name", ""], "--name: the value is empty"),
+        (["city", "import", "a.csv", "--history", " "], "--history: the value is empty"),
+        (["solve", ""], "ORDERS: the value is empty"),
         (["plan", f"--{LONG}"], "unrecognized arguments"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The tree of the store in docs/store.md, read back: which paths have a line on that page."""
+"""Parser of the tree of the store in docs/store.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 README = Path(__file__).parents[2] / "docs" / "store.md"
-_HEADING = "## What is in the store\n"
+_HEADING = "## Files\n"
 _LINE = re.compile(r"( {4,})(\S(?:\S| (?! ))*)(?:  +(\S.*))?")
 _PLACEHOLDER = re.compile(r"(?!README)[A-Z]+|\*")
 

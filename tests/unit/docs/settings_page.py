@@ -1,4 +1,4 @@
-"""The page of all settings, from the specs: `python -m tests.unit.docs.settings_page` writes it."""
+"""Generation of docs/settings.md from the specs: `python -m tests.unit.docs.settings_page`."""
 
 from __future__ import annotations
 
@@ -17,49 +17,61 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 _HEAD = """# Settings
 
 Every field of a preset, and of `--set section.field=value`. The forms of the Prefect UI have the same fields.
-This page is made from the specs: `python -m tests.unit.docs.settings_page` writes it, a test compares.
+Generated from the specs by `python -m tests.unit.docs.settings_page`; a test compares.
 """
 _NAMES = {str: "text", bool: "true or false", int: "whole number", float: "number"}
 
 
+_SHARED = 8  # identical rows from which on a section refers to an earlier one
+
+
 def page() -> str:
     """Return the page as Markdown, a section for each section of a preset."""
-    parts = [_HEAD]
+    parts, written = [_HEAD], dict[str, dict[str, str]]()
     for name, field in PipelineSpec.model_fields.items():
-        parts += _sections(name, field)
+        parts += _sections(name, field, written)
     return "\n".join(parts)
 
 
-def _sections(name: str, field: FieldInfo) -> Iterator[str]:
+def _sections(name: str, field: FieldInfo, written: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Yield the section ``name`` and those inside it; ``written`` are the rows of earlier sections."""
     spec = spec_of(field.annotation)
-    assert spec is not None, f"{name} is no section"
+    assert spec is not None, f"{name} is not a section"
     several = "; a list" if get_origin(field.annotation) is tuple else ""
     yield f"## {name}\n\n{field.description or ''}{several}.\n"
     inner = {key: below for key, below in spec.model_fields.items() if spec_of(below.annotation)}
-    rows = [(key, below) for key, below in spec.model_fields.items() if key not in inner]
-    yield "| field | takes | default | meaning |\n|---|---|---|---|"
-    for key, below in rows:
-        cells = (
-            f"`{key}`",
-            _takes(below.annotation, *below.metadata),
-            _default(below),
-            below.description or "",
-        )
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-    yield ""
+    rows = {key: _row(key, below) for key, below in spec.model_fields.items() if key not in inner}
+    for earlier, its_rows in written.items():
+        shared = [key for key, row in rows.items() if its_rows.get(key) == row]
+        if len(shared) >= _SHARED:
+            anchor = earlier.replace(".", "")
+            keys = ", ".join(f"`{key}`" for key in shared)
+            yield f"[{earlier}](#{anchor}) describes {keys}.\n"
+            rows = {key: row for key, row in rows.items() if key not in shared}
+    if rows:
+        yield "| field | takes | default | meaning |\n|---|---|---|---|"
+        yield from rows.values()
+        yield ""
+    written[name] = rows
     for key, below in inner.items():
-        yield from _sections(f"{name}.{key}", below)
+        yield from _sections(f"{name}.{key}", below, written)
+
+
+def _row(key: str, field: FieldInfo) -> str:
+    takes = _takes(field.annotation, *field.metadata)
+    cells = (f"`{key}`", takes, _default(field), field.description or "")
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def spec_of(kind: Any) -> type[BaseModel] | None:
-    """Return the spec that ``kind`` is, is a list of, or may be."""
+    """Return the spec in the annotation ``kind``: itself, of a list or of an optional."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
     return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _takes(kind: Any, *metadata: object) -> str:
-    """Return what a field of the type ``kind`` takes, for people."""
+    """Return the type ``kind`` of a field in words."""
     for choice in metadata:
         if isinstance(choice, OneOf):
             return ", ".join(f"`{name}`" for name in choice.names())

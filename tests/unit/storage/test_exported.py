@@ -158,9 +158,9 @@ def test_the_command_exports_solves_and_imports(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("models export", "give a model's name, export MODEL[@VERSION] FOLDER, or import FOLDER"),
-        ("models export small", "give a model's name"),
-        ("models import", "give a model's name"),
+        ("models export", "required: MODEL[@VERSION], FOLDER"),
+        ("models export small", "required: FOLDER"),
+        ("models import", "required: FOLDER"),
         ("models export small@9 taken", "has no version 9"),
         ("models export small@first taken", "'first' is no version"),
         ("models export large taken", "no model 'large'"),

@@ -226,7 +226,7 @@ def test_another_city_is_refused(store: Store) -> None:
         ({"largest": 61}, "largest = 61: the city has 60 customers"),
         ({"smallest": 19}, "no capacity rule for 19 customers"),
         ({"demand": (1, 31)}, "may hold 30 at n=20, a customer may want 31: give capacity"),
-        ({"workers": 10_000}, "10000 workers asked"),
+        ({"workers": 10_000}, "10000 workers were requested"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_work(

@@ -81,7 +81,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("benchmark nowhere", ["there is no folder nowhere here"]),
         ("solve day.csv --samples x", ["--samples", "'x'"]),
-        ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is no number"]),
+        ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --polish lkh", ["--polish", "local-search", "lkh"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         ("solve day.csv --set solve.p=2", ["--set", "solve.p", "at most 1"]),
@@ -97,9 +97,9 @@ def stored(folder: Path) -> list[Path]:
         ),
         ("solve day.csv --set solve.fleet=3", ["does not keep --fleet 3"]),
         ("solve day.csv --fleet 0", ["--fleet", "at least 1"]),
-        ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is no whole number"]),
+        ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
-        ("solve day.csv --longest-route 12km", ["--longest-route", "'12km' is no number"]),
+        ("solve day.csv --longest-route 12km", ["--longest-route", "'12km' is not a number"]),
         ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "leave it out"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
         ("improve", ["no city 'laptop'", "mcvrp city create"]),
@@ -113,6 +113,8 @@ def stored(folder: Path) -> list[Path]:
         ("rnu", ["rnu", "run"]),
         ("run --prseet smoke", ["--prseet"]),
         ("city", ["create|import|extend", "mcvrp city --help"]),
+        ("models laptop", ["'laptop'", "run mcvrp models show MODEL"]),  # as before there were subcommands
+        ("models --store nowhere show laptop", ["no store", "nowhere"]),
     ],
 )
 def test_bad_input_gets_one_sentence_and_code_2(

@@ -70,6 +70,6 @@ def test_ray_that_never_comes_up_is_told_in_a_sentence(monkeypatch: pytest.Monke
     assert busy.tries == 3
     assert [process.wait(30) for process in busy.left] == [-9] * 3
     sentence = str(caught.value)
-    assert sentence.startswith("Ray did not come up on this machine in 3 tries (The current node timed out")
-    assert sentence.endswith("run it again when less is going on here, it keeps what is finished")
+    assert sentence.startswith("Ray did not start on this machine in 3 attempts (The current node timed out")
+    assert sentence.endswith("run the command again when the machine is less busy, finished work is kept")
     assert len(sentence) <= LONGEST

@@ -43,7 +43,7 @@ for _ in range(2):
         assert ray.get(ray.remote(lambda: 7).remote()) == 7
         count = CoreCount()
         assert count() is None
-        assert ray.wait([count._asked], timeout=120)[0]
+        assert ray.wait([count._pending], timeout=120)[0]
         assert count() == 1
         (raylet,) = (p for p in psutil.Process().children(recursive=True) if p.name() == "raylet")
         (folder,) = (Path(part[11:]) for part in raylet.cmdline() if part.startswith("--temp_dir="))
