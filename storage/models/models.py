@@ -69,7 +69,7 @@ def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") 
     store.put(f"{card.folder}/{MODEL_WEIGHTS}", weights)
     if losses:
         store.put(layout.model_losses(card.name, card.version), losses)
-    store.put(f"{card.folder}/README.md", model_readme(card, pictured=bool(losses)).encode())
+    store.put(f"{card.folder}/README.md", model_readme(card, plotted=bool(losses)).encode())
     store.put_json(layout.model_card(card.name, card.version), asdict(card))  # the version exists from here
     enrol(store, card.name, card.version)
     return card

@@ -34,10 +34,10 @@ def model_config(card: ModelCard) -> bytes:
     return (json.dumps(config, indent=2) + "\n").encode()
 
 
-def model_readme(card: ModelCard, *, pictured: bool = False, city: str = "") -> str:
+def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
     """Return README.md, the card of a model as Markdown.
 
-    ``pictured``: whether `losses.png` is beside it; ``city``: name of the city beside it, for the folder of
+    ``plotted``: whether `losses.png` is beside it; ``city``: name of the city beside it, for the folder of
     an exported model.
     """
     measured = [
@@ -46,5 +46,5 @@ def model_readme(card: ModelCard, *, pictured: bool = False, city: str = "") -> 
         if card.metrics.get(name) is not None
     ]
     return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
-        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, pictured=pictured
+        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, plotted=plotted
     )

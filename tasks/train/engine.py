@@ -33,7 +33,7 @@ _BUCKET = 50_000_000  # elements at most
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How a step is computed; fields are named as in `tasks.train.spec.TrainSpec`."""
+    """Options of a step, named as in `tasks.train.spec.TrainSpec`."""
 
     train_decoder: bool
     zero: int

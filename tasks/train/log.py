@@ -39,7 +39,7 @@ class Watch:
     sound_step: int = 0  # the last step whose loss was within bounds
 
     def update(self, row: StepMetrics) -> str | None:
-        """Return a description of the divergence after ``row``, None while there is none."""
+        """Return a description of the divergence after ``row``, None without one."""
         loss = getattr(row, f"{self.stream}_loss")
         if math.isnan(loss):  # the phase does not train this stream
             return None
@@ -82,7 +82,7 @@ class TrainLog:
         self._since = time.monotonic()
 
     def saved(self, checkpoint: CheckpointState | None) -> None:
-        """Note the checkpoint that was saved just now, and exclude its time from the rates."""
+        """Note the new checkpoint, and exclude its time from the rates."""
         self._since = time.monotonic()
         self._last_good = checkpoint or self._last_good
 

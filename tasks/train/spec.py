@@ -247,7 +247,7 @@ class TrainSpec(StrictSpec):
         return self
 
     def phase(self, name: str) -> PhaseSpec:
-        """Return the phase ``name``; McvrpError if there is none."""
+        """Return the phase ``name``; McvrpError if the run has no such phase."""
         for phase in self.phases:
             if phase.name == name:
                 return phase

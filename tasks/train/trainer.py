@@ -187,7 +187,7 @@ class Trainer:
 
     def train_step(self, step: int, batch: GlobalBatch | None, work: list[MicroBatch]) -> None:
         """Update the weights; the sums of the step stay on the device until a row is due."""
-        # Seeded anew for each step, so that a resumed run has the same dropout as an uninterrupted one.
+        # Seeded for each step, so that a resumed run has the same dropout as an uninterrupted one.
         torch.manual_seed(_seed("dropout", str(self.spec.seed), self.job.phase, str(step), str(self.rank)))
         sums = self.engine.step(work, self._totals(batch), self.schedule(step, self.steps))
         self.log.add(step, sums, batch)

@@ -29,21 +29,21 @@ def main() -> int:
     def send(event: RankEvent) -> None:
         channel.write(encode(event) + "\n")
 
-    # The launcher's own temporary file: nobody else can have written it.
+    # The launcher's own temporary file, which no other user can have written.
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
     error = run_rank(job, int(os.environ["RANK"]), job.cores, send)
     return error.exit_code if error else 0
 
 
 def _exit_with(parent: int) -> None:
-    """Exit when the process ``parent`` has: this rank may be blocked in a collective by then."""
+    """Exit when the process ``parent`` has: its ranks may not survive it."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_POLL_SECONDS)
         os._exit(1)
 
-    # In a thread, as the main one may be blocked for good.
+    # In a thread, as the main one may be blocked in a collective.
     threading.Thread(target=watch, daemon=True).start()
 
 
