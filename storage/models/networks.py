@@ -40,9 +40,7 @@ def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hin
         for difference in _differences(network, weights):
             raise McvrpError(difference)
     except McvrpError as error:
-        raise McvrpError(
-            f"{where} is no model's card ({brief(str(error), _SHOWN)}): {hint}"
-        ) from error
+        raise McvrpError(f"{where} is no model's card ({brief(str(error), _SHOWN)}): {hint}") from error
     network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     return network.eval()
 

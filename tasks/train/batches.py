@@ -114,7 +114,7 @@ class SampleStream:
             capacity[at] = labels.capacities[row]
             # Padding repeats the last token of a path, the depot at position 0.
             starts, lasts = labels.offsets[row, None], labels.offsets[row + 1, None] - 1
-            path[at] = labels.paths[np.minimum(starts + columns, lasts)]
+            path[at] = labels.positions[np.minimum(starts + columns, lasts)]
         if batch.shuffles is not None:
             path = _shuffled(path, path_lengths, batch.shuffles[rows])
         return Batch(

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.loss import StreamLoss, losses
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.policy import Sampled, draw, policy_loss
-from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.memory import MicroBatch, advice, is_out_of_memory, largest_that_fits
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of

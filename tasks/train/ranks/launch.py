@@ -59,7 +59,9 @@ def run_local(job: RankJob, progress: Progress) -> None:
 def require_cores(ranks: int, cores: int) -> None:
     """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
     if ranks > cores:
-        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
+        raise McvrpError(
+            f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
+        )
 
 
 def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
