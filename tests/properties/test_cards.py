@@ -46,7 +46,7 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
     """No steps, no losses: dashes."""
     spec = small_spec()
     text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], plotted=False)
-    assert text.count("not begun") == 2
+    assert text.count("not started") == 2
     assert "Not finished" in text
     done = [PhaseState(phase.name, 9, 9, {}) for phase in spec.phases]
     assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
