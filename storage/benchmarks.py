@@ -82,7 +82,7 @@ class PartRow:
         Cost of each sample, infinite if infeasible. One cost if the samples have a common outcome; in a part
         that continues another, its own samples only.
     routes
-        Best sample, None if there is none.
+        Best sample, None without an answer.
     seed, device, workers, machine, version, configuration
         Conditions: ``workers`` instances were solved in parallel, each on ``device`` of ``machine``.
     failure
@@ -171,7 +171,7 @@ def write_results(
 
 
 def read_results(store: Store, run: str) -> pa.Table:
-    """Return the results of a benchmark run; McvrpError if there are none."""
+    """Return the results of a benchmark run; McvrpError if they do not exist."""
     path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")

@@ -240,7 +240,7 @@ def _polished(
 
 
 def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
-    """Return the cheapest of ``found`` within the limits; SolverFailed if there is none."""
+    """Return the cheapest of ``found`` within the limits; SolverFailed if all of them violate one."""
     within = [solution for solution in found if spec.limits.broken(city, solution) is None]
     if not within:
         raise SolverFailed(
