@@ -125,7 +125,7 @@ def test_a_method_without_results_keeps_its_rows_and_has_a_reason() -> None:
     assert line(am, "FM-MCVRP (NS, s = 100)").gap is None
     assert any(note.startswith("AM (VS) has no figures: not among the methods of this") for note in am.notes)
     assert "LKH-3 has no figures: not run yet on 20 customers." in lkh3.notes
-    assert "HGS (s = 100) has no figures: not run yet with s = 100." in lkh3.notes
+    assert "HGS (s = 100) has no figures: not run with s = 100 yet." in lkh3.notes
 
 
 def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance() -> None:
