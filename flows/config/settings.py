@@ -88,11 +88,6 @@ def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("PREFECT__FLOW_RUN_ID")
 
 
-def run_entrypoint(entrypoint: str) -> None:
-    """Make Prefect's engine run the flow at ``entrypoint``, instead of that of the deployment."""
-    os.environ["PREFECT__FLOW_ENTRYPOINT"] = entrypoint
-
-
 def secrets() -> list[str]:
     """Return the secrets of the environment and the keys of the stores in use, the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}

@@ -167,7 +167,10 @@ def test_the_command_exports_solves_and_imports(
         ("models import nowhere", "there is no folder nowhere"),
         ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
         ("solve monday.csv --model ./away", "has no model.json"),
-        ("solve monday.csv --model ./away --version 3", "--version: the folder ./away holds one version"),
+        (
+            "solve monday.csv --model ./away --version 3",
+            "--version: the folder ./away contains a single version",
+        ),
     ],
 )
 def test_a_mistake_gets_one_sentence(

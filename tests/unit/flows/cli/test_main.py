@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,7 +100,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
         ("solve day.csv --longest-route 12km", ["--longest-route", "'12km' is not a number"]),
-        ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "leave it out"]),
+        ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "omit it"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
         ("improve", ["no city 'laptop'", "mcvrp city create"]),
         ("ui --port 0", ["--port", "1 to 65535"]),
@@ -184,11 +185,11 @@ def test_what_is_missing_is_said_last(
 ) -> None:
     """A stage that has left something out: its figures, then a line that says what, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda work: done)
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
     monkeypatch.setattr(
         "mcvrp.flows.cli.commands._stage",
-        lambda options: commands._run(STAGES["label"], None, {}),  # type: ignore[arg-type]
+        lambda options: commands._run(STAGES["label"], SimpleNamespace(uri=""), {}),  # type: ignore[arg-type]
     )
     monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
     assert cli.run(["label"]) == 1
