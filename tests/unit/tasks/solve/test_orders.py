@@ -93,7 +93,7 @@ def test_orders_in_the_store(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store")
     store.put("incoming/monday.csv", SOUND.encode())
     assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
-    with pytest.raises(McvrpError, match="leaves the store"):
+    with pytest.raises(McvrpError, match="leads out of the store"):
         read_orders("store:../monday.csv", store)
 
 
