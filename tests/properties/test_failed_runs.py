@@ -99,12 +99,12 @@ def bug(patch: pytest.MonkeyPatch) -> None:
             "^city.addresses.file = '/etc/passwd' is not a path in the store: upload the file",
         ),
         (solve.solve, {"model": "small", "orders": "orders/x.csv"}, nothing, "orders/x.csv"),
-        (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): make room there"),
+        (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): free space there"),
         (
             city.city,
             {"city": SPEC["city"], "store": "s3://b/p"},
             s3_down,
-            r"127.0.0.1:9 \(no connection\): see whether",
+            r"127.0.0.1:9 \(no connection\): check that it is running",
         ),
         (
             city.city,

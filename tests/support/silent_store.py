@@ -75,7 +75,6 @@ class _Silent:
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     """An outage of all local stores of this process, which nobody waits long for."""
     outage = Outage()
-    monkeypatch.setattr(connections, "_CONNECTIONS", {})
     monkeypatch.setattr(
         connections, "_files", lambda uri, probing: _Silent(LocalFiles(uri), outage, _REQUESTS)
     )

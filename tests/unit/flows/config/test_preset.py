@@ -147,7 +147,7 @@ def test_set_without_a_value_restores_the_default() -> None:
         ("train.phases.2.last=30", ["train.phases.2.last = 30", "labels are made for 20 to 22 customers"]),
         ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
         ("train.dataset=other", ["train.dataset = 'other' is not the dataset of label.dataset ('smoke')"]),
-        ("label.split=test", ["held_out = 4 goes with split train, not test"]),
+        ("label.split=test", ["held_out = 4 requires split train, not test"]),
         ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only if label.held_out is"]),
         (
             "train.held_out=other",

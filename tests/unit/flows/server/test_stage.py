@@ -45,7 +45,7 @@ def test_what_a_form_sends_becomes_specs() -> None:
         (changed(smallest=60), "[label] smallest = 60 is above largest = 50"),
         (changed(cuont=3), "there is no label.cuont; did you mean count?"),
         (changed(solver="hsg"), "label.solver must be 'hgs', 'pyvrp' or 'lkh3', not 'hsg'"),
-        (changed(demand=[0, 9]), "[label] demand = [0, 9] is no range within 1 to 65535"),
+        (changed(demand=[0, 9]), "[label] demand = [0, 9] is not a range within 1 to 65535"),
         ({"label": GIVEN["label"]}, "city is missing"),
         ({**GIVEN, "city": "../c"}, "city must be a name of letters"),
         ({**GIVEN, "label": "d"}, "label must be a table, not 'd'"),
