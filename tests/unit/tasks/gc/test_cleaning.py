@@ -552,7 +552,7 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
         ("rollback ../m", "'../m' is no name for a model"),
         ("promote m 9", "no version 9"),
         ("promote m challenger", "no challenger to promote"),
-        ("promote m champion", "'champion' is no version"),
+        ("promote m champion", "'champion' is not a version"),
         ("models show n", "there is no model 'n'"),
         ("gc --set gc.keep_models=0", "gc.keep_models must be at least 1"),
         ("gc --set gc.grace_hours=0", "gc.grace_hours must be at least 1"),
