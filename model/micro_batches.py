@@ -31,7 +31,7 @@ def micro_batches(
     Parameters
     ----------
     sizes, path_lengths
-        Customers of each sample and tokens of its solution, ``(B,)``.
+        Customers and solution tokens of each sample, ``(B,)``.
     order
         "paper" keeps the order of the samples. "bucketed" sorts them, so that a micro-batch has
         samples of one size, which need no padding mask, and solutions of similar lengths.
@@ -44,17 +44,10 @@ def micro_batches(
     McvrpError
         If the samples cannot be shared equally.
     """
-    if len(sizes) % ranks:
-        raise McvrpError(
-            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
-    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
     pieces: list[list[_Positions]] = []  # of each rank
-    for share in positions.reshape(ranks, -1):
-        changes = np.flatnonzero(np.diff(sizes[share])) + 1
-        runs = [share] if order == "paper" else np.split(share, changes)
-        limits = [_most_samples(sizes[run], path_lengths[run], samples, tokens) for run in runs]
-        splits = (np.array_split(run, -(-len(run) // most)) for run, most in zip(runs, limits, strict=True))
+    for share in _shares(sizes, path_lengths, ranks, order):
+        runs = [share] if order == "paper" else np.split(share, np.flatnonzero(np.diff(sizes[share])) + 1)
+        splits = [_split(run, sizes[run], path_lengths[run], samples, tokens) for run in runs]
         pieces.append([piece for split in splits for piece in split])
     for own in pieces:
         while len(own) < max(map(len, pieces)):
@@ -67,15 +60,32 @@ def computed_tokens(sizes: NDArray[np.int64], path_lengths: NDArray[np.int64]) -
     return len(sizes) * int(sizes.max() + 1), len(sizes) * int(path_lengths.max() - 1)
 
 
-def _most_samples(
-    sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], samples: int | None, tokens: int | None
-) -> int:
-    limits = [len(sizes)]
+def _shares(
+    sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], ranks: int, order: Order
+) -> _Positions:
+    """Return the samples of each rank, ``(ranks, B / ranks)``."""
+    if len(sizes) % ranks:
+        raise McvrpError(
+            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
+    return positions.reshape(ranks, -1)
+
+
+def _split(
+    run: _Positions,
+    sizes: NDArray[np.int64],
+    path_lengths: NDArray[np.int64],
+    samples: int | None,
+    tokens: int | None,
+) -> list[_Positions]:
+    """Return ``run`` in as few equal pieces as the limits allow."""
+    limits = [len(run)]
     if samples is not None:
         limits.append(samples)
     if tokens is not None:
         limits.append(tokens // int(sizes.max() + path_lengths.max()))
-    return max(1, min(limits))
+    return np.array_split(run, -(-len(run) // max(1, min(limits))))
 
 
 def _split_largest(

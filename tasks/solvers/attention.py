@@ -100,7 +100,7 @@ class AttentionSolver:
             )
         if samples < 1 or (self.greedy and samples > 1):
             most = "exactly one sample" if self.greedy else "at least one sample"
-            raise McvrpError(f"the attention model needs {most}, not {samples}: change the number of samples")
+            raise McvrpError(f"the attention model needs {most}, not {samples}")
         require_instances(city, instances)
         for instance in instances:
             if instance.n not in self.models:
