@@ -19,7 +19,7 @@ from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.importer import Imported, import_city
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
 from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
@@ -94,17 +94,17 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
 def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> None:
     """Options of other files are refused by name, so are adding it to a city, and rounding of addresses."""
     for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
-        with pytest.raises(McvrpError, match=f"says itself what its {next(iter(option))} is"):
+        with pytest.raises(McvrpError, match=f"defines its own {next(iter(option))}"):
             imported(tmp_path, VRP.read_text(), "E.vrp", **option)
-    with pytest.raises(McvrpError, match=r"is no \.vrp, and unrounded is said of one"):
+    with pytest.raises(McvrpError, match=r"is not a \.vrp file, for which unrounded is meant"):
         imported(tmp_path, sound(), unrounded=True)
     store = Store.open(tmp_path / "store")
     (tmp_path / "own.csv").write_text(sound())
     own = AddressFile(file=str(tmp_path / "own.csv"))
     make_city(store, CitySpec(name="own", source="imported", addresses=own))
     more = AddressFile(file=str(VRP), extends="own")
-    with pytest.raises(McvrpError, match="a city of its own"):
-        planned_city(store, CitySpec(name="own-2", source="imported", addresses=more))
+    with pytest.raises(McvrpError, match="which cannot extend a city"):
+        plan_city(store, CitySpec(name="own-2", source="imported", addresses=more))
 
 
 def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
     """Two customers in one house are two nodes; a city at a single point still has a frame."""
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
-    assert made.notes == ("1 addresses share their place with another",)
+    assert made.notes == ("1 addresses have the same coordinates as another one",)
     assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
 
 
@@ -285,19 +285,19 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
         (CitySpec(name="own", customers=10), "city.source = imported"),
     ):
         with pytest.raises(McvrpError, match=said):
-            planned_city(store, other)
+            plan_city(store, other)
     with pytest.raises(McvrpError, match="run mcvrp city import FILE --name nowhere"):
-        planned_city(store, CitySpec(name="nowhere", source="imported"))
+        plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
 def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
     """A deployment reads what was uploaded; a path out of the store is refused."""
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
-    assert planned_city(store, spec_of("store:uploads/a.csv")).customers == CUSTOMERS
-    for place, said in (("store:../a.csv", "leaves the store"), ("nothing.csv", "no file nothing.csv")):
+    assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
+    for place, said in (("store:../a.csv", "leads out of the store"), ("nothing.csv", "no file nothing.csv")):
         with pytest.raises(McvrpError, match=said):
-            planned_city(store, spec_of(place))
+            plan_city(store, spec_of(place))
 
 
 # Extending -----------------------------------------------------------------------------------
@@ -334,12 +334,12 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
     costs[3, 3] = 0
     (tmp_path / "costs").write_bytes(npy(costs))
     more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "costs"))
-    child = planned_city(store, more)
+    child = plan_city(store, more).city
     assert child.accepts(parent.city_id)
     costs[1, 2] += 1
     (tmp_path / "costs").write_bytes(npy(costs))
     with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):
-        planned_city(store, more)
+        plan_city(store, more)
 
 
 def test_a_synthetic_city_is_as_before() -> None:
