@@ -164,7 +164,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         ("not a valid alias",),
     ),
     StoreCase(
-        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
+        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is not a ver",)
     ),
     StoreCase("nobody before", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)),
     StoreCase(
