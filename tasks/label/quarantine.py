@@ -94,6 +94,7 @@ class Quarantine:
                 n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z")
             )
             self._changed = True
+        # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
 
@@ -110,6 +111,8 @@ class Quarantine:
 
     def save(self) -> None:
         """Write the list if it has changed."""
+        # Sorted, so that equal runs write equal bytes. No file instead of an empty list: its presence alone
+        # tells a reader that instances are missing.
         if self._changed:
             path = layout.quarantine(self.dataset)
             if self.entries:

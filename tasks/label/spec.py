@@ -153,11 +153,13 @@ class LabelSpec(OrdersSpec):
         """This dataset and, unless ``held_out`` is 0, the held-out one: split valid, same budget."""
         if not self.held_out:
             return (self,)
+        # Same seed, other split: the streams of two splits share no instance.
         changes = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
         return self, self.model_copy(update=changes)
 
     def identity(self, city: City) -> dict[str, object]:
         """Return the fields that are fixed for a dataset: its extent may grow, and workers may vary."""
+        # With the ranges of the city filled in: the same spec in a city with other ranges is another dataset.
         chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
