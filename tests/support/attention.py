@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.attention_model import AttentionConfig, AttentionModel, Orders
 from mcvrp.model.features import CityTable
-from mcvrp.model.instance_rows import InstanceRows
+from mcvrp.model.instances import InstanceRows
 from mcvrp.model.problem import City, Instance
 
 SMALL = AttentionConfig(dim=16, heads=4, layers=2, ff=24)
