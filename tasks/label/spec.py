@@ -216,11 +216,11 @@ class SpecDocument:
     @classmethod
     def read(cls, store: Store, dataset: str) -> SpecDocument:
         """Return the document of ``dataset``, corrupt if it is not JSON or has no extent."""
-        path = layout.label_spec(dataset)
-        if not store.exists(path):
+        data = store.find(layout.label_spec(dataset))
+        if data is None:
             return cls()
         try:
-            document = parse_json(store.get(path))
+            document = parse_json(data)
         except ValueError:
             return cls(corrupt=True)
         if not (isinstance(document, dict) and all(type(document.get(name)) is int for name in _EXTENT)):

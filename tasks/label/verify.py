@@ -87,7 +87,8 @@ def _is_table(path: str, dataset: str) -> bool:
 
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
-    sha256 = hashlib.sha256(store.get(path)).hexdigest() if store.exists(path) else ""
+    data = store.find(path)
+    sha256 = "" if data is None else hashlib.sha256(data).hexdigest()
     nothing = "without its spec nothing else of the dataset can be verified"
     fault = FileFault(path, sha256, reason)
     return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
@@ -185,9 +186,10 @@ def _verified_file(file: StoredFile, expected: str | None, report: FileReport) -
 
 def _verify_one(job: tuple[StoredFile, str | None], context: _VerifyContext) -> FileReport:
     file, sha256 = job
-    if not context.store.exists(file.path):  # merged, or moved away, since it was listed
+    data = context.store.find(file.path)
+    if data is None:  # merged, or moved away, since it was listed
         return FileReport(file.path, "")
-    report = verify_file(context.store.get(file.path), file.path, context.source, sha256)
+    report = verify_file(data, file.path, context.source, sha256)
     return replace(report, good=[])  # the driver would hold the rows of the whole dataset
 
 

@@ -62,7 +62,7 @@ def test_what_is_put_is_what_is_there(store: Store) -> None:
     assert store.folders("") == ["a", "ab"]
     assert store.folders("a") == ["b", "n=020"]
     for path, data in files.items():
-        assert store.get(path) == data
+        assert store.get(path) == store.find(path) == data
         assert store.get_tagged(path)[0] == data
         assert store.size(path) == len(data)
         assert store.exists(path)
@@ -106,6 +106,7 @@ def test_absent_files_are_named(store: Store) -> None:
             with pytest.raises(McvrpError, match=rf"no .*{path}") as caught:
                 read(path)
             assert not isinstance(caught.value, StoreError)
+    assert store.find("nowhere") is store.find("folder") is None
     with pytest.raises(McvrpError, match=r"no .*nowhere"):
         store.move("nowhere", "somewhere")
 
