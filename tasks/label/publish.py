@@ -72,9 +72,9 @@ def publish(
     McvrpError
         If rows are neither in a piece nor known to have no label.
     """
-    existing: LabelPiece | None = None
-    tag = ""
     while True:
+        existing: LabelPiece | None = None  # of each try: the shard may be moved away in between
+        tag = ""
         if store.exists(path):
             data, tag = store.get_tagged(path)
             footer = parse_footer(data, store.url(path))
