@@ -112,7 +112,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
 
 
 def vrp_places(store: Store, folder: str) -> list[str]:
-    """Return the paths of the instances in ``folder``, sorted by name; McvrpError if there is none."""
+    """Return the paths of the instances in ``folder``, sorted by name; McvrpError if it has no instance."""
     if folder.startswith(IN_STORE):
         places = [f"{IN_STORE}{file}" for file in store.list(folder.removeprefix(IN_STORE).strip("/"))]
     elif Path(folder).expanduser().is_dir():

@@ -1,4 +1,4 @@
-"""Cities: made, imported from a file of addresses, extended."""
+"""Cities: synthetic, imported from a file of addresses, extended."""
 
 from typing import TYPE_CHECKING
 

@@ -27,7 +27,6 @@ class Table:
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
     conditions: tuple[str, ...] = ()
-    decimals: int = 2
     name: str = "table"
     has_wins: bool = True
     by_samples: bool = False

@@ -34,34 +34,16 @@ _LEAST_SECONDS = 0.01  # minimum time of a search
 
 @dataclass(frozen=True)
 class Routed:
-    """Routes of a day and how they were found.
+    """Routes of a day and how they were found."""
 
-    Parameters
-    ----------
-    solution
-        Feasible and canonical routes within the limits.
-    cost
-        In the city's unit.
-    samples, sampled
-        Number of samples and the cost of the best of them; 0 and None without a model.
-    decoding, polishing
-        Wall-clock seconds.
-    fair
-        Seconds that count in a comparison at equal time: processor time, or wall-clock time on a GPU.
-    polish
-        Post-optimization of the samples, or the search without a model.
-    device
-        Device of the model.
-    """
-
-    solution: Solution
-    cost: float
-    samples: int
-    sampled: float | None
-    decoding: float
-    polishing: float
-    fair: float
-    polish: str
+    solution: Solution  # feasible and canonical, within the limits
+    cost: float  # in the city's unit
+    samples: int  # 0 without a model
+    sampled: float | None  # cost of the best sample, None without a model
+    decoding: float  # wall-clock seconds
+    polishing: float  # wall-clock seconds
+    fair: float  # seconds that count in a comparison at equal time: of processor time, on a GPU wall-clock
+    polish: str  # post-optimization of the samples, or the search without a model
     device: str
 
 
@@ -240,7 +222,7 @@ def _polished(
 
 
 def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
-    """Return the cheapest of ``found`` within the limits; SolverFailed if there is none."""
+    """Return the cheapest of ``found`` within the limits; SolverFailed if all of them violate one."""
     within = [solution for solution in found if spec.limits.broken(city, solution) is None]
     if not within:
         raise SolverFailed(

@@ -81,12 +81,17 @@ def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
 def test_driven_days_add_up(tmp_path: Path) -> None:
     """Files, days, rows and quarantine of all receipts; a refused file with its reason; zeros at first."""
     store = Store.open(tmp_path)
-    assert "| files of routes taken | 0 |" in driven_readme(store, "lyon")
+    assert "| files of routes | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
     write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
     write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
     text = driven_readme(store, "lyon")
-    for row in ("taken | 2 |", "days | 2, 2026-02-26 to 2026-02-27 |", "quarantine | 7 |", "refused | 1 |"):
+    for row in (
+        "| files of routes | 2 |",
+        "days | 2, 2026-02-26 to 2026-02-27 |",
+        "quarantine | 7 |",
+        "refused | 1 |",
+    ):
         assert row in text
     assert "b.csv has no column stop" in text
 

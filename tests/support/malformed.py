@@ -78,24 +78,29 @@ ADDRESSES = (
     case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
     case("lat twice", sound((1, "id,lat,lat,depot")), "two columns named lat"),
     case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
-    case("degrees and metres", "id,lat,lon,x,y,depot\na,1,1,1,1,1\n", "lat, lon and x, y"),
+    case("degrees and metres", "id,lat,lon,x,y,depot\na,1,1,1,1,1\n", "both lat, lon and x, y"),
     case("an id missing", sound((3, ",45.77,4.85,0")), "row 3: id is missing"),
-    case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is that of row 3 already"),
-    case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "cannot be printed"),
-    case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "too long"),
+    case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
+    case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
+    case(
+        "an id of 200 letters",
+        sound((3, f"{'a' * 200},45.7,4.8,0")),
+        "row 3: id",
+        "longer than 100",
+    ),
     case("lat missing", sound((3, "a,,4.85,0")), "row 3: lat is missing"),
-    case("lon is NaN", sound((3, "a,45.77,nan,0")), "row 3: lon is 'nan', no number"),
-    case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', no number"),
+    case("lon is NaN", sound((3, "a,45.77,nan,0")), "row 3: lon is 'nan', not a number"),
+    case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', not a number"),
     case("lat is infinite", sound((3, "a,inf,4.85,0")), "row 3: lat is 'inf'"),
-    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat 95 is not within -90 to 90"),
-    case("lon out of range", sound((3, "a,45.77,190,0")), "row 3: lon 190 is not within -180 to 180"),
+    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat 95 is outside of -90 to 90"),
+    case("lon out of range", sound((3, "a,45.77,190,0")), "row 3: lon 190 is outside of -180 to 180"),
     case("lat and lon swapped", sound((3, "a,4.85,45.77,0")), "row 3: (4.85, 45.77)", "look swapped"),
     case("all swapped", "id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n", "lat and lon look swapped"),
     case(
         "no place at all", "id,lat,lon,depot\nd,,,1\na,x,,0\n", "row 2: lat is missing", "row 3: lat is 'x'"
     ),
     case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "geocoders"),
-    case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the middle"),
+    case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the center"),
     case(
         "a region, no city", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"
     ),
@@ -103,22 +108,22 @@ ADDRESSES = (
     case("no column depot", "id,x,y\na,1,1\n", "no row is the depot", "--depot ID"),
     case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
     case("a depot perhaps", sound((3, "a,45.77,4.85,maybe")), "row 3: depot is 'maybe'"),
-    case("a depot that is not there", sound(), "the depot 'z' is no id", depot="z"),
+    case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
     case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
     case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
-    case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a name"),
-    case("a form feed in a row", sound((3, "a\x0c,45.7,4.8,0,more")), "row 3", "column without a name"),
-    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is no CSV", "UTF-8"),
+    case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a header"),
+    case("a form feed in a row", sound((3, "a\x0c,45.7,4.8,0,more")), "row 3", "column without a header"),
+    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is not valid CSV", "UTF-8"),
     case("a zero byte", sound().replace("a", "a\0"), "binary"),
-    case("no encoding at all", sound().encode() + b"\x81\xff", "no text", "UTF-8"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet", "CSV"),
-    case("a cut Parquet file", parquet(PLANE)[:-20], "no whole Parquet file"),
-    case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x holds true and false"),
+    case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet", "CSV"),
+    case("a cut Parquet file", parquet(PLANE)[:-20], "not a valid Parquet file"),
+    case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x has truth values"),
     case(
         "lists for ids",
         parquet(PLANE.assign(x=pd.Series([[1], [2], [3]], dtype=object))),
-        "row 1: x is '[1]', no number",
+        "row 1: x is '[1]', not a number",
     ),
     case(
         "missing and infinite", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"
@@ -133,38 +138,48 @@ ADDRESSES = (
 
 MORE_ADDRESSES = (  # for a city of SOUND with one class to spare
     case("none", "id,lat,lon\n", "no rows"),
-    case("none that is new", "id,lat,lon\na,45.77,4.85\n", "no address that city 'own' has not already"),
-    case("one that moved", "id,lat,lon\na,45.78,4.85\n", "row 2: 'a' was", "keeps its place"),
-    case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' lies", "21 % is the most"),
+    case("none that is new", "id,lat,lon\na,45.77,4.85\n", "no address that is new to city 'own'"),
+    case("one that moved", "id,lat,lon\na,45.78,4.85\n", "row 2: 'a' has moved by", "keeps its place"),
+    case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' is outside", "limit: 21 %"),
     case("another depot", "id,lat,lon,depot\ne,45.76,4.85,1\n", "row 2: the depot of city 'own' is 'd'"),
     case("metres beside degrees", "id,x,y\ne,45.76,4.85\n", "has x and y", "lat and lon"),
-    case("more than fit", "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n", "adds 2 addresses", "1 spare classes"),
-    case("with costs", "id,lat,lon\ne,45.76,4.85\n", "straight lines", matrix="m.npy"),
+    case(
+        "more than fit",
+        "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n",
+        "adds 2 addresses",
+        "1 spare output",
+    ),
+    case("with costs", "id,lat,lon\ne,45.76,4.85\n", "straight-line costs", matrix="m.npy"),
 )
 
 MATRICES = (  # for TRIANGLE
     case("two rows of three", npy(COSTS[:2]), "2 x 3", "3 x 3"),
-    case("negative", npy(COSTS - 2), "'a' to 'a' is -2: it has to be 0", "'a' to 'd' is -1", "from 0 up"),
+    case("negative", npy(COSTS - 2), "'a' to 'a' is -2, not 0", "'a' to 'd' is -1", "from 0 to"),
     case("NaN", npy(np.where(COSTS == 3, np.nan, COSTS)), "'d' to 'b' is nan", "'b' to 'd' is nan"),
-    case("pickled", npy(COSTS.astype(object)), "no array of numbers"),
+    case("pickled", npy(COSTS.astype(object)), "not a numeric array"),
     case("text", npy(COSTS.astype(str)), "not numbers"),
-    case("cut", npy(COSTS)[:40], "no array of numbers"),
-    case("a header that is no header", npy(COSTS).replace(b"{'", b"{{", 1), "no array of numbers"),
+    case("cut", npy(COSTS)[:40], "not a numeric array"),
+    case("a header that is no header", npy(COSTS).replace(b"{'", b"{{", 1), "not a numeric array"),
     case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
-    case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is there already"),
-    case("nobody's pair", parquet(PAIRS.replace("b", "z")), "to 'z' is no address", "from 'z' is no address"),
+    case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is a duplicate"),
+    case(
+        "nobody's pair",
+        parquet(PAIRS.replace("b", "z")),
+        "to 'z' is not an address",
+        "from 'z' is not an",
+    ),
     case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
     case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
 )
 
 HISTORIES = (
-    case("no demand", "customer,stop\na,1\n", "no column demand and none capacity"),
+    case("no demand", "customer,stop\na,1\n", "neither a column demand nor capacity"),
     case(
         "no demands",
         "demand\n0\n2.5\nmany\n70000\n",
         *("row 2: demand is '0'", "row 3", "row 4", "row 5: demand is '70000'"),
     ),
-    case("vehicles too small", "demand,capacity\n50,40\n", "a vehicle may hold 40, an order may be 50"),
+    case("vehicles too small", "demand,capacity\n50,40\n", "a capacity may be 40, less than a demand of 50"),
 )
 
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
@@ -210,8 +225,8 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
         "a deadline", "customer,demand,due\nC1,1,17\n", "due of day.csv asks for a time window", "remove it"
     ),
     case("binary", b"customer,demand\nC1,\x00\x01\x02\n", "day.csv", "binary"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet"),
-    case("a cut Parquet file", parquet(PLANE)[:200], "no whole Parquet file"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet"),
+    case("a cut Parquet file", parquet(PLANE)[:200], "not a valid Parquet file"),
     case(
         "nothing in a row",
         parquet(pd.DataFrame({"customer": ["C1", None], "demand": [3, None]})),

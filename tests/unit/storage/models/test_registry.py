@@ -143,7 +143,7 @@ def test_an_alias_stands_for_a_version_that_is_there(store: Store) -> None:
     with pytest.raises(McvrpError, match="no version 12 that could be its champion"):
         move_champion(store, "m", 12, Pointer(None))
     store.put(layout.model_alias("m", "champion"), b'{"version": "two"}')
-    with pytest.raises(McvrpError, match=r"champion\.json is no alias of a model"):
+    with pytest.raises(McvrpError, match=r"champion\.json is not a valid alias of a model"):
         pointer(store, "m", "champion")
 
 

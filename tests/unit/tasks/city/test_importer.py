@@ -94,16 +94,16 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
 def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> None:
     """Options of other files are refused by name, so are adding it to a city, and rounding of addresses."""
     for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
-        with pytest.raises(McvrpError, match=f"says itself what its {next(iter(option))} is"):
+        with pytest.raises(McvrpError, match=f"defines its own {next(iter(option))}"):
             imported(tmp_path, VRP.read_text(), "E.vrp", **option)
-    with pytest.raises(McvrpError, match=r"is no \.vrp, and unrounded is said of one"):
+    with pytest.raises(McvrpError, match=r"is not a \.vrp file, for which unrounded is meant"):
         imported(tmp_path, sound(), unrounded=True)
     store = Store.open(tmp_path / "store")
     (tmp_path / "own.csv").write_text(sound())
     own = AddressFile(file=str(tmp_path / "own.csv"))
     make_city(store, CitySpec(name="own", source="imported", addresses=own))
     more = AddressFile(file=str(VRP), extends="own")
-    with pytest.raises(McvrpError, match="a city of its own"):
+    with pytest.raises(McvrpError, match="which cannot extend a city"):
         planned_city(store, CitySpec(name="own-2", source="imported", addresses=more))
 
 
@@ -200,7 +200,7 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
     """Two customers in one house are two nodes; a city at a single point still has a frame."""
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
-    assert made.notes == ("1 addresses share their place with another",)
+    assert made.notes == ("1 addresses have the same coordinates as another one",)
     assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
 
 
@@ -295,7 +295,7 @@ def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
     assert planned_city(store, spec_of("store:uploads/a.csv")).customers == CUSTOMERS
-    for place, said in (("store:../a.csv", "leaves the store"), ("nothing.csv", "no file nothing.csv")):
+    for place, said in (("store:../a.csv", "leads out of the store"), ("nothing.csv", "no file nothing.csv")):
         with pytest.raises(McvrpError, match=said):
             planned_city(store, spec_of(place))
 

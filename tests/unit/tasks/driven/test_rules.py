@@ -52,7 +52,7 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
 def test_a_repeated_row_goes_alone() -> None:
     """The first of equal rows stays, and its route with it."""
     checked = check([*GOOD, GOOD[0]])
-    assert checked.rejected[["row", "reason"]].values.tolist() == [[6, "repeats row 2"]]
+    assert checked.rejected[["row", "reason"]].values.tolist() == [[6, "duplicate of row 2"]]
     assert checked.days[0].rows.tolist() == [2, 3, 4, 5]
 
 
@@ -60,7 +60,7 @@ def test_a_day_is_taken_once() -> None:
     """Rows of a day that is known already say from where."""
     checked = check(GOOD, taken={datetime.date(2026, 2, 27): "monday.csv"})
     assert not checked.days
-    assert set(checked.rejected["reason"]) == {"day 2026-02-27 is known already, from monday.csv"}
+    assert set(checked.rejected["reason"]) == {"day 2026-02-27 was already read from monday.csv"}
 
 
 def test_an_empty_table_has_no_days() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.canonical_form import canonical
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import read_day
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
@@ -20,8 +21,8 @@ DAY = datetime.date(2026, 1, 31)
 
 
 def take(store: Store, vrp: VrpFile) -> Taken:
-    nodes = {str(node): node for node in range(vrp.city.customers + 1)}
-    return take_routes(store, "e", vrp.city, nodes, today=datetime.date(2026, 3, 1))
+    city = StoredCity("e", vrp.city, Addresses.numbered(vrp.city.customers), "imported")
+    return take_routes(store, city, today=datetime.date(2026, 3, 1))
 
 
 def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
     ("name", "vrp", "sol", "part"),
     [
         ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
-        ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol is no solution"),
+        ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol does not solve"),
         (
             "2026-01-31",
             VRP.replace(b"151 264", b"151 265"),
@@ -71,7 +72,7 @@ def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
     before = take(store, vrp)
     assert before.receipts == ()
     assert [str(one) for one in before.waiting] == [
-        "incoming/2026-01-31.sol waits for 2026-01-31.vrp beside it"
+        "incoming/2026-01-31.sol waits for 2026-01-31.vrp in the same folder"
     ]
     store.put("incoming/2026-01-31.vrp", VRP)
     assert take(store, vrp).days == ["2026-01-31"]

@@ -79,7 +79,7 @@ def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
     put(store, name, data, 60)
     whole, others, waited = look(store)
     assert (whole, waited) == ([], 0)
-    assert "looks cut off: it is taken once left alone for 10 minutes" in others[name]
+    assert "looks truncated: it is ingested once unchanged for 10 minutes" in others[name]
     put(store, name, data, CUT_SECONDS + 60)
     assert look(store) == ([name], {}, 0)
 

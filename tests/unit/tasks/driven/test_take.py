@@ -19,6 +19,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import checksum, driven_days, read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
@@ -28,7 +29,7 @@ from tests.support.hostile_sheets import SPREADSHEETS
 from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(12, seed=1)
-NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
+LYON = StoredCity("lyon", CITY, Addresses(("depot", *(f"C{node}" for node in range(1, 13)))), "imported")
 TODAY = datetime.date(2026, 3, 1)
 FRIDAY, SATURDAY = datetime.date(2026, 2, 27), datetime.date(2026, 2, 28)
 HEADER = "date,route,stop,customer,demand,capacity"
@@ -44,7 +45,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def take(store: Store) -> Taken:
-    return take_routes(store, "lyon", CITY, NODES, today=TODAY)
+    return take_routes(store, LYON, today=TODAY)
 
 
 def test_a_file_becomes_a_day(store: Store) -> None:
@@ -102,8 +103,8 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     taken = take(store)
     assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
     (waiting,) = map(str, taken.waiting)
-    assert waiting.startswith("incoming/saturday.csv is not taken: ")
-    assert waiting.endswith("has 200,000,001 bytes, 200,000,000 are the most: split it")
+    assert waiting.startswith("incoming/saturday.csv is not ingested: ")
+    assert waiting.endswith("has 200,000,001 bytes, more than 200,000,000: split it")
 
 
 def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
     assert first.days == ("2026-02-27",)
     assert (second.days, second.rejected) == ((), 3)
     aside = store.get(layout.driven_quarantine("lyon", second.key)).decode()
-    assert "day 2026-02-27 is known already, from friday.csv" in aside
+    assert "day 2026-02-27 was already read from friday.csv" in aside
 
 
 def test_a_file_that_cannot_be_read_is_refused_once(store: Store) -> None:
@@ -175,7 +176,7 @@ def test_a_spreadsheet_whose_reader_is_stopped_waits(
         taken = take(store)
     assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
     (waiting,) = map(str, taken.waiting)
-    assert waiting.startswith("incoming/a.xlsx is not taken: ")
+    assert waiting.startswith("incoming/a.xlsx is not ingested: ")
     assert number.name in waiting
     assert [receipt.days for receipt in take(store).receipts] == [("2026-02-28",)]
 
@@ -185,11 +186,11 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
     half = GOOD[:-20]
     store.put("incoming/friday.csv", half.encode())
     before = everything(store)
-    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, quiet_seconds=0.01)
+    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
     assert (taken.receipts, [file.path for file in taken.waiting]) == ((), ["incoming/friday.csv"])
     assert everything(store) == before
     store.put("incoming/friday.csv", GOOD.encode())
-    taken = take_routes(store, "lyon", CITY, NODES, today=TODAY, quiet_seconds=0.01)
+    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
     assert (taken.days, taken.waiting) == (["2026-02-27"], ())
 
 
@@ -251,7 +252,7 @@ def test_days_of_another_city_are_refused(store: Store) -> None:
     before, other = everything(store), City.uniform(12, seed=2)
     told = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
     with pytest.raises(McvrpError, match=told):
-        take_routes(store, "lyon", other, NODES, today=TODAY)
+        take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
-    assert len(take_routes(store, "lyon", extended, NODES, today=TODAY).stored) == 2
+    assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2

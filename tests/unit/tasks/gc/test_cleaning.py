@@ -522,7 +522,7 @@ def test_the_command_shows_first_and_removes_when_told(
     setting = ["--set", "gc.keep_models=1"]
     assert cli.run(["gc", *setting]) == 0
     out = capsys.readouterr().out
-    assert "models/m/0001  no alias names it" in out
+    assert "models/m/0001  no alias points to it" in out
     assert "6 files, " in out
     assert "run mcvrp gc --delete" in out
     assert cli.run(["gc", "--delete", "--json", *setting]) == 0

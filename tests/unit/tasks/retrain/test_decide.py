@@ -31,14 +31,14 @@ def test_a_better_challenger_is_promoted() -> None:
     """A gain beyond chance on fresh days, nothing lost on the drawn instances."""
     decision = decide(pairs({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}), alpha=0.05, worst=0.5)
     assert decision.promote
-    assert decision.reasons[0].startswith("better on the fresh instances by 1.00 %")
+    assert decision.reasons[0].startswith("better by 1.00 % on fresh instances")
     assert {(bucket.part, bucket.sizes) for bucket in decision.buckets} == {(DRAWN, "20"), (FRESH, "20–49")}
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "nothing shows that the challenger is better"),
+        ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "no significant improvement"),
         ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on drawn instances of 50 customers"),
         ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on fresh instances of 50–99 customers"),
     ],
@@ -57,7 +57,9 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
     table = pairs({(DRAWN, 20): -2.0})
     table.loc[3, "challenger"] = np.inf
     decision = decide(table, alpha=0.05, worst=0.5)
-    assert decision.reasons == ("the challenger has no answer to 1 instances, the first is drawn 3",)
+    assert decision.reasons == (
+        "the challenger does not solve 1 instances that the champion solves (drawn 3, …)",
+    )
     table.loc[3, "champion"] = np.inf
     assert decide(table, alpha=0.05, worst=0.5).promote
 
@@ -67,7 +69,7 @@ def test_a_few_days_show_nothing(days: int) -> None:
     """Below 30 pairs a part is not tested, and the reason says how many there are."""
     decision = decide(pairs({(FRESH, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
-    assert f"(fresh: {days} pairs; below 0.05 of 30 pairs or more would)" in decision.reasons[0]
+    assert f"(fresh: {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
     assert decide(pairs({(FRESH, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
 
 

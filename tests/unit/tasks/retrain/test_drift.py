@@ -33,7 +33,7 @@ def test_equal_sides_do_not_differ() -> None:
     ("name", "now"),
     [
         ("demand of a customer", [replace(i, demands=np.minimum(i.demands + 4, 30)) for i in NOW]),
-        ("customers a day", [STREAM(40, i) for i in range(50)]),
+        ("customers per day", [STREAM(40, i) for i in range(50)]),
         ("capacity of a vehicle", [replace(i, capacity=i.capacity + 10) for i in NOW]),
         ("orders by zone", [moved(instance) for instance in NOW]),
     ],

@@ -203,7 +203,7 @@ def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_p
         assert names == files | {"improved"}
         readme = there.get(f"{folder}/README.md").decode()
         assert "**Version 2 was promoted: so it was said.**" in readme
-        assert "## The loop so far" in readme
+        assert "## Rounds of this loop" in readme
 
 
 @pytest.mark.parametrize("most", [4, pytest.param(80, marks=pytest.mark.slow)])

@@ -16,6 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels import label_files as labels
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_footer
@@ -28,7 +29,7 @@ from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
-from mcvrp.tasks.retrain.measured import read_measured
+from mcvrp.tasks.retrain.metrics import read_metrics
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
@@ -41,7 +42,9 @@ from tests.support.silent_store import Outage, check_outlasted
 from tests.support.training import nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
-NODES = {f"C{node}": node for node in range(1, 61)}
+SMALL = StoredCity(
+    "small-city", CITY, Addresses(("depot", *(f"C{node}" for node in range(1, 61)))), "imported"
+)
 TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
     model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, quiet_seconds=0
@@ -69,7 +72,7 @@ def drive(store: Store, first: int, last: int, name: str = "routes.csv") -> None
 
 
 def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
-    return run_night(store, "small-city", CITY, NODES, spec, Path("/nowhere"), today=TODAY, launch=nudge)
+    return run_night(store, SMALL, spec, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
 def test_without_routes_there_is_no_night(store: Store) -> None:
@@ -183,16 +186,16 @@ def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
     folder = f"nights/small/{summary.record.name}"
     files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "night.json"}
     assert {path.removeprefix(f"{folder}/") for path in store.list(folder)} == files
-    assert read_measured(store, "small", summary.record.name) == summary.measured
+    assert read_metrics(store, "small", summary.record.name) == summary.measured
     assert store.get_json(f"{folder}/spec.json") == SPEC.model_dump(mode="json")
     readme = store.get(f"{folder}/README.md").decode()
     for text in (
         "# Night 1 of `small`",
         "was promoted: so it was said",
         "](comparison.png)",
-        "Fresh days",
-        "drawn for this trial alone",
-        "split `trial`, seed",
+        "fresh days",
+        "trial instances of this trial only",
+        "split `trial`",
     ):
         assert text in readme
 
@@ -367,20 +370,20 @@ def test_a_champion_that_somebody_moved_is_left_alone(
         assert record.applied
     else:
         assert not record.promote
-        assert "somebody else has moved the champion" in record.reasons[-1]
+        assert "the champion was changed" in record.reasons[-1]
 
 
 def test_another_citys_model_is_refused(store: Store) -> None:
     """The champion must route this city."""
-    other = City.uniform(60, seed=4)
+    other = replace(SMALL, name="other", city=City.uniform(60, seed=4))
     drive(store, 1, 8)
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
-        run_night(store, "other", other, NODES, SPEC, Path("/nowhere"), today=TODAY, launch=nudge)
+        run_night(store, other, SPEC, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
 def test_a_size_beyond_the_city_is_refused_before_any_work(store: Store) -> None:
     """The sentence names the stage that asked for it."""
-    with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, the city has 60 customers"):
+    with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, but the city has 60 customers"):
         check_trial(store, CITY, SPEC.model_copy(update={"sizes": (20, 61)}))
     with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):
         check_trial(store, CITY, ImproveSpec(model="small", sizes=(61,)))
