@@ -38,9 +38,9 @@ def export_folder(store: Store, card: ModelCard, to: Store) -> None:
     to.put(MODEL_WEIGHTS, store.get(f"{card.folder}/{MODEL_WEIGHTS}"))
     to.put("config.json", model_config(card))
     losses = layout.model_losses(card.name, card.version)
-    if pictured := store.exists(losses):
+    if plotted := store.exists(losses):
         to.put("losses.png", store.get(losses))
-    to.put("README.md", model_readme(card, pictured=pictured, city=stored.name).encode())
+    to.put("README.md", model_readme(card, plotted=plotted, city=stored.name).encode())
     to.put_json(layout.folder_card, asdict(card))  # written last, as in the store
 
 

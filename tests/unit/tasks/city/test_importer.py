@@ -19,7 +19,7 @@ from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.importer import Imported, import_city
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
 from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
@@ -104,7 +104,7 @@ def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> 
     make_city(store, CitySpec(name="own", source="imported", addresses=own))
     more = AddressFile(file=str(VRP), extends="own")
     with pytest.raises(McvrpError, match="which cannot extend a city"):
-        planned_city(store, CitySpec(name="own-2", source="imported", addresses=more))
+        plan_city(store, CitySpec(name="own-2", source="imported", addresses=more))
 
 
 def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
@@ -285,19 +285,19 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
         (CitySpec(name="own", customers=10), "city.source = imported"),
     ):
         with pytest.raises(McvrpError, match=said):
-            planned_city(store, other)
+            plan_city(store, other)
     with pytest.raises(McvrpError, match="run mcvrp city import FILE --name nowhere"):
-        planned_city(store, CitySpec(name="nowhere", source="imported"))
+        plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
 def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
     """A deployment reads what was uploaded; a path out of the store is refused."""
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
-    assert planned_city(store, spec_of("store:uploads/a.csv")).customers == CUSTOMERS
+    assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
     for place, said in (("store:../a.csv", "leads out of the store"), ("nothing.csv", "no file nothing.csv")):
         with pytest.raises(McvrpError, match=said):
-            planned_city(store, spec_of(place))
+            plan_city(store, spec_of(place))
 
 
 # Extending -----------------------------------------------------------------------------------
@@ -334,12 +334,12 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
     costs[3, 3] = 0
     (tmp_path / "costs").write_bytes(npy(costs))
     more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "costs"))
-    child = planned_city(store, more)
+    child = plan_city(store, more).city
     assert child.accepts(parent.city_id)
     costs[1, 2] += 1
     (tmp_path / "costs").write_bytes(npy(costs))
     with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):
-        planned_city(store, more)
+        plan_city(store, more)
 
 
 def test_a_synthetic_city_is_as_before() -> None:
