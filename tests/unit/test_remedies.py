@@ -20,7 +20,8 @@ VERBS = set(
 )
 # A bound and what was given instead: the sentence says itself what to give.
 BOUND = re.compile(r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$")
-HINTS = {"hint", "HINT", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}  # variables with a remedy
+# Variables that contain a remedy.
+HINTS = {"hint", "HINT", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}
 # Sentences that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
     "--{}: {}",  # of a field
