@@ -1,4 +1,4 @@
-"""The files for Kubernetes, without a cluster: they say what the compose file says, and hold no secret."""
+"""The Kubernetes manifests, without a cluster: consistent with the compose file, unprivileged, no secrets."""
 
 from __future__ import annotations
 
@@ -32,9 +32,15 @@ NODES = {
     "ray-worker": RAY["workerGroupSpecs"][0],
     "ray-gpu": RAY["workerGroupSpecs"][1],
 }
-# What the charts and KubeRay set themselves, by the values beside it
+# Set by the charts and KubeRay themselves
 BY_CHART = {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING"}
 BY_KUBERAY = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"}
+BY_SERVER_CHART = {  # command, secret, basicAuth and uiConfig
+    "PREFECT_API_DATABASE_CONNECTION_URL",
+    "PREFECT_SERVER_API_AUTH_STRING",
+    "PREFECT_UI_API_URL",
+    "PREFECT_UI_STATIC_DIRECTORY",
+}
 
 
 def container(service: str) -> dict[str, Any]:
@@ -60,89 +66,77 @@ def test_the_page_names_each_file() -> None:
     assert "Not yet tested on a cluster" in PAGE
 
 
-@pytest.mark.parametrize("service", NODES)
-def test_a_node_of_ray_is_that_of_the_compose_file(service: str) -> None:
-    """Its image, its object store, its cores, its ports, its environment, the token of all nodes."""
-    node, there = container(service), SERVICES[service]
-    options = dict(part.removeprefix("--").partition("=")[::2] for part in there["command"] if "--" in part)
-    assert node["image"] == there["image"]
-    for option, value in NODES[service]["rayStartParams"].items():
-        assert options[option] == value.removeprefix("true")
-    assert options.keys() - NODES[service]["rayStartParams"] <= {
-        "head",
-        "address",
-        "port",
-        "dashboard-host",
-        "block",
-    }
-    assert names(node["env"]) | SHARED.keys() | BY_KUBERAY == there["environment"].keys()
-    assert {"configMapRef": {"name": "mcvrp"}} in node["envFrom"]
-    assert RAY["authOptions"] == {"mode": there["environment"]["RAY_AUTH_MODE"], "secretName": "mcvrp"}
-    opened = {port["name"]: port["containerPort"] for port in node["ports"]}
-    assert opened == (
-        {"gcs-server": int(options["port"]), "dashboard": 8265} if service == "ray-head" else {}
-    )
-
-
-def test_the_cluster_is_of_the_ray_that_is_installed() -> None:
-    """KubeRay asks it by HTTP how it is, which Rays before 2.53 do not answer, and the image has no wget."""
+def test_ray_and_prefect_run_the_images_of_the_compose_file() -> None:
+    """Also the jobs before them; KubeRay is given the version of Ray that the images contain."""
+    images = {service: container(service)["image"] for service in NODES}
+    worker, server = WORKER["image"], SERVER["global"]["prefect"]["image"]
+    images["worker"] = f"{worker['repository']}:{worker['prefectTag']}"
+    images["prefect"] = f"{server['repository']}:{server['prefectTag']}"
+    assert images == {service: SERVICES[service]["image"] for service in images}
+    jobs = [*JOB["initContainers"], *JOB["containers"]]
+    assert {job["image"] for job in jobs} == {SERVICES["bucket"]["image"]}
     (pinned,) = re.findall(r"^ray==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert RAY["rayVersion"] == pinned
 
 
-def test_the_environment_is_that_of_the_compose_file() -> None:
-    """But for the address of Prefect, whose name is the chart's."""
-    there = {key: str(value) for key, value in SERVICES["worker"]["environment"].items()}
-    there["PREFECT_API_URL"] = there["PREFECT_API_URL"].replace("//prefect:", "//prefect-server:")
-    assert {key: there[key] for key in SHARED} == SHARED
+@pytest.mark.parametrize(
+    ("service", "entries", "by_others"),
+    [
+        *((service, container(service)["env"], SHARED.keys() | BY_KUBERAY) for service in NODES),
+        ("worker", WORKER["extraEnvVars"], SHARED.keys() | BY_CHART),
+        ("prefect", SERVER["server"]["env"], BY_SERVER_CHART),
+    ],
+)
+def test_a_pod_has_the_variables_of_the_compose_file(
+    service: str, entries: list[dict[str, Any]], by_others: set[str]
+) -> None:
+    """Its own, the shared ones, and those that the chart or KubeRay sets."""
+    assert names(entries) | by_others == SERVICES[service]["environment"].keys()
 
 
-def test_the_worker_is_that_of_the_compose_file() -> None:
-    """Its image, command, pool, environment, and the caches that it writes."""
-    there = SERVICES["worker"]
-    image = WORKER["image"]
-    assert f"{image['repository']}:{image['prefectTag']}" == there["image"]
-    assert " ".join([*WORKER["command"][2:], *WORKER["args"]]) in there["command"][-1]
-    assert (WORKER["config"]["workPool"], WORKER["config"]["type"]) == (POOL, "process")
+def test_shared_variables_have_the_values_of_the_compose_file() -> None:
+    """Except the host name of Prefect's server, which is the chart's; all pods read them."""
+    values = {key: str(value) for key, value in SERVICES["worker"]["environment"].items()}
+    values["PREFECT_API_URL"] = values["PREFECT_API_URL"].replace("//prefect:", "//prefect-server:")
+    assert {key: values[key] for key in SHARED} == SHARED
     assert WORKER["selfHostedServerApiConfig"]["apiUrl"] == SHARED["PREFECT_API_URL"]
-    assert names(WORKER["extraEnvVars"]) | SHARED.keys() | BY_CHART == there["environment"].keys()
     assert WORKER["extraEnvVarsCMs"] == ["mcvrp"]
-    (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
+    for part in (*map(container, NODES), *JOB["initContainers"], *JOB["containers"]):
+        assert {"configMapRef": {"name": "mcvrp"}} in part["envFrom"]
+
+
+def test_ports_and_addresses_fit_together() -> None:
+    """Of Ray's head and of Prefect's server, as the worker and the UI reach them."""
     head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"  # as KubeRay calls it
-    assert address == there["environment"]["RAY_ADDRESS"].replace("ray-head", head)
+    (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
+    assert address == SERVICES["worker"]["environment"]["RAY_ADDRESS"].replace("ray-head", head)
+    opened = {port["name"]: port["containerPort"] for port in container("ray-head")["ports"]}
+    assert opened == {"gcs-server": int(address.rpartition(":")[2]), "dashboard": 8265}
+    port = SERVICES["prefect"]["ports"][0].rpartition(":")[2]
+    assert SERVER["server"]["uiConfig"]["prefectUiApiUrl"] == f"http://127.0.0.1:{port}/api"
+    assert SHARED["PREFECT_API_URL"] == f"http://prefect-server:{port}/api"
+    assert RAY["authOptions"]["mode"] == "token"
+
+
+def test_the_worker_serves_our_pool_and_keeps_labels_on_a_volume() -> None:
+    """Its command is that of the compose file."""
+    assert " ".join([*WORKER["command"][2:], *WORKER["args"]]) in SERVICES["worker"]["command"][-1]
+    assert (WORKER["config"]["workPool"], WORKER["config"]["type"]) == (POOL, "process")
     mounted = {mount["mountPath"] for mount in WORKER["extraVolumeMounts"]}
     assert mounted == {SHARED["MCVRP_CACHE"], "/dev/shm"}  # noqa: S108
     assert names(WORKER["extraVolumes"]) == names(WORKER["extraVolumeMounts"])
 
 
-def test_the_server_is_that_of_the_compose_file() -> None:
-    """Its image, and who it lets in; the rest of its environment is the chart's."""
-    image = SERVER["global"]["prefect"]["image"]
-    assert f"{image['repository']}:{image['prefectTag']}" == SERVICES["prefect"]["image"]
-    by_chart = {  # command, secret, basicAuth and uiConfig of the chart
-        "PREFECT_API_DATABASE_CONNECTION_URL",
-        "PREFECT_SERVER_API_AUTH_STRING",
-        "PREFECT_UI_API_URL",
-        "PREFECT_UI_STATIC_DIRECTORY",
-    }
-    assert names(SERVER["server"]["env"]) | by_chart == SERVICES["prefect"]["environment"].keys()
-    port = SERVICES["prefect"]["ports"][0].rpartition(":")[2]
-    assert SERVER["server"]["uiConfig"]["prefectUiApiUrl"] == f"http://127.0.0.1:{port}/api"
-    assert SHARED["PREFECT_API_URL"] == f"http://prefect-server:{port}/api"
-
-
-def test_the_job_does_what_the_compose_file_does_before_it_starts_a_worker() -> None:
-    """It proves the store and registers the deployments, with a preset that there is."""
+def test_the_job_checks_the_store_and_registers_the_deployments() -> None:
+    """With the commands of the compose file and an existing preset."""
     (store,), (register,) = JOB["initContainers"], JOB["containers"]
-    proves = SERVICES["bucket"]["command"]
-    assert store["command"] == [*proves[:-1], "$(MCVRP_STORE)"]
-    assert SHARED["MCVRP_STORE"] == proves[-1]
+    check = SERVICES["bucket"]["command"]
+    assert store["command"] == [*check[:-1], "$(MCVRP_STORE)"]
+    assert SHARED["MCVRP_STORE"] == check[-1]
     assert " ".join(register["command"]) in SERVICES["worker"]["command"][-1]
     assert register["args"][0] == "--preset"
     assert register["args"][1] in preset_names()
     for part in (store, register):
-        assert part["image"] == SERVICES["bucket"]["image"]
-        assert {"configMapRef": {"name": "mcvrp"}} in part["envFrom"]
         importlib.import_module(part["command"][2])
 
 

@@ -123,10 +123,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         lambda p: p.orders(p.file(_repeated(100_000, "x" * 500_000))),
         "has 50,000,000,000 bytes when unpacked",
     ),
-    "a list of 24 million": (
-        lambda p: p.orders(p.file(_one_list(24 * MILLION))),
-        "has 24,000,000 cells",
-    ),
+    "a list of 24 million": (lambda p: p.orders(p.file(_one_list(24 * MILLION))), "has 24,000,000 cells"),
     "10,000 columns": (
         lambda p: p.orders(p.file(",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100)),
         "has 10,000 columns in row 1, a table here has 1,000 at most",
