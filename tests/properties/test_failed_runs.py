@@ -127,7 +127,7 @@ def test_a_failed_run_says_what_to_do(
             if isinstance(task, Task):
                 monkeypatch.setattr(module, name, task.fn)  # the bare function needs no server
     for create in ("create_markdown_artifact", "create_progress_artifact"):
-        monkeypatch.delattr(artifacts, create)  # whose failure is nobody's
+        monkeypatch.delattr(artifacts, create)  # these would need a server
     fault(monkeypatch)
     takes_city = "city" not in given
     state = flow.fn(**({"city": "small"} if takes_city else {}), **({"store": store.uri} | given))

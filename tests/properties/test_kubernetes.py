@@ -106,7 +106,7 @@ def test_shared_variables_have_the_values_of_the_compose_file() -> None:
 
 
 def test_ports_and_addresses_fit_together() -> None:
-    """Of Ray's head and of Prefect's server, as the worker and the UI reach them."""
+    """Ray's head and Prefect's server are reachable by the worker and the UI."""
     head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"  # as KubeRay calls it
     (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
     assert address == SERVICES["worker"]["environment"]["RAY_ADDRESS"].replace("ray-head", head)

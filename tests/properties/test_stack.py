@@ -44,7 +44,7 @@ def test_an_image_is_pinned(name: str) -> None:
 
 @every_service
 def test_a_service_has_no_privileges(name: str) -> None:
-    """It is nobody special and has no capabilities."""
+    """It does not run as root and has no capabilities."""
     service = SERVICES[name]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
@@ -55,7 +55,7 @@ def test_a_service_has_no_privileges(name: str) -> None:
 
 @every_service
 def test_a_port_is_open_to_this_machine_unless_told(name: str) -> None:
-    """One variable opens all of them; database, Ray's control and its nodes are open to nobody."""
+    """One variable opens all of them; database, Ray's control and its nodes are never exposed."""
     ports = SERVICES[name].get("ports", [])
     assert all(port.startswith("${MCVRP_HOST:-127.0.0.1}:") for port in ports)
     assert bool(ports) == (name in {"prefect", "s3", "ray-head"})
@@ -122,7 +122,7 @@ def test_who_asks_prefect_or_ray_has_to_say_who() -> None:
 
 
 def test_whoever_trains_keeps_labels_on_a_volume() -> None:
-    """Each service that can start a rank has the cache of labels on the volume, and is told where."""
+    """Each service that can start a rank has the label cache on the volume, and its path in a variable."""
     training = {name: service for name, service in SERVICES.items() if "MCVRP_STORE" in environment(name)}
     del training["bucket"]
     assert training.keys() == {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
@@ -161,7 +161,7 @@ def test_images_are_built_from_a_pinned_one_or_another_that_is_given(file: str) 
 @pytest.mark.parametrize(
     ("file", "stage"), [(BUILT[0], "gpu"), (BUILT[0], "cpu"), *((f, "${BASE}") for f in BUILT[1:])]
 )
-def test_an_image_runs_as_nobody_special(file: str, stage: str) -> None:
+def test_an_image_does_not_run_as_root(file: str, stage: str) -> None:
     """The last user is not root, and no argument or variable is a secret."""
     lines = stages(file)[stage]
     assert [line for line in lines if line.startswith("USER ")] == ["USER mcvrp"]
@@ -169,7 +169,7 @@ def test_an_image_runs_as_nobody_special(file: str, stage: str) -> None:
 
 
 def test_packages_keep_to_the_constraints() -> None:
-    """Also what builds them; the images themselves install one wheel, and ask nobody."""
+    """So do build requirements; the images themselves install one wheel without an index."""
     parts = stages(BUILT[0])
     assert "PIP_CONSTRAINT=/source/constraints.txt" in "\n".join(parts["build"])
     for stage in ("gpu", "cpu"):
@@ -234,7 +234,7 @@ def test_memory_that_is_shared_holds_ray_s_object_store(name: str) -> None:
 def test_pages_of_prefect_are_there_where_its_own_folder_is_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It writes them anew when it starts: into a folder of the user, as its own belongs to root."""
+    """It writes them at each start: into a folder of the user, since its own belongs to root."""
     import prefect
     from fastapi.testclient import TestClient
     from prefect.server.api.server import create_ui_app

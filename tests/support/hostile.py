@@ -50,7 +50,7 @@ class Place:
         return str(self.folder / name)
 
     def pipe(self, name: str = "pipe") -> str:
-        """Return the address of a pipe into which nobody writes."""
+        """Return the path of a pipe without a writer."""
         os.mkfifo(self.folder / name)
         return str(self.folder / name)
 
@@ -69,7 +69,7 @@ class Place:
         return lambda: ask(self.store)
 
     def without_model(self) -> Act:
-        training = load_preset("smoke", ["train.base=nobody@1"]).train
+        training = load_preset("smoke", ["train.base=missing@1"]).train
         return lambda: check_training(self.store, City.uniform(50, seed=1), training)
 
 
@@ -216,11 +216,11 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         _set("train.phases.2.policy.steps=1000000000"),
         "sets, 10,000,000 are the most: lower its passes or its steps",
     ),
-    "10^18 rows a step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
+    "10^18 samples per step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
     "iterations that no solver counts": (_set("label.iterations=2147483648"), "must be at most 2147483647"),
     "a learning rate without end": (_set("train.phases.0.lr=inf"), "must be a finite number"),
     "a base that is not there": (
         lambda p: p.without_model(),
-        "train.base = nobody@1: there is no model 'nobody'",
+        "train.base = missing@1: there is no model 'missing'",
     ),
 }
