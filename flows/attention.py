@@ -1,4 +1,4 @@
-"""Flow `attention`: the attention models of the benchmark, each size a task of its own."""
+"""Flow `attention`: trains the attention models of the benchmark, one task per size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_attention, preflight
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import AttentionCard, attention_table
@@ -20,9 +20,9 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.attention.train import AttentionSummary, train_size
 
 
-@task(name="train attention model", task_run_name="train attention model, n={n}", **resuming_task_options())
+@task(name="train attention model", task_run_name="train attention model, n={n}", **RESUMING_TASK_OPTIONS)
 def train_attention_model(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard:
-    """Train the attention model for ``n`` customers, from where it stands."""
+    """Train the attention model for ``n`` customers from its last checkpoint."""
     with showing_progress(f"attention {spec.model} {n}"):
         return train_size(store, city, spec, n)
 
@@ -33,30 +33,30 @@ def attention(
     attention: Annotated[AttentionSpec, shown("Attention models", "Name of the models, sizes, epochs")],
     store: StoreUri = None,
 ) -> AttentionSummary:
-    """Train the attention models that are not finished; one that diverges is kept as such.
+    """Train the attention models that are not finished. A model that diverges is stored as diverged.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     attention
-        Name of the models, sizes, epochs.
+        Name of the models, instance sizes, epochs.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there, began = open_store(store), time.monotonic()
+    opened, began = open_store(store), time.monotonic()
     spec = attention.filled(city, attention.sizes or ())
-    read = preflight(check_attention, there, city, spec)
-    cards = tuple(train_attention_model(there, read.city, spec, n) for n in spec.sizes or ())
+    read = preflight(check_attention, opened, city, spec)
+    cards = tuple(train_attention_model(opened, read.city, spec, n) for n in spec.sizes or ())
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
     curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
-    places = {f"n = {card.n}": card.folder for card in cards}
+    paths = {f"n = {card.n}": card.folder for card in cards}
     show_figures(
         f"attention {summary.model}",
         f"Attention models {summary.model}",
         attention_figures(summary),
         attention_table(cards),
-        album(there, curves),
-        links(there, places),
+        album(opened, curves),
+        links(opened, paths),
     )
     return summary

@@ -1,4 +1,4 @@
-"""Flow `benchmark`: every method on the same held-out instances, the tables, the report."""
+"""Flow `benchmark`: solves the same held-out instances with every method, and writes tables and a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_benchmark, preflight
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, clock, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, clock, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -21,16 +21,16 @@ from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.report.write import write_report
 
 
-@task(name="compare", task_run_name="compare {spec.run}", **resuming_task_options())
+@task(name="compare", task_run_name="compare {spec.run}", **RESUMING_TASK_OPTIONS)
 def compare(store: Store, city: City, spec: BenchmarkSpec, model: str | None) -> BenchmarkResults:
-    """Solve what is missing of the benchmark and write its results."""
+    """Solve the instances that have no results yet, and store the results."""
     with showing_progress(f"benchmark {spec.run}"):
         return run_benchmark(store, city, spec, model)
 
 
-@task(name="write report", task_run_name="write report {results.spec.run}", **resuming_task_options())
+@task(name="write report", task_run_name="write report {results.spec.run}", **RESUMING_TASK_OPTIONS)
 def report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
-    """Write tables, pictures and the page that ties the run together; return the key figures."""
+    """Write tables, figures and the report; return the key figures."""
     return write_report(store, city, results)
 
 
@@ -41,34 +41,35 @@ def benchmark(
     model: ModelName = None,
     store: StoreUri = None,
 ) -> BenchmarkResult:
-    """Fill in the tables and write the report.
+    """Compare all methods on held-out instances, and write tables and a report.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     benchmark
-        Methods, instances, budgets.
+        Methods, instances, samples and budgets.
     model
-        Name of the model in the store, its latest version; None where no method needs one.
+        Name of the model in the store, of which the latest version is used; None if no method needs one.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_benchmark, there, city, benchmark, model)
-    named = benchmark.model_copy(update={"attention": benchmark.attention or city})  # as mcvrp am does
+    opened = open_store(store)
+    read = preflight(check_benchmark, opened, city, benchmark, model)
+    # the default name of attention models, as in the flow `attention`
+    named = benchmark.model_copy(update={"attention": benchmark.attention or city})
     with clock() as measured:
-        summary = report(there, read.city, compare(there, read.city, named, model))
+        summary = report(opened, read.city, compare(opened, read.city, named, model))
     folder = layout.benchmark_dir(benchmark.run)
     page = f"{folder}/report.html"
-    result = BenchmarkResult(summary, there.url(page), measured.seconds)
-    places = {"everything": folder, "the report": page, "tables": f"{folder}/tables"}
+    result = BenchmarkResult(summary, opened.url(page), measured.seconds)
+    paths = {"the benchmark": folder, "the report": page, "tables": f"{folder}/tables"}
     show_figures(
         f"benchmark {benchmark.run}",
         f"Benchmark {benchmark.run}",
         benchmark_figures(result),
         benchmark_tables(result),
-        gallery(there, f"{folder}/figures"),
-        links(there, places),
+        gallery(opened, f"{folder}/figures"),
+        links(opened, paths),
     )
     return result

@@ -1,4 +1,4 @@
-"""Flow `city`: the addresses to serve, made or imported once."""
+"""Flow `city`: creates a city, the addresses to serve, or imports one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from prefect import task
 
 from mcvrp.flows.config.parameters import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
-from mcvrp.flows.server.artifacts import city_markdown, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import HOUR, clock, open_store, resuming_task_options, stage
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.stage import HOUR, RESUMING_TASK_OPTIONS, clock, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
 
 
-@task(name="make city", task_run_name="make city {spec.name}", **resuming_task_options())
+@task(name="make city", task_run_name="make city {spec.name}", **RESUMING_TASK_OPTIONS)
 def make(store: Store, spec: CitySpec) -> CitySummary:
-    """Make the city of ``spec``, or check that it is the one in the store."""
+    """Create the city of ``spec``, or check that the stored one is the same."""
     with showing_steps(f"city {spec.name}", 1) as begin, clock() as measured:
         begin("addresses, costs, card")
         made = make_city(store, spec)
     summary = CitySummary.of(spec.name, made, measured.seconds)
-    places = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
-    body = city_markdown(store, spec.name), links(store, places)
+    paths = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
+    body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths)
     show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), *body)
     return summary
 
@@ -33,13 +33,13 @@ def city(
     city: Annotated[CitySpec, shown("City", "Synthetic city, imported addresses, or a city to extend")],
     store: StoreUri = None,
 ) -> CitySummary:
-    """Make a synthetic city, import one from a file of addresses, or extend one that is there.
+    """Create a synthetic city, import one from a file of addresses, or extend an existing one.
 
     Parameters
     ----------
     city
-        Name and source; customers and seed of a synthetic city; the file of addresses of another.
+        Name and source; number of customers and seed of a synthetic city, otherwise the address file.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
     return make(open_store(store), city)

@@ -1,4 +1,4 @@
-"""Flow `improve`: the champion beats its labels, is tuned on them, and replaced or not, round after round."""
+"""Flow `improve`: improves labels with the champion, fine-tunes it on them, promotes it if it is better."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial, preflight
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
@@ -19,9 +19,9 @@ from mcvrp.tasks.retrain.improve import Round, run_round
 from mcvrp.tasks.retrain.spec import ImproveSpec
 
 
-@task(name="round", task_run_name="round {number} of {spec.model}", **resuming_task_options())
+@task(name="round", task_run_name="round {number} of {spec.model}", **RESUMING_TASK_OPTIONS)
 def improve_round(store: Store, city: City, spec: ImproveSpec, number: int) -> Round:
-    """Do one round, or what is left of it."""
+    """Run one round, resuming it if it was interrupted."""
     thing = f"improve {spec.model} round {number}"
     with showing_progress(thing):
         done = run_round(store, city, spec, number, settings.cache_dir())
@@ -39,22 +39,22 @@ def improve(
     ],
     store: StoreUri = None,
 ) -> tuple[Round, ...]:
-    """Let the champion beat its labels, tune it on what it has found, compare, and promote or say why not.
+    """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     improve
-        How many rounds, with how many labels and samples, and when a challenger is promoted.
+        Number of rounds, labels and samples, fine-tuning, and rules of promotion.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_trial, there, city, improve)
+    opened = open_store(store)
+    read = preflight(check_trial, opened, city, improve)
     rounds: tuple[Round, ...] = ()
     for number in range(1, improve.rounds + 1):
-        rounds = (*rounds, improve_round(there, read.city, improve, number))
-    body = trial_body(there, improve.model, rounds[-1].record, [improve_tables(rounds)])
+        rounds = (*rounds, improve_round(opened, read.city, improve, number))
+    body = trial_body(opened, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

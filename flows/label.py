@@ -1,4 +1,4 @@
-"""Flow `label`: every instance of a dataset solved, what is there already left alone."""
+"""Flow `label`: solves the instances of a dataset that have no labels yet."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_labels, preflight
 from mcvrp.flows.figures import label_figures
 from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, open_store, stage, task_options
+from mcvrp.flows.server.stage import DAY, TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
 from mcvrp.tasks.support.ray_session import kept_ray
 
-# The timeline of Prefect's UI has no dash but the hyphen.
+# A hyphen: the font of the timeline in Prefect's UI has no dash.
 _HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
 
 
-@task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **task_options())
+@task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **TASK_OPTIONS)
 def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
-    """Solve what is missing of the dataset; the cores are Ray's business, not Prefect's."""
+    """Create the missing labels of the dataset; Ray spreads the work over cores, not Prefect."""
     with showing_progress(f"label {spec.dataset}"):
         summary = label_missing(store, city, spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
-    places = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
-    body = card_markdown(store, spec.dataset), links(store, places)
+    paths = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
+    body = card_markdown(store, spec.dataset), links(store, paths)
     show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
     return summary
 
@@ -44,24 +44,24 @@ def label(
     label: Annotated[LabelSpec, shown("Labels", "Dataset: sizes, instances, solver and budget")],
     store: StoreUri = None,
 ) -> LabelSummary:
-    """Label a dataset, and its held-out set; running it again does only what is missing.
+    """Create the missing labels of a dataset and of its held-out set.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     label
-        Sizes, number of instances, solver and its budget.
+        Instance sizes, instances per size, solver and its budget.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_labels, there, city, label)
-    dataset, *apart = label.datasets
+    opened = open_store(store)
+    read = preflight(check_labels, opened, city, label)
+    dataset, *others = label.datasets
     matrix = read.city.matrix
     with kept_ray(0 if matrix is None else matrix.nbytes):
-        summary = solve(there, read.city, dataset)
-        for spec in apart:
-            held_out = solve.with_options(task_run_name=_HELD_OUT)(there, read.city, spec)
+        summary = solve(opened, read.city, dataset)
+        for spec in others:
+            held_out = solve.with_options(task_run_name=_HELD_OUT)(opened, read.city, spec)
             summary = replace(summary, held_out=held_out)
     return summary

@@ -1,4 +1,4 @@
-"""Flow `nightly`: fresh routes in, the champion tuned, its successor promoted or not."""
+"""Flow `nightly`: ingests driven routes, fine-tunes the champion on them, and promotes it if it is better."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial, preflight
 from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
@@ -20,9 +20,9 @@ from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 
 
-@task(name="retrain", task_run_name="retrain {spec.model}", **resuming_task_options())
+@task(name="retrain", task_run_name="retrain {spec.model}", **RESUMING_TASK_OPTIONS)
 def retrain(store: Store, city: StoredCity, spec: NightlySpec) -> NightSummary:
-    """Do the night's work, or what is left of it."""
+    """Run the night, resuming it if it was interrupted."""
     with showing_progress(f"nightly {spec.model}"):
         return run_night(
             store,
@@ -41,23 +41,23 @@ def nightly(
     nightly: Annotated[NightlySpec, shown("Night", "Driven routes, fine-tuning, comparison, promotion")],
     store: StoreUri = None,
 ) -> NightSummary:
-    """Take fresh routes, tune the champion on them, compare, and promote or say why not.
+    """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     nightly
-        Where routes come from, how the champion is tuned, when another is promoted.
+        Source of the routes, fine-tuning, comparison, and rules of promotion.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_trial, there, city, nightly)
-    done = retrain(there, read, nightly)
+    opened = open_store(store)
+    read = preflight(check_trial, opened, city, nightly)
+    done = retrain(opened, read, nightly)
     if done.record and done.new:
-        body = trial_body(there, nightly.model, done.record, [night_tables(done)])
+        body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
     else:
-        body = links(there, {"what was driven": layout.driven_dir(city)})
+        body = links(opened, {"what was driven": layout.driven_dir(city)})
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
     return done

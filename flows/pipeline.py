@@ -1,4 +1,4 @@
-"""Flow `pipeline`: from a city to a benchmarked model, each stage a flow of its own."""
+"""Flow `pipeline`: from a city to a benchmarked model, each stage a subflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline, handing_on, has_looked
+from mcvrp.flows.config.preflight import check_pipeline, checked, is_checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
@@ -25,24 +25,24 @@ def pipeline(
     spec: Annotated[PipelineSpec, shown("Pipeline", "Specs of all stages, as in a preset")],
     store: StoreUri = None,
 ) -> PipelineSummary:
-    """Run all stages; what an earlier run has done is found in the store and not done again.
+    """Run all stages. What an earlier run has finished is found in the store and not repeated.
 
     Parameters
     ----------
     spec
-        The specs of all stages.
+        Specs of all stages.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    if not has_looked():
-        check_pipeline(there, spec)
+    opened = open_store(store)
+    if not is_checked():
+        check_pipeline(opened, spec)
     thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_attention) as begin, handing_on(there):
+    with showing_steps(thing, 4 + spec.compares_attention) as begin, checked(opened):
         begin("city")
         made = city(spec.city, store)
-        # from here on the city is there: every stage has it as it was read once
-        with handing_on(there, stored_city(there, made.name)):
+        # read once for all stages that follow
+        with checked(opened, stored_city(opened, made.name)):
             begin("labels")
             labelled = label(made.name, spec.label, store)
             begin("training")
@@ -54,13 +54,13 @@ def pipeline(
             begin("benchmark")
             compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    body = pipeline_tables(summary), _pictures(there, summary), _links(there, summary)
+    body = pipeline_tables(summary), _pictures(opened, summary), _links(opened, summary)
     show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 
 def _pictures(store: Store, pipeline: PipelineSummary) -> str:
-    """Return what shows most of each stage: where, learned how, how good."""
+    """Return the main picture of each stage as Markdown."""
     figures = f"{layout.benchmark_dir(pipeline.benchmark.summary.run)}/figures"
     return album(
         store,
@@ -75,7 +75,7 @@ def _pictures(store: Store, pipeline: PipelineSummary) -> str:
 
 def _links(store: Store, pipeline: PipelineSummary) -> str:
     model, run = pipeline.train.model, pipeline.benchmark.summary.run
-    places = {
+    paths = {
         "the city": layout.city_dir(pipeline.city.name),
         "the labels": layout.label_dir(pipeline.label.dataset),
         "the training": layout.run_dir(pipeline.train.run),
@@ -84,5 +84,5 @@ def _links(store: Store, pipeline: PipelineSummary) -> str:
         "the report": f"{layout.benchmark_dir(run)}/report.html",
     }
     if pipeline.attention:
-        places["the attention models"] = layout.attention_dir(pipeline.attention.model)
-    return links(store, places)
+        paths["the attention models"] = layout.attention_dir(pipeline.attention.model)
+    return links(store, paths)

@@ -1,4 +1,4 @@
-"""Flow `solve`: a day's orders to routes, their files in the store, their map in the Prefect UI."""
+"""Flow `solve`: routes a day's orders; files go to the store, figures and a map to the Prefect UI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import HOUR, open_store, stage, task_options
+from mcvrp.flows.server.stage import HOUR, TASK_OPTIONS, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
@@ -20,15 +20,15 @@ from mcvrp.tasks.solve.readme import route_table, solve_figures
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 
-@task(name="route", task_run_name="route {planned.day.instance.n} customers", **task_options())
+@task(name="route", task_run_name="route {planned.day.instance.n} customers", **TASK_OPTIONS)
 def route(store: Store, planned: Planned, began: float) -> Solved:
-    """Decode, polish, compare."""
+    """Route the orders: model, local search, earlier routes; keep the cheapest."""
     return solve_day(store, planned, began)
 
 
-@task(name="write routes", task_run_name="write {place.folder}", **task_options())
+@task(name="write routes", task_run_name="write {place.folder}", **TASK_OPTIONS)
 def write(place: Place, solved: Solved) -> None:
-    """Write the files, and show figures, map and addresses."""
+    """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
     files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.html")}
     notes = "\n".join(f"- {escaped(note)}" for note in solved.summary.notes)
@@ -38,7 +38,7 @@ def write(place: Place, solved: Solved) -> None:
     show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), *body)
 
 
-_AS_IT_IS = SolveSpec()
+_DEFAULT = SolveSpec()
 _FILE_IN_STORE = "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"
 
 
@@ -62,7 +62,7 @@ def solve(
     ] = None,
     solve: Annotated[
         SolveSpec, shown("Solve", "Version, samples, time limit, post-optimization, limits")
-    ] = _AS_IT_IS,
+    ] = _DEFAULT,
     start: Annotated[
         str | None,
         shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv"),
@@ -94,16 +94,16 @@ def solve(
     unrounded
         Whether straight lines of an instance of CVRPLIB are left as they are.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    began, there = time.monotonic(), open_store(store)
+    began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
-        planned = plan_day(there, city, model, orders, capacity, solve, unrounded=unrounded, start=start)
-        place = Place(there, layout.solution_dir(day_name(planned)))
+        planned = plan_day(opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start)
+        place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")
-        solved = route(there, planned, began)
+        solved = route(opened, planned, began)
         begin("files")
         write(place, solved)
     return solved.summary

@@ -1,4 +1,4 @@
-"""Flow `train`: the phases of the curriculum in turn, each job a task of its own, then the model."""
+"""Flow `train`: trains the phases of the curriculum in turn, one task per job, and publishes the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_training, preflight
 from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
-from mcvrp.flows.server.stage import DAY, open_store, resuming_task_options, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard
@@ -28,20 +28,20 @@ from mcvrp.tasks.train.spec import TrainSpec
 Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
 
 
-@task(name="train phase", task_run_name="train {title}", **resuming_task_options())
+@task(name="train phase", task_run_name="train {title}", **RESUMING_TASK_OPTIONS)
 def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
-    """Train ``phase`` for one job, from its last checkpoint or from the end of the phase before it."""
+    """Train ``phase`` for one job, from its last checkpoint or the result of the previous phase."""
     thing = f"train {spec.run} {phase}"
     with showing_progress(thing):
         summary = train_phase(store, city, spec, phase, settings.cache_dir())
-    places = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
-    body = training_curve(store, spec.run, [phase]), links(store, places)
+    paths = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
+    body = training_curve(store, spec.run, [phase]), links(store, paths)
     show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
     return summary
 
 
 def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
-    """Train ``phase`` to its end, a task run a job."""
+    """Train ``phase`` to its end, one task run per job."""
 
     def job(number: int) -> PhaseSummary:
         return train_job(store, city, spec, phase, phase if number == 1 else f"{phase}, job {number}")
@@ -49,7 +49,7 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
     return until_complete(job)
 
 
-@task(name="publish model", task_run_name="publish model {spec.model}", **resuming_task_options())
+@task(name="publish model", task_run_name="publish model {spec.model}", **RESUMING_TASK_OPTIONS)
 def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
     """Publish the weights of the last phase as the next version of the model."""
     return publish(store, spec)
@@ -57,48 +57,48 @@ def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
 def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSummary:
-    """Train all phases that are not finished, and publish the model.
+    """Train all phases, resuming from the last checkpoint, and publish the model.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     train
-        Network, phases, batches.
+        Labels, network, phases, batch sizes, distribution of the work.
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_training, there, city, train)
-    phases = tuple(train_one(there, read.city, train, phase.name) for phase in train.phases)
-    summary = TrainSummary(train.run, phases, publish_model(there, train))
-    curve = training_curve(there, train.run, [phase.name for phase in train.phases])
+    opened = open_store(store)
+    read = preflight(check_training, opened, city, train)
+    phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
+    summary = TrainSummary(train.run, phases, publish_model(opened, train))
+    curve = training_curve(opened, train.run, [phase.name for phase in train.phases])
     model = layout.model_dir(summary.model.name, summary.model.version)
-    places = {
+    paths = {
         "the model": model,
         "the run": layout.run_dir(train.run),
         "its card": layout.run_card(train.run),
     }
-    body = phase_table(phases), curve, links(there, places)
+    body = phase_table(phases), curve, links(opened, paths)
     show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), *body)
     return summary
 
 
 @stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
 def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreUri = None) -> PhaseSummary:
-    """Train one phase and nothing else; the model is published by the flow `train`.
+    """Train a single phase; the flow `train` publishes the model.
 
     Parameters
     ----------
     city
         Name of the city in the store.
     train
-        Network, phases, batches.
+        Labels, network, phases, batch sizes, distribution of the work.
     phase
         Name of the phase, such as "II-A".
     store
-        Address of the store, by default $MCVRP_STORE, else ./store.
+        Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """
-    there = open_store(store)
-    read = preflight(check_training, there, city, train, phase)
-    return train_one(there, read.city, train, phase)
+    opened = open_store(store)
+    read = preflight(check_training, opened, city, train, phase)
+    return train_one(opened, read.city, train, phase)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mcvrp.model.features import CityTable, feasible, feasible_along, loads
-from mcvrp.model.instance_rows import InstanceRows
+from mcvrp.model.feasibility import feasible, feasible_along, loads
+from mcvrp.model.features import CityTable
+from mcvrp.model.instances import InstanceRows
 
 
 @dataclass(frozen=True)

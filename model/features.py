@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mcvrp.model.problem import DEPOT, City
+from mcvrp.model.city import DEPOT, City
+from mcvrp.model.feasibility import loads
 
 FEATURES = 9
 _C, _A = 7, 8  # where load and served demand stand among the features
@@ -49,6 +50,44 @@ class CityTable:
     def to(self, device: torch.device | str) -> CityTable:
         """Return the table on ``device``."""
         return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class TravelCosts:
+    """Costs of paths through a city.
+
+    Parameters
+    ----------
+    places
+        Of each node in the unit square, float32 ``(m + 1, 2)``; None where there is a matrix.
+    matrix
+        Cost from node to node, float32 ``(m + 1, m + 1)``; None where costs are straight lines.
+    unit
+        What a cost of 1 here is in the city's own unit.
+    """
+
+    places: Tensor | None
+    matrix: Tensor | None
+    unit: float
+
+    @classmethod
+    def of(cls, city: City, table: CityTable) -> TravelCosts:
+        """Return the costs of ``city`` at the size that its unit square has, on its table's device."""
+        if city.matrix is None:
+            return cls(table.depot + table.delta, None, city.scale)
+        unit = float(city.matrix.max()) or 1.0
+        matrix = torch.tensor(city.matrix / unit, dtype=torch.float32, device=table.delta.device)
+        return cls(None, matrix, unit)
+
+    def __call__(self, ids: Tensor, path: Tensor) -> Tensor:
+        """Return the cost of each of ``path``, positions ``(B, S, L)`` in ``ids`` ``(B, T)``: ``(B, S)``."""
+        nodes = ids[:, None].expand(-1, path.shape[1], -1).gather(2, path)  # (B, S, L)
+        if self.places is not None:
+            xy = self.places[nodes]  # (B, S, L, 2)
+            return (xy[:, :, 1:] - xy[:, :, :-1]).norm(dim=-1).sum(-1)
+        assert self.matrix is not None
+        legs = self.matrix[nodes[..., :-1], nodes[..., 1:]]
+        return legs.masked_fill(nodes[..., :-1] == nodes[..., 1:], 0).sum(-1)  # padding stays
 
 
 @dataclass(frozen=True)
@@ -150,13 +189,6 @@ def problem_features(
     return torch.cat([table.depot + delta, scalars, direction, rest], dim=-1)
 
 
-def loads(demands: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the vehicle has delivered on its route and in all, after each token, ``(B, L)`` each."""
-    served = demands.gather(1, path).cumsum(1)
-    at_depot = torch.where(path == 0, served, torch.zeros_like(served))
-    return served - at_depot.cummax(1).values, served
-
-
 def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: Tensor) -> Tensor:
     """Return the features of solution tokens, ``(B, L, 9)``.
 
@@ -172,35 +204,3 @@ def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: 
 def with_loads(nodes: Tensor, load_share: Tensor, served_share: Tensor) -> Tensor:
     """Return problem features ``(..., 9)`` with c and a set: the token of one decoding step."""
     return torch.cat([nodes[..., :_C], load_share[..., None], served_share[..., None]], dim=-1)
-
-
-def feasible(demands: Tensor, remaining: Tensor, served: Tensor, at_depot: Tensor, inside: Tensor) -> Tensor:
-    """Return which nodes of an instance may come next: the mask M of Eq. H, bool ``(..., T)``.
-
-    Parameters
-    ----------
-    demands
-        ``(..., T)``, 0 at the depot.
-    remaining
-        Capacity left on the current route, ``(...)``.
-    served
-        Whether each node has been served, bool ``(..., T)``; the depot's entry is ignored.
-    at_depot
-        Whether the last node was the depot, bool ``(...)``.
-    inside
-        Which positions are nodes of the instance, not padding, bool ``(..., T)``.
-    """
-    allowed = inside & ~served & (demands <= remaining[..., None])
-    depot = ~at_depot
-    return torch.cat([depot[..., None], allowed[..., 1:]], dim=-1)
-
-
-def feasible_along(demands: Tensor, capacity: Tensor, lengths: Tensor, path: Tensor) -> Tensor:
-    """Return which nodes may follow each token of ``path``, bool ``(B, L, T)``."""
-    steps = torch.arange(path.shape[1], device=path.device)
-    when = torch.full_like(demands, path.shape[1], dtype=torch.int64)  # a node is served, never yet
-    when.scatter_(1, path, steps.expand_as(path))
-    served = when[:, None, :] <= steps[:, None]  # (B, L, T)
-    load, _ = loads(demands, path)
-    inside = torch.arange(demands.shape[1], device=path.device) < lengths[:, None]
-    return feasible(demands[:, None, :], capacity[:, None] - load, served, path == 0, inside[:, None, :])

@@ -13,12 +13,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import PAPERS_DEMAND, City, Instance, capacity_range
-from mcvrp.model.random import philox_key, philox_uniforms
+from mcvrp.model.problem import DEPOT, City, Instance
+from mcvrp.model.random import philox_key, philox_rows, philox_uniforms
 
 Range = tuple[int, int]  # smallest and largest, both included
 
 Split = Literal["train", "valid", "test", "trial"]
+PAPERS_DEMAND = (1, 9)  # smallest and largest demand of a customer (Sec. 5.1)
+
+# Table 1 of the paper: customers from, to (inclusive), capacity from, to (inclusive).
+CAPACITY_TABLE = (
+    (20, 49, 30, 39),
+    (50, 99, 40, 49),
+    (100, 199, 50, 59),
+    (200, 400, 60, 69),
+    (401, 1000, 70, 79),
+)
+
+
+def capacity_range(n: int) -> tuple[int, int]:
+    """Return the smallest and the largest vehicle capacity for ``n`` customers (Table 1).
+
+    Raises
+    ------
+    McvrpError
+        If the table has no row for ``n``.
+    """
+    for first, last, low, high in CAPACITY_TABLE:
+        if first <= n <= last:
+            return low, high
+    raise McvrpError(
+        f"no capacity rule for {n} customers: the table covers 20 to 1000; give capacity = [low, high]"
+    )
 
 
 @dataclass(frozen=True)
@@ -108,6 +134,40 @@ class InstanceStream:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class InstanceRows:
+    """Instances of one size; position 0 of a row is the depot.
+
+    ``ids`` int64 ``(B, n + 1)`` are the city's node numbers, ascending, ``demands`` int64
+    ``(B, n + 1)`` are 0 at the depot, ``capacity`` int64 ``(B,)``.
+    """
+
+    ids: NDArray[np.int64]
+    demands: NDArray[np.int64]
+    capacity: NDArray[np.int64]
+
+
+def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> InstanceRows:
+    """Return instances (n, start) to (n, stop - 1) of ``stream``; McvrpError as the stream raises."""
+    m = stream.city.customers
+    first = stream(n, start)  # checks n and the rules
+    low, high = stream.rules.capacity_range(n)
+    smallest, largest = stream.rules.demand
+    key = philox_key("instance", stream.city.city_id, str(stream.seed), stream.split)
+    index = np.arange(start, stop, dtype=np.uint64)
+    u = philox_rows(key, np.stack([index, np.full_like(index, n)], axis=1), 2 * n + 1)
+    customers = _without_replacement(u[:, :n], m) + 1
+    order = customers.argsort(axis=1)
+    drawn = smallest + np.floor(u[:, n : 2 * n] * (largest - smallest + 1))
+    ids = np.full((len(u), n + 1), DEPOT, dtype=np.int64)
+    demands = np.zeros((len(u), n + 1), dtype=np.int64)
+    ids[:, 1:] = np.take_along_axis(customers, order, axis=1)
+    demands[:, 1:] = np.take_along_axis(drawn, order, axis=1)
+    assert (ids[0, 1:] == first.ids).all()
+    capacity = low + np.floor(u[:, 2 * n] * (high - low + 1))
+    return InstanceRows(ids, demands, capacity.astype(np.int64))
+
+
 def _sample_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
     """Return ``len(u)`` distinct numbers below ``m``: the first steps of a Fisher-Yates shuffle."""
     n = len(u)
@@ -119,3 +179,17 @@ def _sample_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.in
         chosen.append(moved.get(pick, pick))
         moved[pick] = moved.get(step, step)
     return np.array(chosen, dtype=np.int64)
+
+
+def _without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """Return distinct numbers below ``m`` in each row ``(B, n)``: a Fisher-Yates shuffle's first steps."""
+    count, n = u.shape
+    picks = (np.arange(n) + np.floor(u * (m - np.arange(n)))).astype(np.int64)
+    shuffled = np.tile(np.arange(m, dtype=np.int32), (count, 1))
+    rows = np.arange(count)
+    chosen = np.empty_like(picks)
+    for step in range(n):
+        pick = picks[:, step]
+        chosen[:, step] = shuffled[rows, pick]
+        shuffled[rows, pick] = shuffled[:, step]
+    return chosen

@@ -12,14 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mcvrp.model.features import (
-    Batch,
-    CityTable,
-    feasible_along,
-    problem_features,
-    rolled_path,
-    solution_features,
-)
+from mcvrp.model.feasibility import feasible_along
+from mcvrp.model.features import Batch, CityTable, problem_features, rolled_path, solution_features
 from mcvrp.model.linear_cross_entropy import linear_cross_entropy
 from mcvrp.model.network import FmMcvrp
 

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcvrp.model.features import Batch, CityTable, feasible, problem_features, with_loads
+from mcvrp.model.feasibility import feasible
+from mcvrp.model.features import Batch, CityTable, problem_features, with_loads
 from mcvrp.model.network import Cache, FmMcvrp, Memory
 from mcvrp.model.problem import DEPOT, Instance
 

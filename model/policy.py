@@ -18,12 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mcvrp.model.decoding import rollout
-from mcvrp.model.features import Batch, CityTable, problem_features
+from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.loss import IGNORED, next_nodes
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, instances_of
 from mcvrp.model.strategies import Sampling
-from mcvrp.model.travel_costs import TravelCosts
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scipy.stats import ttest_rel
 from torch import Tensor
 
 from mcvrp.model.attention_model import AttentionModel, Orders, rollout
-from mcvrp.model.travel_costs import TravelCosts
+from mcvrp.model.features import TravelCosts
 
 ALPHA = 0.05  # of the t-test
 DECAY = 0.8  # of the exponential baseline

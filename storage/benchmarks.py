@@ -1,8 +1,8 @@
 """Benchmark results in the store: parts of one method and size, and the table derived from them.
 
-A part is a file of consecutive instances, written whole; its folder's name begins with the method and a
-hash of everything that decides the answers, so that presence means done and a changed setting finds
-nothing. Results carry the beginnings of the names of all parts with their settings.
+A part is a file of consecutive instances, written atomically. Its folder's name begins with the method and a
+hash of everything that determines the answers, so that an existing part is complete and a changed setting
+matches none. The footer of the results names the prefixes of the blocks that they came from.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ RESULTS = pa.schema(
 )
 
 _SETTINGS = b"mcvrp_settings"  # in the footer of results
-_LATER = {"other_cores": None}  # a column that files of before do not have
+_LATER = {"other_cores": None}  # column that older files lack
 
 Routes = tuple[tuple[int, ...], ...]
 
@@ -75,22 +75,20 @@ class PartRow:
     Parameters
     ----------
     method, n, index
-        Who solved which instance.
+        Method and instance.
     samples, seconds
         Numbers of samples to report, ascending, and the wall-clock seconds of each.
     costs
-        Cost of each sample, as many as the largest number; infinite where infeasible. Of a method
-        whose samples have one outcome together, its cost; of a part that goes on from another,
-        its own samples only.
+        Cost of each sample, infinite if infeasible. One cost if the samples have a common outcome; in a part
+        that continues another, its own samples only.
     routes
-        The best sample; None when there is none.
+        Best sample, None if there is none.
     seed, device, workers, machine, version, configuration
-        How: ``workers`` instances were solved at once, each on ``device`` of ``machine``.
+        Conditions: ``workers`` instances were solved in parallel, each on ``device`` of ``machine``.
     failure
-        Why there is no solution.
+        Reason why there is no solution.
     other_cores
-        Cores of the machine that others kept busy meanwhile, on average; None where the
-        system does not tell.
+        Average number of cores kept busy by other processes, None if unknown.
     """
 
     method: str
@@ -112,7 +110,7 @@ class PartRow:
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A part that is there: instances ``start`` to ``stop`` (excluded) of size ``n`` in ``block``."""
+    """Stored part: instances ``start`` to ``stop`` (excluded) of size ``n`` in ``block``."""
 
     path: str
     block: str
@@ -122,7 +120,7 @@ class StoredPart:
 
 
 def stored_parts(store: Store, run: str) -> list[StoredPart]:
-    """Return the parts of a run, of whatever method and settings, in the order of their paths."""
+    """Return the parts of a run, of all methods and settings, sorted by path."""
     matches = ((path, _ROWS.search(path)) for path in store.list(f"{layout.benchmark_dir(run)}/parts"))
     return [
         StoredPart(path, match[1], int(match[2]), int(match[3]), int(match[4]))
@@ -132,7 +130,7 @@ def stored_parts(store: Store, run: str) -> list[StoredPart]:
 
 
 def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
-    """Write ``rows`` at ``path``, whole or not at all."""
+    """Write ``rows`` to ``path`` atomically."""
     write_parquet(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART), BENCHMARK)
 
 
@@ -142,7 +140,7 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     Raises
     ------
     McvrpError
-        If the file is not a part, or not the one that its name says.
+        If the file is not a part, or holds other instances than its name says.
     """
     table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
     url = store.url(path)
@@ -150,22 +148,21 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     match = _ROWS.search(path)
     expected = list(range(int(match[3]), int(match[4]))) if match else []
     if [row.index for row in rows] != expected:
-        raise McvrpError(f"{store.url(path)} holds other instances than its name says: remove it")
+        raise McvrpError(f"{url} holds other instances than its name says: remove it")
     return rows
 
 
 def write_results(
     store: Store, run: str, rows: Sequence[PartRow], settings: Iterable[str] = ("",)
 ) -> pa.Table:
-    """Write and return the table derived from ``rows``: each number of samples is a prefix of the largest.
+    """Write and return the table derived from ``rows``, one row per number of samples.
 
-    Routes and the cost of each sample stand in the row of the largest number.
+    Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
 
     Parameters
     ----------
     settings
-        Beginnings of the names of the blocks that have these settings, by default of all: what `mcvrp gc`
-        keeps.
+        Prefixes of the blocks that `mcvrp gc` keeps, by default all.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})
@@ -174,7 +171,7 @@ def write_results(
 
 
 def read_results(store: Store, run: str) -> pa.Table:
-    """Return the results of a benchmark run; McvrpError when there are none."""
+    """Return the results of a benchmark run; McvrpError if there are none."""
     path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
@@ -182,18 +179,18 @@ def read_results(store: Store, run: str) -> pa.Table:
 
 
 def result_settings(store: Store, run: str) -> tuple[str, ...]:
-    """Return the ``settings`` that the results of ``run`` were written with; errors as `read_results`."""
+    """Return the ``settings`` that the results of ``run`` were written with; raises as `read_results`."""
     footer = read_results(store, run).schema.metadata or {}
     if _SETTINGS not in footer:
-        place = store.url(layout.benchmark_results(run))
-        raise McvrpError(f"{place} does not name the parts that it is made of: run mcvrp benchmark again")
+        url = store.url(layout.benchmark_results(run))
+        raise McvrpError(f"{url} does not name the parts that it came from: run mcvrp benchmark again")
     return tuple(map(str, json.loads(footer[_SETTINGS])))
 
 
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
     shared = {f.name: getattr(row, f.name) for f in fields(row)}
     for samples, seconds in zip(row.samples, row.seconds, strict=True):
-        # of samples, more contain fewer: the best of 100 among 1000 is that of the first 100
+        # fewer samples are a prefix: the best of 100 is the best of the first 100
         best = min(row.costs[:samples], default=float("inf"))
         feasible = best < float("inf")
         largest = samples == row.samples[-1]

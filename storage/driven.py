@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.labels.files import (
+from mcvrp.storage.labels.label_files import (
     HINT,
     CorruptFile,
     label_file,

@@ -1,6 +1,6 @@
 """Parquet files of the store: small tables written whole, and read back or refused in a sentence.
 
-Shards of labels, which are many and large, have a module of their own: `storage.labels.files`.
+Shards of labels, which are many and large, have a module of their own: `storage.labels.label_files`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from mcvrp.flows.cli.city import imported, made_here
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import has_pipeline, require_pipeline
-from mcvrp.flows.config.preflight import check_cores, handing_on, preflight
+from mcvrp.flows.config.preflight import check_cores, checked, preflight
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
@@ -64,27 +64,25 @@ def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
         stage.load_check()(store, *asked.values())
     elif stage.check:
         read.append(preflight(stage.load_check(), store, *asked.values()))
-    with handing_on(store, *read):
-        done = _on_record(lambda: stage.load_flow()(**asked, store=store.uri))
+    with checked(store, *read):
+        done = _on_record(stage.load_flow(), **asked, store=store.uri)
     parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
     lacks = stage.load_lacks()(done)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(done), "\n\n".join(filter(None, parts)), code, lacks)
 
 
-def _on_record(work: Callable[[], Any]) -> Any:
-    """Do ``work`` under a Prefect server, and see to it that every stage is on record afterwards."""
-    from mcvrp.flows.server.outages import outliving_outages
-    from mcvrp.flows.server.records import RECORDS
+def _on_record(flow: Any, **parameters: Any) -> Any:
+    """Run ``flow`` under a Prefect server, and verify that its stages are on record afterwards."""
+    from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.server import prefect_server
 
-    RECORDS.clear()  # of an earlier command in this process: tests run several
-    with prefect_server() as server:
+    records = Records()
+    with prefect_server(records) as server:
         if server.ours:
             logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.link)
-        with outliving_outages():
-            result = work()
-        RECORDS.verify()
+        result = flow.recorded_in(records)(**parameters)
+        records.verify()
     return result
 
 
@@ -204,13 +202,13 @@ def _rollback(options: argparse.Namespace) -> Outcome:
 
 
 def _ui(options: argparse.Namespace) -> Outcome:
-    from mcvrp.flows.server.notify import check_address
+    from mcvrp.flows.server.automations import check_webhook
     from mcvrp.flows.server.ui import Options, serve
 
     if not 1 <= options.port <= 65535:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
-        check_address(options.notify)
+        check_webhook(options.notify)
     _, store = _asked(options)
     asked = Options(
         store=store.uri,

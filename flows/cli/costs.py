@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.model.network import NetworkConfig
-from mcvrp.model.problem import CAPACITY_TABLE
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec
 
 # Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.

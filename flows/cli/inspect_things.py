@@ -21,9 +21,7 @@ def describe_dataset(store: Store, dataset: str) -> Outcome:
     from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
-    from mcvrp.storage.versions import refuse_earlier
 
-    refuse_earlier(store, layout.label_dir(dataset))
     document = {
         "manifest": read_manifest(store, dataset),
         "sizes": plain(read_statistics(store, dataset)),

@@ -20,9 +20,9 @@ from mcvrp.flows.cli.output import aligned, size_text, table
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.flat import expected_bytes
+from mcvrp.storage.labels.mapped import expected_bytes
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.label.spec import LabelSpec, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.machine import local_cores
@@ -203,7 +203,7 @@ def _label(spec: PipelineSpec, customers: int, cores: int) -> LabelPlan:
 
 def _core_hours(label: LabelSpec) -> float:
     parts = label.datasets
-    return sum(part.count * seconds_an_instance(part, n) for part in parts for n in part.sizes) / 3600
+    return sum(part.count * seconds_per_instance(part, n) for part in parts for n in part.sizes) / 3600
 
 
 def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:

@@ -1,4 +1,4 @@
-"""Errors of fields in words: pydantic's as one sentence that names the field and says what it must be."""
+"""Validation errors of pydantic as sentences that name the field, its value and the expected value."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pydantic_core import ErrorDetails
 
 from mcvrp.model.errors import LONGEST, brief, enumerated, shown
 
-Path = tuple[str | int, ...]
-_NAME, _VALUE, _KNOWN = 80, 60, 150  # characters of a field's name, of its value, of what there is instead
-_BEFORE = 60  # characters that a sentence may have in front: the name of a file
+FieldPath = tuple[str | int, ...]
+_NAME, _VALUE, _CHOICES = 80, 60, 150  # characters of a field's name, of its value, of the valid choices
+_PREFIX = 60  # characters in front of a sentence: the name of a file
 
-# What a value must be, by the type of pydantic's error; {names} come from the error's context.
-_MUST_BE = {
+# Expected values by the type of pydantic's error; {names} come from the error's context.
+_EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "a table",
@@ -46,90 +46,88 @@ _MUST_BE = {
 
 @dataclass(frozen=True)
 class FieldError:
-    """One thing that is wrong with one field."""
+    """An error of a field."""
 
-    path: Path
+    path: FieldPath
     text: str
 
 
 def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any]) -> list[FieldError]:
-    """Return what ``error`` says about ``data``, which was to become a ``model``; one entry a field."""
-    found: dict[Path, list[ErrorDetails]] = {}
+    """Return the errors of ``data``, the input of ``model``, one per field."""
+    by_field: dict[FieldPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        found.setdefault(_path(detail["loc"], model), []).append(detail)
-    return [FieldError(path, _sentence(path, details, model)) for path, details in found.items()]
+        by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
+    return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
 
 
 def first_of(errors: Sequence[FieldError]) -> str:
-    """Return the first of ``errors`` in one sentence, and how many more there are."""
+    """Return the first of ``errors`` and the number of the others."""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return brief(errors[0].text, LONGEST - _BEFORE - len(more)) + more
+    return brief(errors[0].text, LONGEST - _PREFIX - len(more)) + more
 
 
-def dotted(path: Path) -> str:
-    """Return ``path`` as a person writes it: "train.phases.0.lr"."""
+def dotted(path: FieldPath) -> str:
+    """Return ``path`` as in ``--set``: "train.phases.0.lr"."""
     return brief(".".join(map(str, path)), _NAME)
 
 
-def nearest(word: str, known: Sequence[str], what: str) -> str:
-    """Return a hint at the name that ``word`` was meant to be: the nearest one, else all."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"{what}: {enumerated(known, ', ', _KNOWN)}"
+def nearest(word: str, choices: Sequence[str], title: str) -> str:
+    """Return a suggestion for the unknown ``word``: the most similar of ``choices``, otherwise all."""
+    close = difflib.get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]}?" if close else f"{title}: {enumerated(choices, ', ', _CHOICES)}"
 
 
-def _sentence(path: Path, details: list[ErrorDetails], model: type[BaseModel]) -> str:
+def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:
     first = details[0]
     kind = first["type"]
     name = dotted(path) or "the file"
     if kind == "extra_forbidden":
         parent = _model_at(path[:-1], model)
-        known = sorted(parent.model_fields) if parent else []
-        where = f"[{dotted(path[:-1])}]" if path[:-1] else "the file"
-        return f"there is no {name}; {nearest(str(path[-1]), known, f'{where} knows')}"
+        fields = sorted(parent.model_fields) if parent else []
+        section = f"[{dotted(path[:-1])}]" if path[:-1] else "the file"
+        return f"there is no {name}; {nearest(str(path[-1]), fields, f'{section} has')}"
     if kind == "missing":
         return f"{name} is missing"
     if kind in ("value_error", "assertion_error"):
         text = str(first.get("ctx", {}).get("error", first["msg"]))
-        # a whole section that does not fit together says itself which fields it means
-        inside = not path or _model_at(path, model) is not None
-        return f"[{name}] {text}" if inside and path else f"{name}: {text}" if path else text
-    must_be = [
-        _MUST_BE[d["type"]].format(**d.get("ctx", {})) if d["type"] in _MUST_BE else None for d in details
-    ]
-    known_words = list(dict.fromkeys(word for word in must_be if word))
-    if not known_words:
+        if not path:
+            return text
+        # an error of a whole section names its fields itself
+        return f"{name}: {text}" if _model_at(path, model) is None else f"[{name}] {text}"
+    expected = [_EXPECTED[d["type"]].format(**d.get("ctx", {})) for d in details if d["type"] in _EXPECTED]
+    if not expected:
         return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"{name} must be {' or '.join(known_words)}, not {shown(first['input'], _VALUE)}"
+    return f"{name} must be {' or '.join(dict.fromkeys(expected))}, not {shown(first['input'], _VALUE)}"
 
 
-def _path(loc: Path, model: type[BaseModel]) -> Path:
-    """Return ``loc`` without the members of unions that pydantic puts between the fields."""
+def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:
+    """Return ``loc`` without the members of unions that pydantic inserts between the fields."""
     path: list[str | int] = []
-    here: type[BaseModel] | None = model
-    for place, part in enumerate(loc):
+    current: type[BaseModel] | None = model
+    for part in loc:
         if isinstance(part, int):
             path.append(part)
-        elif here is not None:
+        elif current is not None:
             path.append(part)
-            field = here.model_fields.get(part)
-            here = _model_of(field.annotation) if field else None
-        elif place == 0:
-            path.append(part)
+            current = _submodel(part, current)
     return tuple(path)
 
 
-def _model_at(path: Path, model: type[BaseModel]) -> type[BaseModel] | None:
-    here: type[BaseModel] | None = model
+def _model_at(path: FieldPath, model: type[BaseModel]) -> type[BaseModel] | None:
+    current: type[BaseModel] | None = model
     for part in path:
-        if isinstance(part, int):
-            continue
-        field = here.model_fields.get(part) if here else None
-        here = _model_of(field.annotation) if field else None
-    return here
+        if isinstance(part, str):
+            current = _submodel(part, current) if current else None
+    return current
+
+
+def _submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
+    field = model.model_fields.get(name)
+    return _model_of(field.annotation) if field else None
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that a field of type ``annotation`` holds: itself, or in a list or a union."""
+    """Return the model in the type of a field: the type itself, or a member of a list or union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_of(inner))), None)
+    return next((model for inner in get_args(annotation) if (model := _model_of(inner))), None)

@@ -1,4 +1,4 @@
-"""Extras of the installation: whether there is what a command needs beyond the base, which routes a day."""
+"""Optional dependencies: the extra `pipeline` is needed by all commands that do not merely route a day."""
 
 from __future__ import annotations
 
@@ -20,19 +20,16 @@ def has_pipeline() -> bool:
 
 
 def require_pipeline(command: str) -> None:
-    """Raise McvrpError if the extra `pipeline` is not installed, which ``command`` ("mcvrp run") needs."""
+    """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
     if missing := _missing():
         raise McvrpError(
-            f"{command} needs the extra 'pipeline', of which {missing[0]} is not installed: "
-            "pip install '.[pipeline]' where the source of mcvrp is"
+            f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
+            "pip install '.[pipeline]' in the source folder of mcvrp"
         )
 
 
 def run_program(command: str, work: Callable[[], None]) -> int:
-    """Do ``work`` of ``command`` ("python -m …"), which needs the extra `pipeline`; return the exit code.
-
-    What is wrong is said on stderr in a line.
-    """
+    """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr."""
     with terminal():
         try:
             require_pipeline(command)
@@ -44,10 +41,10 @@ def run_program(command: str, work: Callable[[], None]) -> int:
 
 
 def _missing() -> list[str]:
-    return [name for name in _PIPELINE if not _is_there(name)]
+    return [name for name in _PIPELINE if not _is_installed(name)]
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
     except ImportError:

@@ -1,7 +1,7 @@
-"""Log lines of mcvrp: plain text on the terminal, levels on the page of a Prefect run, secrets in neither.
+"""Logging of mcvrp: plain lines on the terminal, levels in the logs of a Prefect run, no secrets in either.
 
-A module logs to the logger of its name, such as "mcvrp.tasks.label.driver". An import sets nothing up:
-a program that uses mcvrp as a library decides itself what becomes of the lines.
+A module logs to the logger of its name, such as "mcvrp.tasks.label.driver". Importing mcvrp
+configures nothing: a program that uses it as a library configures logging itself.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import brief, sentence, without_logins
 
-ROOT = "mcvrp"  # the logger above all of ours
-_HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect at work: two lines about each, nothing of the run
+ROOT = "mcvrp"  # the parent of all our loggers
+_HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect logs two lines per hook, which say nothing of the run
 
 
 def redact(text: str) -> str:
-    """Return ``text`` without passwords in addresses, secrets of the environment, keys of stores."""
+    """Return ``text`` without passwords in URLs, secrets of the environment, and keys of stores."""
     for secret in settings.secrets():
         text = text.replace(secret, "…")
     return without_logins(text)
@@ -28,11 +28,11 @@ def redact(text: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """Return the message of ``error`` on a single line of at most 300 characters."""
-    return brief(redact(sentence(error)))  # in this order: of half a secret nobody would know that it is one
+    return brief(redact(sentence(error)))  # before it is shortened: half a secret would not be recognized
 
 
 class _Redacting(logging.Formatter):
-    """The lines of another formatter without secrets, tracebacks included."""
+    """Formatter that removes secrets from the lines of another one, tracebacks included."""
 
     def __init__(self, inner: logging.Formatter | None = None) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Redacting(logging.Formatter):
 
 
 class _Terminal(logging.Handler):
-    """Lines on stderr, as it is when they are written: a progress bar redirects it while it is shown."""
+    """Handler that writes to the current `sys.stderr`, which a progress bar redirects while it is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -55,7 +55,7 @@ class _Terminal(logging.Handler):
 
 @contextmanager
 def terminal() -> Iterator[None]:
-    """Write the lines of this process to stderr, from INFO on; within another `terminal`, nothing changes."""
+    """Log to stderr at level INFO; within another `terminal`, nothing changes."""
     logger = logging.getLogger(ROOT)
     if any(isinstance(handler, _Terminal) for handler in logger.handlers):
         yield
@@ -63,7 +63,7 @@ def terminal() -> Iterator[None]:
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
     logger.addHandler(handler)
-    # Prefect's handler of the root logger would write each line a second time.
+    # Prefect's handler of the root logger would write every line twice.
     logger.propagate = False
     logger.setLevel(logging.INFO)
     try:
@@ -75,14 +75,14 @@ def terminal() -> Iterator[None]:
 
 
 def log_to_prefect() -> None:
-    """Send our lines, from INFO on, to the page of a Prefect run; no line there has a secret.
+    """Send our lines at level INFO to the logs of a Prefect run, without secrets.
 
-    Which loggers Prefect listens to is decided before its import: `settings.prepare`.
+    Prefect reads the names of our loggers when it is imported: see `settings.prepare`.
     """
     logger = logging.getLogger(ROOT)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
-    for handler in logging.getLogger("prefect.extra").handlers:  # the one for ours and for Prefect's own
+    for handler in logging.getLogger("prefect.extra").handlers:  # of our loggers and Prefect's own
         if not isinstance(handler.formatter, _Redacting):
             handler.setFormatter(_Redacting(handler.formatter))
             handler.addFilter(lambda record: not _HOOK.match(str(record.msg)))

@@ -1,4 +1,4 @@
-"""Parameters of flows, checked: the same sentences for a form, for the API and for `--set`."""
+"""Validation of flow parameters, with the same messages for forms, the API and `--set`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcvrp.tasks.files.file_bytes import IN_STORE
 
 
 def shown(title: str, description: str) -> Any:
-    """Return what a form shows of a parameter; Prefect takes over only what is written this way."""
+    """Return the title and description of a parameter in a form; Prefect reads them only from here."""
     return Field(json_schema_extra={"title": title, "description": description})
 
 
@@ -36,63 +36,67 @@ StoreUri = Annotated[
 ]
 
 
-def in_store(name: str, place: str) -> str:
-    """Return ``place`` as the address of an object of the store, which is all that a form may name.
+def in_store(name: str, file: str) -> str:
+    """Return ``file``, the parameter ``name`` of a form, as the address of an object of the store.
 
-    Whoever can open the Prefect UI would else read whatever its workers can.
+    With other files, every user of the Prefect UI could read whatever its workers can.
 
     Raises
     ------
     McvrpError
-        If the parameter ``name`` is no path within the store.
+        If it is not a path within the store.
     """
-    path = place.removeprefix(IN_STORE)
+    path = file.removeprefix(IN_STORE)
     if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
         raise McvrpError(
-            f"{name} = {place!r} is no path in the store: put the file there, as uploads/monday.csv, say, "
-            "and give that path"
+            f"{name} = {file!r} is not a path in the store: upload the file there, for example as "
+            "uploads/monday.csv, and enter that path"
         )
     return IN_STORE + path
 
 
 def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values``, the parameters of a flow, as a worker takes them from a form.
+    """Return ``values``, the parameters of a form, restricted to what users of the UI may access.
 
-    Files are objects of the store, and the store is the worker's own, or one that the operator names.
+    Files are objects of the store, and the store is the worker's own or one that the operator allows.
 
     Raises
     ------
     McvrpError
-        If a file lies elsewhere, or the store is another.
+        If a file or the store is another.
     """
-    taken = {name: _with_files_in_store(name, value) for name, value in values.items()}
+    restricted = {name: _with_files_in_store(name, value) for name, value in values.items()}
     for name in ("orders", "start"):
-        if isinstance(place := taken.get(name), str):
-            taken[name] = in_store(name, place)
-    store = taken.get("store")
+        if isinstance(file := restricted.get(name), str):
+            restricted[name] = in_store(name, file)
+    store = restricted.get("store")
     if store not in (None, settings.store_uri(None), *settings.other_stores()):
         raise McvrpError(
-            f"store = {store!r} is not that of the worker: leave it empty, "
-            "or have the worker started with MCVRP_STORES naming it"
+            f"store = {store!r} is not the store of the worker: leave it empty, or start the worker with it "
+            "in MCVRP_STORES"
         )
-    return taken
+    return restricted
 
 
 def _with_files_in_store(name: str, value: Any) -> Any:
-    """Return ``value`` with `in_store` done to the files of each `AddressFile` in it."""
+    """Return ``value`` with `in_store` applied to the files of each `AddressFile` in it."""
     if isinstance(value, AddressFile):
-        given = {file: place for file in ("file", "matrix", "history") if (place := getattr(value, file))}
-        return value.model_copy(update={file: in_store(f"{name}.{file}", given[file]) for file in given})
+        files = {field: file for field in ("file", "matrix", "history") if (file := getattr(value, field))}
+        return value.model_copy(
+            update={field: in_store(f"{name}.{field}", file) for field, file in files.items()}
+        )
     if not isinstance(value, BaseModel):
         return value
-    fields = {field: getattr(value, field) for field in type(value).model_fields}
-    kept = {field: _with_files_in_store(f"{name}.{field}", old) for field, old in fields.items()}
-    changed = {field: new for field, new in kept.items() if new is not fields[field]}
+    changed = {
+        field: new
+        for field in type(value).model_fields
+        if (new := _with_files_in_store(f"{name}.{field}", old := getattr(value, field))) is not old
+    }
     return value.model_copy(update=changed) if changed else value
 
 
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
-    """Return the model of what ``body`` takes: a field a parameter."""
+    """Return a model with a field for each parameter of ``body``."""
     hints = get_type_hints(body, include_extras=True)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(body).parameters.items():
@@ -102,16 +106,16 @@ def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
     return create_model(body.__name__, __config__=config, **fields)
 
 
-def parsed(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``given`` as the specs that ``model`` asks for.
+def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values`` as the specs that ``model`` declares.
 
     Raises
     ------
     McvrpError
-        In one sentence: the field, what was found, what was expected.
+        If one is invalid: its field, the value, the expected value.
     """
     try:
-        checked = model.model_validate(dict(given))
+        validated = model.model_validate(dict(values))
     except ValidationError as error:
-        raise McvrpError(first_of(field_errors(error, model, given))) from None
-    return {name: getattr(checked, name) for name in model.model_fields}
+        raise McvrpError(first_of(field_errors(error, model, values))) from None
+    return {name: getattr(validated, name) for name in model.model_fields}

@@ -1,7 +1,7 @@
-"""Preflight: all that can be seen to be wrong with a stage, looked at once, before it begins.
+"""Preflight: every error of a stage's input that can be found before the stage starts.
 
-The command looks before a server is started; a flow that was started from a deployment, or called in
-Python, looks itself. What has been read is handed on to the flows that run in the same process.
+The command runs it before a server is started. Flows of deployments, and those called in Python, run it
+themselves.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import first_of
 from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import PlannedCity, plan_city
@@ -28,38 +26,39 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
-# Cities that have been read, by store and name; None where nobody has looked so far.
-_READ: ContextVar[Mapping[tuple[str, str], StoredCity] | None] = ContextVar("read", default=None)
+# Cities that the preflight has read, by store and name; None before it. This is a context variable because
+# Prefect sends the arguments of a flow to its server, so that they cannot contain a matrix of 10^8 costs.
+_CHECKED: ContextVar[Mapping[tuple[str, str], StoredCity] | None] = ContextVar("checked", default=None)
 
 
-def preflight(check: Callable[..., None], store: Store, city: str, *asked: Any) -> StoredCity:
-    """Return the city of a stage, after ``check`` of what it is asked, unless somebody has looked before.
+def preflight(check: Callable[..., None], store: Store, city: str, *specs: Any) -> StoredCity:
+    """Return the city of a stage after ``check`` of its specs, which is omitted within `checked`.
 
     Raises
     ------
     McvrpError
         If there is no such city, or as ``check`` does.
     """
-    read = _READ.get()
-    there = (read or {}).get((store.uri, city)) or stored_city(store, city)
-    if read is None:
-        check(store, there, *asked)
-    return there
+    cities = _CHECKED.get()
+    read = (cities or {}).get((store.uri, city)) or stored_city(store, city)
+    if cities is None:
+        check(store, read, *specs)
+    return read
 
 
-def has_looked() -> bool:
-    """True where preflight is done for the flows of this context."""
-    return _READ.get() is not None
+def is_checked() -> bool:
+    """Return whether the flows of this context run within `checked`."""
+    return _CHECKED.get() is not None
 
 
 @contextmanager
-def handing_on(store: Store, *cities: StoredCity) -> Iterator[None]:
-    """Let the flows of this context check nothing again, nor read ``cities``, which are in ``store``."""
-    token = _READ.set({(store.uri, city.name): city for city in cities})
+def checked(store: Store, *cities: StoredCity) -> Iterator[None]:
+    """Run flows without their preflight, and without reading ``cities`` of ``store`` again."""
+    token = _CHECKED.set({(store.uri, city.name): city for city in cities})
     try:
         yield
     finally:
-        _READ.reset(token)
+        _CHECKED.reset(token)
 
 
 def check_cores(
@@ -67,78 +66,75 @@ def check_cores(
     train: TrainSpec | None = None,
     benchmark: BenchmarkSpec | None = None,
 ) -> None:
-    """Raise McvrpError where a spec asks for more cores than this machine has, and no cluster is named."""
+    """Raise McvrpError if a spec requests more cores than this machine has, and there is no cluster."""
     if settings.ray_address():
         return
-    asked = {
+    requested = {
         "label.workers": label.workers if label else None,
         "benchmark.workers": benchmark.workers if benchmark else None,
         "train.ranks": train.ranks if train and train.launcher == "ray" else None,
     }
-    for field, count in asked.items():
+    for field, count in requested.items():
         if count is not None and count > local_cores():
             raise McvrpError(
-                f"{field} = {count}, this machine has {local_cores()} cores: ask for no more, "
+                f"{field} = {count}, but this machine has {local_cores()} cores: request fewer, "
                 "or name a Ray cluster in RAY_ADDRESS"
             )
 
 
-def check_labels(store: Store, there: AnyCity, label: LabelSpec) -> None:
-    """Raise McvrpError where labels cannot be made: another dataset, no cluster, no core."""
+def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
+    """Raise McvrpError if labels cannot be made: another dataset, no cluster, too few cores."""
     from mcvrp.tasks.label.stage import labels_missing
     from mcvrp.tasks.support.ray_cluster import require_answer
 
     check_cores(label=label)
-    address = settings.ray_address()
-    missing = [labels_missing(store, there.city, part) for part in label.datasets]
-    if any(missing) and address:
+    missing = [labels_missing(store, city.city, part) for part in label.datasets]
+    if any(missing) and (address := settings.ray_address()):
         require_answer(address)
 
 
-def check_training(store: Store, there: AnyCity, train: TrainSpec, phase: str | None = None) -> None:
-    """Raise McvrpError where training does not go with what earlier runs have left, or has no ``phase``."""
+def check_training(store: Store, city: AnyCity, train: TrainSpec, phase: str | None = None) -> None:
+    """Raise McvrpError if training contradicts the results of earlier runs, or has no ``phase``."""
     from mcvrp.tasks.train.phases import check_training as check
 
     if phase is not None:
         train.phase(phase)
     check_cores(train=train)
-    check(store, there.city, train)
+    check(store, city.city, train)
 
 
-def check_attention(store: Store, there: AnyCity, attention: AttentionSpec) -> None:
-    """Raise McvrpError where attention models do not go with the city, or what earlier runs have left."""
+def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> None:
+    """Raise McvrpError if attention models contradict the city or the results of earlier runs."""
     from mcvrp.tasks.attention.train import check_attention_models
 
-    check_attention_models(store, there.city, attention)
+    check_attention_models(store, city.city, attention)
 
 
-def check_benchmark(store: Store, there: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
-    """Raise McvrpError where a model is needed and there is none of that name, or one of another city."""
+def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
+    """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
     from mcvrp.storage.models.attention import attention_models
     from mcvrp.storage.models.models import model_card
 
     check_cores(benchmark=benchmark)
     if "am" in benchmark.methods:
-        for card in attention_models(store, benchmark.attention or there.name):
-            card.require_city(there.city)
+        for card in attention_models(store, benchmark.attention or city.name):
+            card.require_city(city.city)
     if not benchmark.neural:
         return
     if model is None:
-        raise McvrpError("model is missing: name one, as a method of the benchmark needs it")
-    compared = model_card(store, model)
-    compared.require_city(there.city)
-    refuse_earlier(store, layout.run_dir(compared.run))  # the report reads how the model was trained
+        raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
+    model_card(store, model).require_city(city.city)
 
 
-def check_trial(store: Store, there: StoredCity, trial: TrialSpec) -> None:
-    """Raise McvrpError where a night or round has no champion, or asks for sizes beyond the city."""
+def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
+    """Raise McvrpError if a night or round has no champion, or sizes larger than the city."""
     from mcvrp.tasks.retrain.trial import check_trial as check
 
-    check(store, there.city, trial)
+    check(store, city.city, trial)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
-    """Raise McvrpError where a stage would not begin, as far as that can be seen before the first."""
+    """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
     if errors := contradictions(spec):
         raise McvrpError(first_of(errors))
     check_cores(spec.label, spec.train, spec.benchmark)

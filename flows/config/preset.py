@@ -1,4 +1,4 @@
-"""Presets: from a name or a TOML file, and what `--set` changes, to a checked `PipelineSpec`."""
+"""Presets: a validated `PipelineSpec` from a preset's name or a TOML file, and the overrides of `--set`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.parsing import parse_toml
 
 FOLDER = Path(__file__).parents[1] / "presets"
-_MOST_BYTES = 2**20  # of a preset; ours have a few thousand
-_DEEPEST = 20  # names and places of a field of --set, of which a spec has half as many
-_PLACE = re.compile("[0-9]{1,9}")  # in a list
+_MAX_BYTES = 2**20  # of a preset; ours have a few thousand
+_MAX_DEPTH = 20  # parts of a key of --set; fields of specs have half as many
+_INDEX = re.compile("[0-9]{1,9}")  # in a list
 
 
 @dataclass(frozen=True)
 class Override:
-    """One ``--set key=value``: where the value goes, and the value as TOML reads it.
+    """Override of a field: ``--set key=value`` with a value in TOML.
 
-    Without a value (``--set label.iterations=``) the field goes back to its default.
+    An empty value (``--set label.iterations=``) restores the default.
     """
 
     path: tuple[str | int, ...]
@@ -36,54 +36,56 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Read "label.count=500"; a value that is not TOML is taken as text."""
+        """Parse "label.count=500"; a value that is not TOML is text."""
         key, equals, value = text.partition("=")
         parts = [part.strip() for part in key.split(".")]
         if not equals or not all(parts):
-            raise McvrpError(f"--set {shown(text)}: write it as key=value, such as label.count=500")
-        if len(parts) > _DEEPEST:
-            raise McvrpError(f"--set {shown(key)}: no field is that deep: write it as label.count=500")
-        path = tuple(int(part) if _PLACE.fullmatch(part) else part for part in parts)
+            raise McvrpError(f"--set {shown(text)}: write key=value, such as label.count=500")
+        if len(parts) > _MAX_DEPTH:
+            raise McvrpError(
+                f"--set {shown(key)}: no field has so many parts: write key=value, such as label.count=500"
+            )
+        path = tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts)
         try:
             return cls(path, _toml_value(value.strip()), remove=not value.strip())
         except ValueError as error:
             raise McvrpError(
-                f"--set {shown(key)}: {shown(value)} cannot be used ({error}): give another value"
+                f"--set {shown(key)}: {shown(value)} is invalid ({error}): give another value"
             ) from None
 
 
 def preset_names() -> list[str]:
-    """Return the presets that come with the application."""
+    """Return the names of the included presets."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
-    """Return the pipeline that ``name`` describes, a preset or the path of a TOML file.
+    """Return the pipeline spec of a preset or a TOML file.
 
     Parameters
     ----------
     name
-        "smoke", "laptop", "evening", "gpu", "paper", or a path that ends in ".toml".
+        Name of a preset, such as "laptop", or a path that ends in ".toml".
     overrides
-        Changes to single fields: "label.count=500", "train.phases.0.lr=1e-3".
+        Values of single fields: "label.count=500", "train.phases.0.lr=1e-3".
 
     Raises
     ------
     McvrpError
-        In one sentence: the file, the field, what was found, what was expected.
+        If the preset does not exist or is invalid: its file, the field, the value, the expected value.
     """
     path = _locate(name)
     data = _read(path)
-    changes = [Override.parse(text) for text in overrides]
-    for change in changes:
-        _apply(data, change, path.name)
+    parsed = [Override.parse(text) for text in overrides]
+    for override in parsed:
+        _apply(data, override, path.name)
     try:
         spec = PipelineSpec.model_validate(data)
         errors = contradictions(spec)
     except ValidationError as error:
         errors = field_errors(error, PipelineSpec, data)
     if errors:
-        raise McvrpError(_one_sentence(errors, changes, path.name))
+        raise McvrpError(_one_sentence(errors, parsed, path.name))
     return spec
 
 
@@ -94,7 +96,7 @@ def _locate(name: str) -> Path:
     if name not in preset_names():
         raise McvrpError(
             f"there is no preset {shown(name)}; {nearest(name, preset_names(), 'there are')}: "
-            "name one of these, or the path of a .toml file of your own"
+            "give the name of a preset, or the path of a .toml file"
         )
     return FOLDER / f"{name}.toml"
 
@@ -102,12 +104,12 @@ def _locate(name: str) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     name = brief(path.name, 100)
     try:
-        require_file(path, _MOST_BYTES)
+        require_file(path, _MAX_BYTES)
         return parse_toml(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise McvrpError(f"{name} cannot be read: {reason(error)}; give one that can") from None
+        raise McvrpError(f"{name} cannot be read: {reason(error)}; check the file") from None
     except ValueError as error:
         raise McvrpError(f"{name} is not valid TOML: {error}; correct it") from None
 
@@ -120,37 +122,37 @@ def _toml_value(text: str) -> Any:
     return parsed["value"] if len(parsed) == 1 else text
 
 
-def _apply(data: dict[str, Any], change: Override, file: str) -> None:
-    here: Any = data
-    *folders, last = change.path
-    for depth, part in enumerate(folders):
-        if isinstance(here, dict):
-            here = here.setdefault(str(part), {})  # a section that the file leaves to its defaults
+def _apply(data: dict[str, Any], override: Override, file: str) -> None:
+    parent: Any = data
+    *parents, last = override.path
+    for depth, part in enumerate(parents):
+        if isinstance(parent, dict):
+            parent = parent.setdefault(str(part), {})  # a section that the file omits
         else:
-            here = here[_index(here, part, change, depth, file)]
-    if isinstance(here, dict) and change.remove:
-        here.pop(str(last), None)
-    elif isinstance(here, dict):
-        here[str(last)] = change.value
+            parent = parent[_index(parent, part, override, depth, file)]
+    if isinstance(parent, dict) and override.remove:
+        parent.pop(str(last), None)
+    elif isinstance(parent, dict):
+        parent[str(last)] = override.value
     else:
-        here[_index(here, last, change, len(folders), file)] = change.value
+        parent[_index(parent, last, override, len(parents), file)] = override.value
 
 
-def _index(here: Any, part: str | int, change: Override, depth: int, file: str) -> int:
-    key = dotted(change.path)
-    above = dotted(change.path[:depth])
-    if not isinstance(here, list):
+def _index(parent: Any, part: str | int, override: Override, depth: int, file: str) -> int:
+    key = dotted(override.path)
+    above = dotted(override.path[:depth])
+    if not isinstance(parent, list):
         raise McvrpError(
-            f"--set {key}: {above} of {file} is a single value, it has no field {part}: leave that out"
+            f"--set {key}: {above} of {file} is a single value without a field {part}: omit that"
         )
-    if not isinstance(part, int) or part >= len(here):
+    if not isinstance(part, int) or part >= len(parent):
         raise McvrpError(
-            f"--set {key}: {above} of {file} is a list, its entries are 0 to {len(here) - 1}: name one"
+            f"--set {key}: {above} of {file} is a list with indices 0 to {len(parent) - 1}: use one of them"
         )
     return part
 
 
-def _one_sentence(errors: Sequence[FieldError], changes: Sequence[Override], file: str) -> str:
-    first = errors[0]
-    given = any(first.path[: len(change.path)] == change.path for change in changes if first.path)
-    return f"{'--set' if given else file}: {first_of(errors)}"
+def _one_sentence(errors: Sequence[FieldError], overrides: Sequence[Override], file: str) -> str:
+    path = errors[0].path
+    overridden = any(path[: len(override.path)] == override.path for override in overrides if path)
+    return f"{'--set' if overridden else file}: {first_of(errors)}"

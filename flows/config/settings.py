@@ -1,4 +1,4 @@
-"""Environment variables, read and set: the only module of flows that touches them."""
+"""Environment variables of mcvrp, and those that it sets for its libraries."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from mcvrp.storage.store.credentials import keys_in_use
 from mcvrp.tasks.support.scratch import sweep_scratch
 
 DEFAULT_STORE = "./store"
-KEEP_RUNS_DAYS = 90  # Prefect's own default, where it deletes runs at all
+KEEP_RUNS_DAYS = 90  # Prefect's own default if deletion is enabled
 
-# Nobody phones home from here, nothing is pickled, whatever the defaults of the libraries are.
+# No telemetry and no pickles, whatever the defaults of the libraries are.
 _ALWAYS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    # Results are in our store; Prefect would keep them as pickles.
+    # Results are in our store; Prefect would persist them as pickles.
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray's own 300 s and 120 s are how long a driver waits for what a host was doing whose link has gone.
+    # By default, a driver waits 300 s + 120 s for the tasks of a host that lost its network connection.
     "RAY_grpc_client_keepalive_time_ms": "30000",
     "RAY_grpc_client_keepalive_timeout_ms": "30000",
-    # Seconds, the shortest that Prefect takes: `server.dead_runs` counts on it.
+    # Seconds, Prefect's minimum; `server.dead_runs` relies on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # What we log outside a run has no page there.
+    # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-_LOGGERS = "PREFECT_LOGGING_EXTRA_LOGGERS"  # whose lines the page of a run shows besides Prefect's own
-# Library chatter stays out of the terminal; Prefect's logs still go to its server.
+_LOGGERS = "PREFECT_LOGGING_EXTRA_LOGGERS"  # shown in the logs of a run besides Prefect's own
+# No log output of libraries on the terminal; Prefect's logs still go to its server.
 _QUIET = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
@@ -45,12 +45,12 @@ _QUIET = {
 
 
 def store_uri(option: str | None) -> str:
-    """Return where the store is: ``option`` (--store), else $MCVRP_STORE, else ./store."""
+    """Return the address of the store: ``option`` (--store), otherwise $MCVRP_STORE, otherwise ./store."""
     return option or os.environ.get("MCVRP_STORE") or DEFAULT_STORE
 
 
 def cache_dir() -> Path:
-    """Return the folder of this machine for what can be made again: $MCVRP_CACHE, else the user's own."""
+    """Return the folder for local copies of labels: $MCVRP_CACHE, otherwise the user's cache folder."""
     if folder := os.environ.get("MCVRP_CACHE"):
         return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -58,99 +58,97 @@ def cache_dir() -> Path:
 
 
 def prepare(*, verbose: bool) -> None:
-    """Set what the libraries, here and in every child process, read when they are imported.
+    """Set the variables that libraries read when they are imported, in this process and its children.
 
-    What the user has set stays.
+    Variables that the user has set are kept.
     """
     for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
-    listened_to = [name for name in os.environ.get(_LOGGERS, "").split(",") if name.strip()]
-    os.environ[_LOGGERS] = ",".join(dict.fromkeys([*listened_to, "mcvrp"]))
+    loggers = [name for name in os.environ.get(_LOGGERS, "").split(",") if name.strip()]
+    os.environ[_LOGGERS] = ",".join(dict.fromkeys([*loggers, "mcvrp"]))
 
 
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECTION_URL|CREDENTIALS")
-_SHORTEST_SECRET = 6  # characters; what is shorter is in every text
+_SHORTEST_SECRET = 6  # characters; shorter values would match any text
 
 
 def other_stores() -> list[str]:
-    """Return the stores that a form may name beside the worker's own: $MCVRP_STORES, with commas between."""
+    """Return the stores that forms may use besides the worker's own: $MCVRP_STORES, comma-separated."""
     return [store.strip() for store in os.environ.get("MCVRP_STORES", "").split(",") if store.strip()]
 
 
 def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the id of the flow run for which a Prefect worker has started a process; None of others.
+    """Return the id of the flow run for which a Prefect worker has started the process; None for others.
 
     Parameters
     ----------
     environment
-        Of the process; that of this one unless given.
+        Environment of the process (default: this one).
     """
     return environment.get("PREFECT__FLOW_RUN_ID")
 
 
-def run_entrypoint(entrypoint: str) -> None:
-    """Have Prefect's engine run the flow at ``entrypoint``, whatever the deployment of the run says."""
-    os.environ["PREFECT__FLOW_ENTRYPOINT"] = entrypoint
-
-
 def secrets() -> list[str]:
-    """Return what nobody may read, the longest first: of the environment, and keys of the stores in use."""
+    """Return the secrets of the environment and the keys of the stores in use, the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
-    # of user:password, the password may turn up alone
+    # the password of user:password may occur alone
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
     values |= {login.partition(":")[2] for login in logins} | keys_in_use()
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def folder() -> Path:
-    """Return where relative paths begin: $MCVRP_FOLDER, which `mcvrp ui` gives to its runs, else here."""
+    """Return the base of relative paths: $MCVRP_FOLDER, set by `mcvrp ui`, otherwise the current folder."""
     return Path(os.environ.get("MCVRP_FOLDER") or ".").absolute()
 
 
 def run_environment(api_url: str, password: str | None, store: str) -> dict[str, str]:
-    """Return the environment of what `mcvrp ui` starts: runs find this Python, the server and ``store``."""
+    """Return the environment of processes of `mcvrp ui`: this Python, its server and ``store``."""
     python = Path(sys.executable).parent
-    known = {"PREFECT_API_AUTH_STRING": password} if password else {}
+    login = {"PREFECT_API_AUTH_STRING": password} if password else {}
     return child_environment(
-        **known,
+        **login,
         PREFECT_API_URL=api_url,
         MCVRP_STORE=store,
         MCVRP_FOLDER=str(folder()),
-        PYTHONSAFEPATH="1",  # a model.py or json.py in the folder of the user is not ours to import
+        PYTHONSAFEPATH="1",  # a model.py or json.py in the user's folder must not be imported instead of ours
         PATH=os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
     )
 
 
 def child_environment(**changes: str) -> dict[str, str]:
-    """Return the environment for a child process: ours with ``changes``."""
+    """Return the environment of a child process: ours with ``changes``."""
     return os.environ | changes
 
 
 def retention() -> dict[str, str]:
-    """Return what has a Prefect server of ours delete runs that ended $MCVRP_KEEP_RUNS_DAYS ago; 0 keeps all.
+    """Return Prefect's settings for deleting runs that ended $MCVRP_KEEP_RUNS_DAYS ago (0: none are deleted).
 
-    What the user has told Prefect itself about it stays.
+    Settings of Prefect itself that the user has set are kept.
 
     Raises
     ------
     McvrpError
-        If the variable is no number of days.
+        If the variable is not a number of days.
     """
-    given = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
-    if not re.fullmatch(r"[0-9]{1,5}", given):
+    value = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
+    if not re.fullmatch(r"[0-9]{1,5}", value):
         raise McvrpError(
-            f"MCVRP_KEEP_RUNS_DAYS = {shown(given)}: give a whole number of days, 0 to keep all runs"
+            f"MCVRP_KEEP_RUNS_DAYS = {shown(value)}: give a whole number of days, 0 to keep all runs"
         )
-    if not (days := int(given)):
+    if not (days := int(value)):
         return {}
-    wanted = {"ENABLED": "events,flow_runs", "RETENTION_PERIOD": str(days * 24 * 3600)}
-    named = {f"PREFECT_SERVER_SERVICES_DB_VACUUM_{name}": value for name, value in wanted.items()}
-    return {name: value for name, value in named.items() if name not in os.environ}
+    vacuum = "PREFECT_SERVER_SERVICES_DB_VACUUM_"
+    wanted = {
+        f"{vacuum}ENABLED": "events,flow_runs",
+        f"{vacuum}RETENTION_PERIOD": str(days * 24 * 3600),
+    }
+    return {name: value for name, value in wanted.items() if name not in os.environ}
 
 
 def log_file() -> Path:
-    """Return a new path for the log of a run that failed: in ./logs, else where temporary files go."""
-    sweep_scratch()  # old ones among them
+    """Return a new path for the log of a failed command: in ./logs, otherwise in the temporary folder."""
+    sweep_scratch()  # removes old logs, too
     name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     for folder in (Path("logs"), Path(tempfile.gettempdir())):
         try:
@@ -163,5 +161,5 @@ def log_file() -> Path:
 
 
 def ray_address() -> str | None:
-    """Return the address of the Ray cluster to work on; None starts one on this machine."""
+    """Return the address of the Ray cluster; None starts Ray on this machine."""
     return os.environ.get("RAY_ADDRESS") or None

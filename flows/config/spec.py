@@ -1,4 +1,4 @@
-"""Spec of the whole pipeline: the specs of its stages, and how they must fit."""
+"""Spec of the whole pipeline: the specs of its stages, and the constraints between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Trial = TypeVar("_Trial", bound=TrialSpec)
 
 
 class PipelineSpec(StrictSpec):
-    """A city, its labels, a model trained on them, and how it is measured."""
+    """Specs of a city, its labels, a model trained on them, and its benchmark."""
 
     city: CitySpec = Field(title="City", description="Addresses to serve")
     label: LabelSpec = Field(title="Labels", description="Dataset of labels")
@@ -49,7 +49,7 @@ class PipelineSpec(StrictSpec):
 
     @property
     def attention_models(self) -> AttentionSpec:
-        """The training of the attention models: what it leaves open is the city's and the benchmark's."""
+        """Training of the attention models, with the defaults of the city and the benchmark."""
         benchmark = self.benchmark
         return self.attention.filled(
             benchmark.attention or self.city.name, benchmark.sizes, benchmark.demand, benchmark.capacity
@@ -57,23 +57,23 @@ class PipelineSpec(StrictSpec):
 
     @property
     def comparison(self) -> BenchmarkSpec:
-        """The benchmark: its HGS has the fleet of the labels' where no other is named."""
+        """The benchmark, whose HGS has the fleet of the labels by default."""
         fleet = self.label.fleet if self.benchmark.hgs_fleet is None else self.benchmark.hgs_fleet
         return self.benchmark.model_copy(update={"hgs_fleet": fleet})
 
     @property
     def night(self) -> NightlySpec:
-        """The work of a night, on the trained model where no other is named."""
+        """Spec of a night, by default of the trained model."""
         return self._of_trained(self.nightly)
 
     @property
     def improvement(self) -> ImproveSpec:
-        """The rounds of improving, of the trained model where no other is named."""
+        """Spec of improvement rounds, by default of the trained model."""
         return self._of_trained(self.improve)
 
     @property
     def compares_attention(self) -> bool:
-        """True where the benchmark has a row for the attention models."""
+        """Whether the benchmark includes the attention models."""
         return "am" in self.benchmark.methods
 
     def _of_trained(self, spec: _Trial) -> _Trial:
@@ -81,40 +81,40 @@ class PipelineSpec(StrictSpec):
         return spec if named else spec.model_copy(update={"model": self.train.model})
 
     def curriculum(self, phase: str) -> Curriculum:
-        """Return what the phase would train on with all labels there; its order is not the real one.
+        """Return the curriculum of a phase if no label is missing; its sample order is not the real one.
 
         Raises
         ------
         McvrpError
-            If the labels are less than one batch.
+            If there are fewer labels than in one batch.
         """
         counts = [self.label.count] * (self.label.largest - self.train.smallest + 1)
         return self.train.curriculum(phase, counts)
 
 
 def contradictions(spec: PipelineSpec) -> list[FieldError]:
-    """Return what does not fit together between the stages of ``spec``, one sentence each.
+    """Return the contradictions between the stages of ``spec``, one sentence each.
 
-    What an imported city can take is known to who has it: `require_sizes`.
+    Sizes are checked only for a synthetic city; for an imported one see `require_sizes`.
     """
     sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
     return [*sizes, *_names(spec), *_phases(spec)]
 
 
 def require_sizes(spec: PipelineSpec, city: City) -> None:
-    """Raise McvrpError unless ``city`` has the customers, and ranges for them, that all stages ask for."""
+    """Raise McvrpError unless ``city`` has enough customers, and capacity ranges, for all sizes."""
     for error in _sizes(spec, city.customers, city):
         raise McvrpError(error.text)
 
 
 def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iterator[FieldError]:
     label, rules = spec.label, spec.label.rules_in(city)
-    asked = [("label.largest", label.largest, rules), ("label.smallest", label.smallest, rules)]
+    fields = [("label.largest", label.largest, rules), ("label.smallest", label.smallest, rules)]
     rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
-    asked += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
+    fields += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
     rules, sizes = spec.attention_models.rules_in(city), spec.attention.sizes or ()
-    asked += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
-    for field, n, rules in asked:
+    fields += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
+    for field, n, rules in fields:
         if n > customers:
             yield _error(field, f"= {n} is more than the city has customers ({customers})")
             continue
@@ -127,28 +127,30 @@ def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iter
 def _names(spec: PipelineSpec) -> Iterator[FieldError]:
     if spec.train.dataset != spec.label.dataset:
         yield _error(
-            "train.dataset", f"= {spec.train.dataset!r} is not the labelled one ({spec.label.dataset!r})"
+            "train.dataset",
+            f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})",
         )
     if spec.label.split != "train":
         yield _error(
-            "label.split", f"= {spec.label.split!r}: a model must not learn from what it is measured on"
+            "label.split",
+            f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark",
         )
     yield from _held_out(spec.label, spec.train.held_out)
-    wanted = spec.benchmark.attention or spec.city.name
-    if spec.attention.model not in (None, wanted):
+    name = spec.benchmark.attention or spec.city.name
+    if spec.attention.model not in (None, name):
         yield _error(
             "attention.model",
-            f"= {spec.attention.model!r}, the benchmark takes {wanted!r}: "
-            "give benchmark.attention the same name",
+            f"= {spec.attention.model!r}, but the benchmark uses {name!r}: "
+            "set benchmark.attention to the same name",
         )
 
 
-def _held_out(label: LabelSpec, wanted: str | None) -> Iterator[FieldError]:
-    named = f"= {wanted!r}"
-    if label.held_out and wanted not in (None, label.held_out_dataset):
-        yield _error("train.held_out", f"{named} is not the labelled one ({label.held_out_dataset!r})")
-    if not label.held_out and wanted == label.held_out_dataset:
-        yield _error("train.held_out", f"{named} is labelled only where label.held_out is at least 1")
+def _held_out(label: LabelSpec, dataset: str | None) -> Iterator[FieldError]:
+    if label.held_out and dataset not in (None, label.held_out_dataset):
+        text = f"= {dataset!r} is not the held-out set of the labels ({label.held_out_dataset!r})"
+        yield _error("train.held_out", text)
+    if not label.held_out and dataset == label.held_out_dataset:
+        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

@@ -1,6 +1,6 @@
-"""Table of stages: the command, the forms of the UI and the checks before work go by it.
+"""Table of stages, from which the command, the forms of the UI and the preflight are built.
 
-It names code by its place, as prefect.yaml does, and imports none: `mcvrp --help` answers at once.
+Code is given by its import path, as in prefect.yaml, and imported when it is used: `mcvrp --help` is fast.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: a flow, what it is asked, and what there is to say of its result.
+    """A stage: a flow, its parameters, and the summary of its result.
 
     Parameters
     ----------
     name
-        Of the flow, of its file and function in `flows`, and of its deployment.
-    command
-        That runs it, and what the command does; "" where it has no command of its own.
+        Name of the flow, of its file and function in `flows`, and of its deployment.
+    command, text
+        Name and help of the command; "" if there is none.
     asks
-        What a preset says about the flow's parameters: what a form begins with, and the command passes.
+        Parameters of the flow for a preset: defaults of the form, arguments of the command.
     check
-        Function of `flows.config.preflight` of the flow's parameters; "" where nothing shows before.
+        Function of `flows.config.preflight` with the flow's parameters; "" if there is none.
     figures, tables, lacks
-        Functions of `flows.figures` of the flow's result; "" for none.
+        Functions of `flows.figures` with the flow's result; "" for none.
     entrypoint
-        Module and function of the flow where they are not its name.
+        Module and function of the flow, if they differ from its name.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Stage:
     entrypoint: str = ""
 
     def load_flow(self) -> Callable[..., Any]:
-        """Import the flow; gigabytes of libraries come with it."""
+        """Import the flow, with gigabytes of libraries."""
         return _load(self.entrypoint or f"{self.name}:{self.name}")
 
     def load_check(self) -> Callable[..., Any]:
@@ -53,21 +53,21 @@ class Stage:
         return _load(f"config.preflight:{self.check}")
 
     def load_figures(self) -> Callable[[Any], dict[str, str]]:
-        """Import what gives the key figures of a result."""
+        """Import the function for the key figures of a result."""
         return _load(f"figures:{self.figures}")
 
     def load_tables(self) -> Callable[[Any], str]:
-        """Import what gives the tables of a result as Markdown."""
+        """Import the function for the Markdown tables of a result."""
         return _load(f"figures:{self.tables}") if self.tables else lambda result: ""
 
     def load_lacks(self) -> Callable[[Any], str]:
-        """Import what says what a result lacks, "" where it is whole."""
+        """Import the function for what is missing in a result, "" if nothing is."""
         return _load(f"figures:{self.lacks}") if self.lacks else lambda result: ""
 
 
-def _load(place: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = resolve_name(f"mcvrp.flows.{place}")
-    return found
+def _load(path: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = resolve_name(f"mcvrp.flows.{path}")
+    return function
 
 
 _TABLE = (

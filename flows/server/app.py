@@ -1,4 +1,4 @@
-"""The program of our own Prefect server: Prefect's, and a page that takes the password from the link."""
+"""Application of the Prefect servers that mcvrp starts: Prefect's own with a login page and safeguards."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcvrp.flows.server.server import ENTRY
 
-# Prefect's pages keep the password here, and send it with each request; the browser itself sends nothing.
-# One that lets nobody in replaces none: any page of others can open this one.
+# Logs in with the password that follows the # of the address. Prefect's pages read it from localStorage and
+# send it with each request. A wrong password replaces none, because the pages of any site can open this one.
 _PAGE = """<!doctype html><meta charset="utf-8"><title>mcvrp</title><noscript>JavaScript is off</noscript>
 <script>
-const given = btoa(unescape(location.hash.slice(1)));
-fetch("/api/admin/version", {headers: {Authorization: "Basic " + given}}).then(answer => {
-  if (answer.ok) localStorage.setItem("prefect-password", given);
+const password = btoa(unescape(location.hash.slice(1)));
+fetch("/api/admin/version", {headers: {Authorization: "Basic " + password}}).then(answer => {
+  if (answer.ok) localStorage.setItem("prefect-password", password);
 }).finally(() => location.replace("/"));
 </script>
 """
-# No page of others shows ours in a frame, where its visitors would click on what they do not see.
+# Against clickjacking: other sites cannot show the UI in a frame.
 _HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_SQLITE = "database is locked"
-_BUSY_SECONDS = 20.0  # for which a request is repeated while the database is busy
-_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5  # seconds between two tries
+_BUSY = "database is locked"  # SQLite
+_BUSY_SECONDS = 20.0  # longest time for which a request is repeated
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5  # seconds between two attempts
 _COLLECT_SECONDS = 1.0
-_WHOLE = 60  # of these collections one looks through everything: 0.1 s, in which nobody is served
+_FULL = 60  # every 60th collection is of all generations: 0.1 s in which no request is served
 
 
 def create_app() -> ASGIApp:
-    """Return the application that uvicorn serves; a thread collects its process's garbage from now on."""
+    """Return the application that uvicorn serves; garbage is collected by a thread from now on."""
     app = create_prefect()
     _collect_aside()
-    # before Prefect's routes: the last of these takes every path
+    # before Prefect's routes, the last of which matches every path
     app.router.routes.insert(0, Route(ENTRY, _enter))
-    # around it: Prefect's own services ask the application itself, by another name
+    # Wrapped instead of added as middleware: Prefect's services call the inner one under another host name.
     return TrustedHostMiddleware(_unframed(_repeated(app)), _hosts(), www_redirect=False)
 
 
 def _hosts() -> list[str]:
-    """Return the names that the server goes by: those of this machine, and where its pages look for it.
+    """Return the host names that the server answers to: this machine's, and those of configured addresses.
 
-    Under another name, which its owner may point anywhere, a page of others would be of the same origin.
+    Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
     """
     addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
     return [*_LOCAL, *filter(None, (urlsplit(str(address or "")).hostname for address in addresses))]
@@ -76,9 +76,9 @@ def _unframed(app: ASGIApp) -> ASGIApp:
 def _repeated(app: ASGIApp) -> ASGIApp:
     """Repeat requests for which SQLite was busy, as Prefect's own clients do; its pages would show an error.
 
-    Prefect answers 503 when another write came between a transaction's read and its write, for which
-    SQLite does not wait: with 15 runs at once, most could not be created at the first try. Any other 503
-    is passed on at once.
+    Prefect answers 503 if another transaction wrote between the read and the write of this one, for which
+    SQLite does not wait: of 15 runs that start at once, most could not be created at the first attempt. Any
+    other 503 is passed on at once.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +96,7 @@ def _repeated(app: ASGIApp) -> ASGIApp:
 async def _is_busy(
     app: ASGIApp, scope: Scope, body: list[Message], receive: Receive, send: Send, *, last: bool
 ) -> bool:
-    """Send the answer of ``app``; return whether SQLite was busy instead, before the ``last`` try."""
+    """Send the answer of ``app``; return True instead if SQLite was busy, except at the ``last`` attempt."""
     rest, held = iter(body), list[Message]()
 
     async def received() -> Message:
@@ -111,8 +111,8 @@ async def _is_busy(
     error: Exception | None = None
     try:
         await app(dict(scope), received, sent)
-    except Exception as raised:  # Prefect raises what it has answered with 503
-        if held and not last and isinstance(raised, OperationalError) and _SQLITE in str(raised):
+    except Exception as raised:  # Prefect answers 503 and raises the error of the database, too
+        if held and not last and isinstance(raised, OperationalError) and _BUSY in str(raised):
             return True
         error = raised
     for message in held:
@@ -135,14 +135,14 @@ async def _enter(request: Request) -> HTMLResponse:
 
 
 def _collect_aside() -> None:
-    """Have no garbage collected by the thread that serves.
+    """Move garbage collection from the thread that serves to one of its own.
 
-    The cursor of a statement that failed ends as garbage, and SQLite lets nobody end it while its
-    connection waits for another to write. The thread that serves would wait with it, for a minute, and
-    with that for itself: it alone can have the other connection commit.
+    A cursor whose statement failed becomes garbage. SQLite lets nobody close it while its connection waits
+    for another one to commit. If the serving thread collected it, it would wait for a minute for itself: only
+    that thread can commit the other transaction.
     """
     gc.collect()
-    gc.freeze()  # what is imported stays: never looked through again
+    gc.freeze()  # imported modules stay alive: no collection has to visit them
     gc.disable()
     threading.Thread(target=_collect, name="garbage", daemon=True).start()
 
@@ -150,4 +150,4 @@ def _collect_aside() -> None:
 def _collect() -> None:
     for number in itertools.count(1):
         time.sleep(_COLLECT_SECONDS)
-        gc.collect(1 if number % _WHOLE else 2)
+        gc.collect(1 if number % _FULL else 2)

@@ -1,18 +1,131 @@
-"""Automations of a Prefect server: made once, and made anew under their name."""
+"""Automations of a Prefect server: runs that fall silent are ended, failed runs call a webhook.
+
+A run that works sends heartbeats. The server ends it if they stop, because its worker or machine was killed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
-from prefect.client.orchestration import SyncPrefectClient
-from prefect.events.schemas.automations import AutomationCore
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import CallWebhook, ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
+from prefect.types import SecretDict
+from pydantic import SecretStr
 
 from mcvrp.flows.server.deployments import TAG
+from mcvrp.model.errors import McvrpError
+
+CUT_OFF = "the run was interrupted: start it again, it resumes from what is finished"
+NOTIFICATION = "mcvrp: a run has failed"
+BLOCK = "mcvrp-failed-run"
+_RUN = "prefect.flow-run."
+_ENDED = ("Completed", "Failed", "TimedOut", "Crashed", "Cancelled")
+_FAILED = {_RUN + state for state in ("Failed", "Crashed", "TimedOut")}
+_STATE = "flow_run.state.name"
+_SUMMARY = (
+    f'"mcvrp: " ~ flow_run.name ~ " " ~ {_STATE} ~ ": " ~ flow_run.state.message ~ " " ~ flow_run|ui_url'
+)
+# Jinja expressions: "text" is what Slack, Mattermost, Teams and ntfy show, the others are for programs.
+_FIELDS = {
+    "text": _SUMMARY,
+    "id": "flow_run.id | string",
+    "run": "flow_run.name",
+    "deployment": "deployment.name",
+    "flow": "flow.name",
+    "state": _STATE,
+    "message": "flow_run.state.message",
+    "url": "flow_run | ui_url",
+}
 
 
-def of_our_runs() -> dict[str, Any]:
-    """Return the part of a trigger that picks deployed runs of ours and their stages, each by itself."""
+@dataclass(frozen=True)
+class Silence:
+    """Rule that ends a run if no expected event follows an event of it within a time.
+
+    Parameters
+    ----------
+    after
+        Event that starts the time: "heartbeat", or the name of a state.
+    expect
+        Events that stop it. States of ended runs are among them, so that these stay as they are.
+    state
+        State of a run for which none came.
+    """
+
+    after: str
+    expect: tuple[str, ...]
+    within: timedelta
+    state: StateType = StateType.CRASHED
+
+
+SILENCES = (
+    # three heartbeats of PREFECT_FLOWS_HEARTBEAT_FREQUENCY (`config.settings`)
+    Silence("heartbeat", ("heartbeat", *_ENDED), timedelta(seconds=90)),
+    # a process starts and stops within seconds: the minutes are for a busy machine
+    Silence(
+        "Pending",
+        ("Running", "Scheduled", "AwaitingConcurrencySlot", "Cancelling", *_ENDED),
+        timedelta(minutes=10),
+    ),
+    Silence("Cancelling", _ENDED, timedelta(minutes=5), StateType.CANCELLED),
+)
+
+
+def end_dead_runs(client: SyncPrefectClient, silences: Sequence[Silence] = SILENCES) -> None:
+    """Have the server of ``client`` end deployed runs of mcvrp, and their stages, that fall silent."""
+    for silence in silences:
+        trigger = EventTrigger(
+            **_our_runs(),
+            after={_RUN + silence.after},
+            expect={_RUN + event for event in silence.expect},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=silence.within,
+        )
+        automation = AutomationCore(
+            name=f"mcvrp: a run is dead, nothing after {silence.after}",
+            description="Made by `python -m mcvrp.flows.server.deployments`, and again each time.",
+            trigger=trigger,
+            actions=[ChangeFlowRunState(state=silence.state, message=CUT_OFF)],
+        )
+        _save(client, automation)
+
+
+def check_webhook(url: str) -> None:
+    """Raise McvrpError unless ``url`` is an address that can be called."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise McvrpError("--notify is no address: give one that begins with http:// or https://")
+
+
+def notify_of_failures(url: str) -> None:
+    """Have the server of the environment call ``url`` whenever a deployed run of mcvrp fails or crashes.
+
+    The address is stored as a secret of the server: it often contains a token, and no page shows it.
+    """
+    headers = SecretDict({"Content-Type": "application/json"})
+    block = Webhook(method="POST", url=SecretStr(url), headers=headers).save(BLOCK, overwrite=True)
+    fields = ", ".join(f'"{name}": {{{{ ({value}) | tojson }}}}' for name, value in _FIELDS.items())
+    automation = AutomationCore(
+        name=NOTIFICATION,
+        description="Calls the webhook of `mcvrp ui --notify`.",
+        trigger=EventTrigger(**_our_runs(), expect=_FAILED, posture=Posture.Reactive, threshold=1),
+        actions=[CallWebhook(block_document_id=block, payload=f"{{{fields}}}")],
+    )
+    with get_client(sync_client=True) as client:
+        _save(client, automation)
+
+
+def _our_runs() -> dict[str, Any]:
+    """Return the part of a trigger that selects deployed runs of mcvrp and their stages, each by itself."""
     return {
         "match": ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
         "match_related": ResourceSpecification(
@@ -22,15 +135,15 @@ def of_our_runs() -> dict[str, Any]:
     }
 
 
-def save(client: SyncPrefectClient, automation: AutomationCore) -> None:
-    """Make ``automation``, in place of those of its name; one that is the same is left alone.
+def _save(client: SyncPrefectClient, automation: AutomationCore) -> None:
+    """Create ``automation``, or update the one of its name.
 
-    A server that is given an automation anew forgets what it has seen for it, and what it waits for.
+    One that has not changed is left alone: an update makes the server forget the events that it waits for.
     """
-    there = client.read_automations_by_name(automation.name)
-    for old in there[1:]:  # Prefect lets names repeat
-        client.delete_automation(old.id)
-    if not there:
+    stored = client.read_automations_by_name(automation.name)
+    for duplicate in stored[1:]:  # Prefect lets names repeat
+        client.delete_automation(duplicate.id)
+    if not stored:
         client.create_automation(automation)
-    elif there[0].model_dump(exclude={"id"}) != automation.model_dump():
-        client.update_automation(there[0].id, automation)
+    elif stored[0].model_dump(exclude={"id"}) != automation.model_dump():
+        client.update_automation(stored[0].id, automation)

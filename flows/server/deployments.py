@@ -1,8 +1,8 @@
-"""Deployments of prefect.yaml, registered with a server: their forms, first values, limits and schedules.
+"""Registration of the deployments of prefect.yaml: forms, initial values, limits and schedules.
 
-Run it as `python -m mcvrp.flows.server.deployments`. `prefect deploy --all` ends with the same deployments;
-beyond that this takes any preset, takes away what prefect.yaml does not list any more, keeps the schedules
-that somebody has changed in the UI, and needs no folder to run in.
+Run it as `python -m mcvrp.flows.server.deployments`. `prefect deploy --all` registers the same deployments.
+In addition, this program takes any preset, deletes deployments that prefect.yaml does not list any more,
+keeps schedules that were changed in the UI, and runs in any folder.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _PROGRAM = "python -m mcvrp.flows.server.deployments"
 POOL = "mcvrp"
-TAG = "mcvrp"  # what is ours, and goes when prefect.yaml does not list it any more
+TAG = "mcvrp"  # of deployments that are deleted once prefect.yaml does not list them any more
 COMMAND = "python -m mcvrp.flows.server.engine"
-# What a worker of the pool does for a run: nothing of it is for a deployment or a run to choose.
+# Without variables: no deployment and no run can choose a command or an environment.
 _TEMPLATE: dict[str, Any] = {
     "job_configuration": {"command": COMMAND, "stream_output": True},
     "variables": {"type": "object", "properties": {}, "additionalProperties": False},
@@ -53,41 +53,41 @@ class Deployment:
     schedules: tuple[Mapping[str, Any], ...] = ()
 
     def flow(self) -> Flow[Any, Any]:
-        """Return its flow."""
+        """Import the flow of the entrypoint."""
         from prefect.flows import load_flow_from_entrypoint
 
         return load_flow_from_entrypoint(self.entrypoint, use_placeholder_flow=False)
 
 
 def prefect_yaml() -> Path:
-    """Return the file: a part of the package, which is the one in the root of the repository."""
+    """Return the path of the file, which is part of the package."""
     path = Path(__file__).parents[1] / "prefect.yaml"
     if not path.is_file():
-        raise McvrpError(f"there is no {path}: install mcvrp again")
+        raise McvrpError(f"{path} does not exist: install mcvrp again")
     return path
 
 
 def deployments() -> list[Deployment]:
-    """Return what prefect.yaml lists."""
+    """Return the deployments of prefect.yaml."""
     entries = yaml.safe_load(prefect_yaml().read_text(encoding="utf-8"))["deployments"]
     return TypeAdapter(list[Deployment]).validate_python(entries)
 
 
 def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
-    """Return what ``preset`` says about the parameters of ``flow``: the values that its form begins with."""
-    asked = STAGES[flow.name].asks(preset)
+    """Return the initial values of the form of ``flow``: its parameters in ``preset``."""
+    values = STAGES[flow.name].asks(preset)
     return {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-        for name, value in asked.items()
+        for name, value in values.items()
         if name in flow.parameters.properties
     }
 
 
-@functools.cache  # `prefect deploy --all` builds each deployment anew
+@functools.cache  # `prefect deploy --all` runs the build steps once per deployment
 def prepare(preset: str) -> dict[str, Any]:
-    """Build step of prefect.yaml: put the server of the environment right for the deployments.
+    """Prepare the server of the environment for the deployments; a build step of prefect.yaml.
 
-    Returns the first values of each form, by the name of the deployment.
+    Returns the initial values of each form, by the name of the deployment.
     """
     from prefect.client.orchestration import get_client
 
@@ -98,7 +98,7 @@ def prepare(preset: str) -> dict[str, Any]:
 
 
 def register(preset: PipelineSpec) -> list[str]:
-    """Register every deployment at the server of the environment; return their names.
+    """Register all deployments with the server of the environment; return their names.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def register(preset: PipelineSpec) -> list[str]:
 
 
 def _prepare(client: SyncPrefectClient) -> None:
-    from mcvrp.flows.server.dead_runs import end_dead_runs
+    from mcvrp.flows.server.automations import end_dead_runs
 
     _make_pool(client)
     end_dead_runs(client)
@@ -125,11 +125,11 @@ def _make_pool(client: SyncPrefectClient) -> None:
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
 
-    described = "Where runs of mcvrp are executed"
-    pool = WorkPoolCreate(name=POOL, type="process", base_job_template=_TEMPLATE, description=described)
+    description = "Processes on the machines of the mcvrp workers."
+    pool = WorkPoolCreate(name=POOL, type="process", base_job_template=_TEMPLATE, description=description)
     try:
         client.create_work_pool(pool)
-    except ObjectAlreadyExists:  # its limits, and whether it is paused, are an administrator's
+    except ObjectAlreadyExists:  # other settings (limits, paused) are up to the administrator
         client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=_TEMPLATE))
 
 
@@ -164,23 +164,22 @@ def _register(client: SyncPrefectClient, deployment: Deployment, preset: Pipelin
 def _schedules(
     client: SyncPrefectClient, full_name: str, deployment: Deployment
 ) -> Iterator[DeploymentScheduleCreate]:
-    """Yield the schedules of prefect.yaml; of one that the server knows, as it stands there."""
+    """Yield the schedules of the server as they are, and those of prefect.yaml that it does not have."""
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.schedules import construct_schedule
     from prefect.exceptions import ObjectNotFound
 
     try:
-        there = client.read_deployment_by_name(full_name).schedules
+        stored = client.read_deployment_by_name(full_name).schedules
     except ObjectNotFound:
-        there = []
-    known = {schedule.slug: schedule for schedule in there}
-    ours = {str(entry.get("slug", k)): entry for k, entry in enumerate(deployment.schedules)}
-    for schedule in there:  # left out, the server would delete it
+        stored = []
+    slugs = {schedule.slug for schedule in stored}
+    for schedule in stored:  # the server deletes those that it is not sent
         yield DeploymentScheduleCreate.model_validate(
             schedule.model_dump(include={"schedule", "active", "parameters", "slug", "max_scheduled_runs"})
         )
-    for slug, entry in ours.items():
-        if slug not in known:
+    for k, entry in enumerate(deployment.schedules):
+        if (slug := str(entry.get("slug", k))) not in slugs:
             when = {key: entry.get(key) for key in ("cron", "interval", "rrule", "anchor_date", "timezone")}
             yield DeploymentScheduleCreate(
                 schedule=construct_schedule(**when),
@@ -194,14 +193,14 @@ def _remove_others(client: SyncPrefectClient, listed: set[str]) -> None:
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
-    for found in client.read_deployments(deployment_filter=ours):
-        flow = client.read_flow(found.flow_id)
-        if found.work_pool_name == POOL and f"{flow.name}/{found.name}" not in listed:
-            client.delete_deployment(found.id)
+    for stored in client.read_deployments(deployment_filter=ours):
+        flow = client.read_flow(stored.flow_id)
+        if stored.work_pool_name == POOL and f"{flow.name}/{stored.name}" not in listed:
+            client.delete_deployment(stored.id)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Register at $PREFECT_API_URL with the values of --preset; return the exit code."""
+    """Register the deployments at $PREFECT_API_URL; return the exit code."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=__doc__)
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--set", action="append", default=[], dest="overrides")

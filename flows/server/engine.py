@@ -1,16 +1,13 @@
-"""One run of a deployment, in a process of its own that ends with the worker that started it.
+"""Process of one deployed run: executes a flow of mcvrp and ends with the worker that started it.
 
-Prefect's own engine, `python -m prefect.engine`, would go on when its worker is killed, beside
-the run that is started in its place. And it would run whatever code a deployment names.
+`python -m prefect.engine`, which workers of Prefect start, would run whatever code a deployment names, and
+would survive a killed worker, beside the run that is started in its place.
 """
 
 from __future__ import annotations
 
 import os
-import runpy
 import sys
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -23,99 +20,84 @@ from mcvrp.tasks.support.processes import die_with_parent
 
 if TYPE_CHECKING:
     from prefect import Flow
-    from prefect.client.schemas.objects import FlowRun, State
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun
+
+# 17 minutes: nobody waits for a deployed run, so that it need not give up its records after Prefect's minute
+_CLIENT_RETRIES = 9
+
+
+def main() -> None:
+    """Execute the flow run that a worker has named in the environment."""
+    run_id = settings.worked_run()
+    if run_id is None:
+        sys.exit("mcvrp: only a Prefect worker starts this program: start one with `mcvrp ui`")
+    die_with_parent()
+    os.chdir(settings.folder())  # the worker starts each run in an empty folder that is deleted afterwards
+    settings.prepare(verbose=False)
+    # imported after `prepare`: Prefect reads the environment when it is imported
+    from prefect.engine import handle_engine_signals
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    from mcvrp.flows.server.prefect_internals import listen_for_cancellation, lost_slots_tolerated
+    from mcvrp.flows.server.server import draining
+
+    retries = {PREFECT_CLIENT_MAX_RETRIES: max(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())}
+    with terminal(), stopping_in_time(), draining(), lost_slots_tolerated(), temporary_settings(retries):
+        listen_for_cancellation()  # before flows are imported, which takes seconds
+        with handle_engine_signals(UUID(run_id)):
+            _execute(UUID(run_id))
+
+
+def _execute(run_id: UUID) -> None:
+    """Execute the flow run, or fail it if it is not one that mcvrp executes."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Failed
+
+    from mcvrp.flows.server.records import Records
+    from mcvrp.flows.server.stage import StageFlow
+
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(run_id)
+        flow = _flow(client, run)
+        refusal = _wrong_parameters(flow, run.parameters) if flow else _OTHER_CODE
+        if refusal:
+            client.set_flow_run_state(run.id, Failed(message=refusal), force=True)
+            return
+    assert isinstance(flow, StageFlow)
+    records = Records()
+    flow.run_deployed(run, records)
+    if records.outage:
+        records.verify()
+
 
 _OTHER_CODE = (
-    "its deployment names other code than the flows of mcvrp, or pulls in some: "
+    "its deployment names other code than the flows of mcvrp, or has pull steps: "
     "register it with `python -m mcvrp.flows.server.deployments`"
 )
 
 
-def main() -> None:
-    """Run what the worker has put into the environment."""
-    run_id = settings.worked_run()
-    if run_id is None:
-        sys.exit("mcvrp: a worker of Prefect starts this for a run: start one with `mcvrp ui`")
-    die_with_parent()
-    os.chdir(settings.folder())  # the worker gives each run an empty folder that goes with it
-    settings.prepare(verbose=False)
-    from prefect import flow_engine  # what is prepared, it reads when it is imported
-
-    flow_engine.run_flow = partial(_run_flow, flow_engine.run_flow)
-    flow_engine.exception_to_crashed_state = partial(_crashed, flow_engine.exception_to_crashed_state)  # type: ignore[attr-defined]
-    from mcvrp.flows.server.outages import outlived, outliving_outages
-    from mcvrp.flows.server.records import RECORDS
-    from mcvrp.flows.server.server import draining
-
-    with terminal(), stopping_in_time(), draining(), outliving_outages(waiting=True):
-        settings.run_entrypoint(_entrypoint(UUID(run_id)))
-        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
-        if outlived():
-            RECORDS.verify()
-
-
-def _run_flow(run: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Do what ``run`` of Prefect does; a run that failed or is stopped says why in its state, in a sentence.
-
-    Prefect would put a traceback below: asked for a result that there is not, it raises the error once
-    more, and its ``error_logger`` is for what stops it. `stage` has logged those that are of use. The stages
-    of a run come here, too, and say themselves what they return.
-    """
-    options.pop("error_logger", None)
-    if refused := _refused(*args, **options):
-        return refused
-    return run(*args, **{"return_type": "state"} | options)
-
-
-def _refused(flow: Flow[Any, Any], flow_run: FlowRun | None = None, **_: Any) -> State[Any] | None:
-    """Fail ``flow_run``, which a worker was asked for, if ``flow`` does not take its parameters.
-
-    Prefect would end the process before the run begins, and say of it that it has ended. A stage that
-    another flow calls comes without a run.
-    """
-    from prefect.client.orchestration import get_client
-    from prefect.states import Failed
-
-    given = flow_run.parameters if flow_run else None
-    if flow_run is None or given is None:
+def _flow(client: SyncPrefectClient, run: FlowRun) -> Flow[Any, Any] | None:
+    """Return the flow of the deployment of ``run``; None if that is not one of prefect.yaml."""
+    stored = client.read_deployment(run.deployment_id) if run.deployment_id else None
+    if stored is None or stored.pull_steps:
         return None
-    known, lacks = (
-        flow.parameters.properties,
-        [name for name in flow.parameters.required if name not in given],
-    )
-    if unknown := [name for name in given if name not in known]:
-        message = f"there is no parameter {shown(unknown[0])}; {flow.name} knows: {', '.join(known)}"
-    elif lacks:
-        message = f"parameter {lacks[0]} is missing: give it with the others ({', '.join(known)})"
-    else:
-        return None
-    state: State[Any] = Failed(message=message)
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(flow_run.id, state, force=True)
-    return state
+    ours = (deployment for deployment in deployments() if deployment.entrypoint == stored.entrypoint)
+    return next((deployment.flow() for deployment in ours), None)
 
 
-async def _crashed(crashed: Callable[..., Awaitable[Any]], error: BaseException) -> Any:
-    """Return the state that ``crashed`` of Prefect makes of ``error``; of a stop it says what to do."""
-    from mcvrp.flows.server.dead_runs import CUT_OFF
+def _wrong_parameters(flow: Flow[Any, Any], parameters: dict[str, Any]) -> str | None:
+    """Return why ``flow`` does not take ``parameters``, None if it does.
 
-    state = await crashed(error)
-    return state if isinstance(error, Exception) else state.model_copy(update={"message": CUT_OFF})
-
-
-def _entrypoint(run_id: UUID) -> str:
-    """Return the flow of the run; end the run, and this process, where that is none of ours."""
-    from prefect.client.orchestration import get_client  # not above: it reads the settings that are made here
-    from prefect.states import Failed
-
-    with get_client(sync_client=True) as client:
-        run = client.read_flow_run(run_id)
-        deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
-        ours = {entry.entrypoint for entry in deployments()}
-        if deployment and deployment.entrypoint in ours and not deployment.pull_steps:
-            return deployment.entrypoint
-        client.set_flow_run_state(run.id, Failed(message=_OTHER_CODE), force=True)
-    sys.exit(0)
+    Prefect would end the process before the run begins, with a state that names no parameter. Values are
+    checked by the flow itself.
+    """
+    known = flow.parameters.properties
+    if unknown := [name for name in parameters if name not in known]:
+        return f"there is no parameter {shown(unknown[0])}; {flow.name} knows: {', '.join(known)}"
+    if missing := [name for name in flow.parameters.required if name not in parameters]:
+        return f"parameter {missing[0]} is missing: give it with the others ({', '.join(known)})"
+    return None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: an orderly stop if it is quick, a hard one if it is not, and nobody left behind."""
+"""Ctrl-C and SIGTERM: an orderly stop, or a hard one if that takes too long; no child process survives."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = 130
-CONTINUE = "interrupted: what is finished is kept, the same command continues from there"
-ORDERLY_SECONDS = 3.5  # for the orderly stop; the whole has to fit into 5 s
+CONTINUE = "interrupted: what is finished is kept, the same command resumes from there"
+ORDERLY_SECONDS = 3.5  # for the orderly stop, of 5 s in all
 
 
 @contextmanager
 def stopping_in_time() -> Iterator[None]:
     """Stop within `ORDERLY_SECONDS` of SIGINT or SIGTERM, however busy the main thread is.
 
-    The signal raises KeyboardInterrupt (or what a library that took the signal over raises)
-    in the main thread, as usual. A thread that the interpreter wakes for every signal watches
-    the time, and ends the process when it is up, or at a second signal. Whichever way the
-    context is left, no descendant of this process stays.
-
-    A line is logged once the signal has arrived, and another when the time is up.
+    The signal raises KeyboardInterrupt in the main thread, or what a library that handles the signal raises.
+    A thread that the interpreter wakes for every signal logs the stop, and ends the process after that time
+    or at a second signal. However the context is left, no descendant of this process survives.
     """
     adopt_orphans()
     reader, writer = socket.socketpair()
@@ -40,7 +37,7 @@ def stopping_in_time() -> Iterator[None]:
             pass
         if not received:
             return
-        signal.alarm(0)  # Ray's own handler of SIGTERM has the process aborted after 3 s
+        signal.alarm(0)  # Ray's handler of SIGTERM aborts the process after 3 s
         logger.info("stopping ...")
         reader.settimeout(ORDERLY_SECONDS)
         with contextlib.suppress(TimeoutError):
@@ -50,9 +47,10 @@ def stopping_in_time() -> Iterator[None]:
                 return
         logger.warning(CONTINUE)
         kill_descendants()
-        os._exit(INTERRUPTED)
+        os._exit(INTERRUPTED)  # sys.exit would end this thread alone
 
     previous = signal.signal(signal.SIGTERM, _interrupt)
+    # a signal handler in Python would wait for the main thread, which may be in native code
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=watch, name="interrupt", daemon=True)
     watcher.start()

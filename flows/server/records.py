@@ -1,136 +1,140 @@
-"""Runs that this process told Prefect about, and the check that the server has every one of them."""
+"""Records of the flow runs and task runs of one process, and the check that the Prefect server has them."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from prefect.client.orchestration import get_client
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.exceptions import ObjectNotFound
 
-from mcvrp.flows.server.outages import AWAY, outlived, tell
 from mcvrp.model.errors import IncompleteError, brief
 
 logger = logging.getLogger(__name__)
 
+AWAY = (httpx.TransportError, httpx.HTTPStatusError)
 DRAIN_SECONDS = 30.0
 POLL_SECONDS = 0.25
-_PAGE = 200  # runs of one answer: the server leaves out what is beyond its own limit, and says nothing
+_PAGE = 200  # runs per answer: the server omits without notice what exceeds its own limit
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether ``error`` of a request means that the server is away, or up and not well."""
+    # the check of versions that precedes the first request wraps what it was raised by
+    return isinstance(error, AWAY) or isinstance(error.__cause__, AWAY)
 
 
 @dataclass(frozen=True)
-class Record:
-    """One flow run or task run that has ended: its ``state`` is "COMPLETED", "FAILED", ..."""
+class EndedRun:
+    """Flow run or task run that has ended."""
 
     kind: str
-    id: UUID
     name: str
-    state: str
+    state: StateType
 
 
+@dataclass
 class Records:
-    """The runs that ended in this process, by the hooks that its flows and tasks carry."""
+    """Runs that ended in this process, and whether the Prefect server could record them.
 
-    def __init__(self) -> None:
-        self._records: dict[UUID, Record] = {}
+    One object per command or deployed run: a `StageFlow` passes it on to the stages and tasks that it calls.
 
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self._records.values())
+    Parameters
+    ----------
+    outage
+        True if the server did not answer at some time, so that records may be missing.
+    given_up
+        Set once the server is not waited for any more: stages run without a record.
+    """
 
-    def __len__(self) -> int:
-        return len(self._records)
+    runs: dict[UUID, EndedRun] = field(default_factory=dict)
+    outage: bool = False
+    given_up: threading.Event = field(default_factory=threading.Event)
 
-    def clear(self) -> None:
-        """Forget all runs."""
-        self._records.clear()
+    def add(self, run: FlowRun | TaskRun, outcome: object) -> None:
+        """Add ``run`` with its final state, or with what its function returned."""
+        kind = "flow" if isinstance(run, FlowRun) else "task"
+        state = outcome.type if isinstance(outcome, State) else StateType.COMPLETED
+        self.runs[run.id] = EndedRun(kind, run.name, state)
 
-    # Prefect's engine calls the hooks by position, its worker, which cancels runs, by these names.
-    def flow_ended(self, flow: Any, flow_run: Any, state: Any) -> None:
-        """Take note of a flow run; a state hook of Prefect."""
-        self._records[flow_run.id] = Record("flow", flow_run.id, flow_run.name, state.type.value)
-
-    def task_ended(self, task: Any, task_run: Any, state: Any) -> None:
-        """Take note of a task run; a state hook of Prefect."""
-        self._records[task_run.id] = Record("task", task_run.id, task_run.name, state.type.value)
-
-    def missing(self) -> list[Record]:
-        """Return the runs that the server does not have in their final state."""
-        ids, stored = list(self._records), dict[UUID, str]()
-        with get_client(sync_client=True) as client:
-            for start in range(0, len(ids), _PAGE):
-                of_page = {"id": {"any_": ids[start : start + _PAGE]}}
-                runs: list[FlowRun | TaskRun] = [
-                    *client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(of_page)),
-                    *client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(of_page)),
-                ]
-                stored |= {run.id: run.state.type.value for run in runs if run.state}
-        return [record for record in self if stored.get(record.id) != record.state]
+    def report_outage(self, error: Exception) -> None:
+        """Log that the server is away, the first time only."""
+        if not self.outage:
+            logger.warning(
+                "the Prefect server does not answer: the work goes on, records of this time may be missing, "
+                "and a stage that begins waits for the server (%s)",
+                error,
+            )
+        self.outage = True
 
     def verify(self, seconds: float = DRAIN_SECONDS) -> None:
         """Wait until the server has every run in its final state.
 
-        Where it was away meanwhile, what is missing is said and no error: the work is done.
+        Task runs reach the server as events, which it processes some time after the run has ended. After an
+        outage, missing records are a warning and no error: the work itself is complete.
 
         Raises
         ------
         IncompleteError
-            If some are not there after ``seconds``.
+            If records are missing after ``seconds``.
         """
+        if self.given_up.is_set():
+            return
         deadline = time.monotonic() + seconds
-        if outlived():
-            self._repeat("flow")
+        if self.outage:
+            self._resend("flow")
         while (missing := self._missing()) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        if missing and outlived():
-            self._repeat("task")  # not before: Prefect itself tells of them again for a while
+        if missing and self.outage:
+            self._resend("task")  # only now: Prefect itself repeats their events for a while
             missing = self._missing()
         if not missing:
             return
-        names = ", ".join(f"{record.kind} '{record.name}'" for record in missing)
-        if outlived():
-            logger.warning("not on record with Prefect, which was away: %s", brief(names))
+        names = ", ".join(f"{run.kind} '{run.name}'" for run in missing.values())
+        if self.outage:
+            logger.warning("records missing in Prefect, whose server was away: %s", brief(names))
             return
         raise IncompleteError(
-            f"the work is done, but {len(missing)} of {len(self)} stages are not on record with "
-            f"Prefect ({names}): look at the server's log; run the command again to record them"
+            f"the work is done, but {len(missing)} of {len(self.runs)} runs are not on record with Prefect "
+            f"({names}): look at the server's log; run the command again to record them"
         )
 
-    def _repeat(self, kind: str) -> None:
-        """Tell the server how runs of ``kind`` ended while it was away, as far as it knows them."""
-        missing = [record for record in self._missing() if record.kind == kind]
-        with get_client(sync_client=True) as client:
-            tell_it = client.set_flow_run_state if kind == "flow" else client.set_task_run_state
-            for record in missing:
-                with contextlib.suppress(ObjectNotFound, *AWAY):  # or is away again
-                    tell_it(record.id, State(type=StateType(record.state)), force=True)
-
-    def _missing(self) -> list[Record]:
-        """Return what `missing` does; nothing where the server is away, which is said."""
+    def _missing(self) -> dict[UUID, EndedRun]:
+        """Return the runs that the server does not have in their final states; none if it is away."""
         try:
-            return self.missing()
+            with get_client(sync_client=True) as client:
+                stored = _states(client, list(self.runs))
         except AWAY as error:
-            tell(error)
-            return []
+            self.report_outage(error)
+            return {}
+        return {id: run for id, run in self.runs.items() if stored.get(id) != run.state}
+
+    def _resend(self, kind: str) -> None:
+        """Send the server the final states of runs of ``kind`` that ended during the outage."""
+        missing = self._missing()
+        with get_client(sync_client=True) as client:
+            set_state: Any = client.set_flow_run_state if kind == "flow" else client.set_task_run_state
+            for id, run in missing.items():
+                if run.kind == kind:
+                    with contextlib.suppress(ObjectNotFound, *AWAY):  # never created there, or away again
+                        set_state(id, State(type=run.state), force=True)
 
 
-RECORDS = Records()
-
-Hook = Callable[[Any, Any, Any], None]
-
-
-def flow_hooks() -> dict[str, list[Hook]]:
-    """Return the hooks of a flow that is to be on record."""
-    events = ("on_completion", "on_failure", "on_crashed", "on_cancellation")
-    return {event: [RECORDS.flow_ended] for event in events}
-
-
-def task_hooks() -> dict[str, list[Hook]]:
-    """Return the hooks of a task that is to be on record."""
-    return {event: [RECORDS.task_ended] for event in ("on_completion", "on_failure")}
+def _states(client: SyncPrefectClient, ids: list[UUID]) -> dict[UUID, StateType | None]:
+    """Return the states of the runs ``ids`` that the server has."""
+    states: dict[UUID, StateType | None] = {}
+    for start in range(0, len(ids), _PAGE):
+        page = {"id": {"any_": ids[start : start + _PAGE]}}
+        flow_runs = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(page))
+        task_runs = client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(page))
+        runs: list[FlowRun | TaskRun] = [*flow_runs, *task_runs]
+        states |= {run.id: run.state_type for run in runs}
+    return states

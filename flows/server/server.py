@@ -1,8 +1,8 @@
-"""A Prefect server for one command: the one that is configured, else one of our own that leaves with us.
+"""Prefect server of a command: the configured one, otherwise one that is started for the command.
 
-Prefect's own way without a server (the "ephemeral" one) loses most of the task runs of a busy
-process. A real server keeps them; ours writes to the same database as `prefect server start`
-would, so the history stays. Ours asks for a password: other users of the machine reach its port, too.
+Prefect's ephemeral server, its own way to run flows without a server, loses most task runs of a busy process.
+The server started here writes to the database of `prefect server start`, so that the history is kept. It
+requires a password: other users of the machine can reach its port.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 import asyncpg
 import prefect
 from prefect.client.orchestration import get_client
-from prefect.events.worker import EventsWorker
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.logging.handlers import APILogWorker
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
@@ -43,7 +41,9 @@ from prefect.settings import (
 )
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server.outages import Keeper, forget, kept_running
+from mcvrp.flows.server.keeper import Keeper, kept_running
+from mcvrp.flows.server.prefect_internals import drain
+from mcvrp.flows.server.records import Records
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 
@@ -52,16 +52,15 @@ logger = logging.getLogger(__name__)
 STILL_SECONDS = 60.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
 ANSWER_SECONDS = 10.0
 STOP_SECONDS = 1.0
-_DRAIN_SECONDS = 30.0  # for what a server has still to hear; one of our own, on this machine, hears it in two
-_OWN_DRAIN_SECONDS = 2.0
+_DRAIN_SECONDS, _OWN_DRAIN_SECONDS = 30.0, 2.0  # the second for a server on this machine
 _LOOK_SECONDS = 0.1
-_WHY = 120  # characters of what it died of
-_DATABASE_SECONDS = 5.0  # for its answer
+_LONGEST_REASON = 120  # characters
+_DATABASE_SECONDS = 5.0
 _DRIVER = "postgresql+asyncpg"
-ENTRY = "/enter"  # page of `app`: what stands behind the # of its address stays in the browser
-_USER = "mcvrp"  # any would do: Prefect compares user and password as one
+ENTRY = "/enter"  # page of `app`; browsers send no server what follows the # of an address
+_USER = "mcvrp"  # any name will do: Prefect compares user and password as one string
 
-# What one run never needs: schedules, automations, workers. The recorder of task runs stays on.
+# A single command needs no schedules, automations or workers; the recorder of task runs stays on.
 _SERVICES_OFF = (
     "CANCELLATION_CLEANUP",
     "FOREMAN",
@@ -74,78 +73,83 @@ _SERVICES_OFF = (
 
 @dataclass(frozen=True)
 class Server:
-    """Prefect server that has the records of a run.
+    """Prefect server that records runs.
 
     Parameters
     ----------
     url
-        Of its API.
+        Address of the API.
     password
-        Of our own server, "user:password" as Prefect has it; None where the server is another's.
-    made_up
-        True where nobody but us knows the password yet.
+        "user:password" of a server that this process starts; None for any other server.
+    generated
+        True if the password was generated here, so that the user has to be shown it.
     """
 
     url: str
     password: str | None = field(default=None, repr=False)
-    made_up: bool = False
+    generated: bool = False
 
     @property
     def ours(self) -> bool:
-        """True where the server is our own to start."""
+        """True if this process starts the server."""
         return self.password is not None
 
     @property
     def page(self) -> str:
-        """The address of its pages."""
+        """Address of the UI."""
         return self.url.removesuffix("/api")
 
     @property
     def link(self) -> str:
-        """The address to open in a browser: with a password that we have made up, which opens the page."""
-        return f"{self.page}{ENTRY}#{self.password}" if self.made_up else self.page
+        """Address to open in a browser, which logs in with a generated password."""
+        return f"{self.page}{ENTRY}#{self.password}" if self.generated else self.page
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Have Prefect's clients in this context talk to the server."""
-        known = {PREFECT_API_AUTH_STRING: self.password} if self.ours else {}
-        with temporary_settings({PREFECT_API_URL: self.url} | known):
+        """Have Prefect's clients in this context use the server."""
+        password = {PREFECT_API_AUTH_STRING: self.password} if self.ours else {}
+        with temporary_settings({PREFECT_API_URL: self.url} | password):
             yield
 
 
 @contextmanager
-def prefect_server() -> Iterator[Server]:
-    """Give Prefect a server for as long as the context lasts.
+def prefect_server(records: Records | None = None) -> Iterator[Server]:
+    """Yield the Prefect server of a command; note outages of one that is started for it in ``records``.
 
     Raises
     ------
     McvrpError
-        If the configured server does not answer, or our own does not start.
+        If the configured server does not answer, or a new one does not start.
     """
-    forget()
-    if there := configured_server():
+    if server := configured_server():
         with draining():
-            yield there
+            yield server
         return
     with tempfile.TemporaryFile("w+") as log:
         server = server_at(free_port())
         logger.info("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
-        with (
-            server.in_use(),
-            kept_running(server_keeper(server, log, off)),
-            draining(_OWN_DRAIN_SECONDS),
-        ):
+        keeper = server_keeper(server, log, off)
+        with server.in_use(), kept_running(keeper, records or Records()), draining(_OWN_DRAIN_SECONDS):
             yield server
 
 
+@contextmanager
+def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
+    """At the end of the context, send queued events and logs for ``seconds`` and drop the rest."""
+    try:
+        yield
+    finally:
+        drain(seconds)
+
+
 def configured_server() -> Server | None:
-    """Return the server that PREFECT_API_URL names, None where it names none.
+    """Return the server at PREFECT_API_URL, None if that is not set.
 
     Raises
     ------
     McvrpError
-        If it does not answer, or not to us.
+        If it does not answer, or refuses the password.
     """
     configured = PREFECT_API_URL.value()
     if not configured:
@@ -160,12 +164,12 @@ def configured_server() -> Server | None:
 
 
 def running_server(url: str) -> Server:
-    """Return the server of somebody else whose API is at ``url``.
+    """Return the server that runs already and whose API is at ``url``.
 
     Raises
     ------
     McvrpError
-        If it asks for a password that we do not have.
+        If it refuses the password of the environment, or answers with an error.
     """
     server = Server(url)
     with server.in_use(), get_client(sync_client=True) as client:
@@ -175,25 +179,25 @@ def running_server(url: str) -> Server:
             if error.response.status_code == HTTPStatus.UNAUTHORIZED:
                 raise McvrpError(
                     f"the Prefect server at {url} asks for a password: set PREFECT_API_AUTH_STRING to "
-                    "user:password (of `mcvrp ui`: what stands behind the # of the link that it printed)"
+                    "user:password (for `mcvrp ui`: what follows the # of the link that it printed)"
                 ) from None
             raise McvrpError(
-                f"the Prefect server at {url} is not well ({reason(error)}): look at its log"
+                f"the Prefect server at {url} answers with an error ({reason(error)}): look at its log"
             ) from None
     return server
 
 
 def server_at(port: int) -> Server:
-    """Return our own server on ``port`` of this machine; it need not run.
+    """Return a server on ``port`` of this machine that is still to be started.
 
-    Its password is the one that Prefect's settings give to a server, else a new one.
+    Its password is that of Prefect's settings for a server, by default a random one.
     """
-    url, known = f"http://127.0.0.1:{port}/api", PREFECT_SERVER_API_AUTH_STRING.value()
-    return Server(url, known or f"{_USER}:{secrets.token_urlsafe(24)}", made_up=not known)
+    url, configured = f"http://127.0.0.1:{port}/api", PREFECT_SERVER_API_AUTH_STRING.value()
+    return Server(url, configured or f"{_USER}:{secrets.token_urlsafe(24)}", generated=not configured)
 
 
 def answers(url: str, seconds: float) -> bool:
-    """Return whether the API at ``url`` says within ``seconds`` that it is well."""
+    """Return whether the API at ``url`` reports within ``seconds`` that it is healthy."""
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=seconds) as response:  # noqa: S310
             return bool(response.status == 200)
@@ -201,37 +205,19 @@ def answers(url: str, seconds: float) -> bool:
         return False
 
 
-@contextmanager
-def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
-    """At the end of the context, send events and logs for ``seconds``; what the server has not taken is lost.
-
-    Prefect sends them from threads, for which the process waits when it exits: where the server is away,
-    as long as there are tries left, a quarter of an hour and more.
-    """
-    try:
-        yield
-    finally:
-        kinds: tuple[Any, ...] = (EventsWorker, APILogWorker)
-        for kind in kinds:
-            services = list(kind._instances.values())
-            kind.drain_all(timeout=seconds)
-            for service in services:
-                service._loop.call_soon_threadsafe(service._done_event.set)
-
-
 def server_keeper(server: Server, log: IO[str], changes: Mapping[str, str]) -> Keeper:
     """Return the keeper of ``server``, started with ``changes`` to its environment, its output in ``log``.
 
-    Entered, it raises McvrpError with what the server died of where that does not start; as long as it
-    lives it is waited for.
+    Entering it waits for the server for as long as its process lives; if that ends, it raises McvrpError with
+    the reason.
     """
     start, stop = partial(_launch, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
     return Keeper("Prefect server", log, start, stop, partial(_wait_for, server, log))
 
 
 def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
-    # The program that `prefect server start` runs, without the launcher in between: a child of
-    # ours dies with us even when we are killed, a grandchild does not.
+    # The program that `prefect server start` runs, without the launcher in between: the kernel kills a child
+    # with its parent, and no grandchild.
     command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
     port, password = server.page.rpartition(":")[2], server.password or ""
     command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
@@ -239,22 +225,22 @@ def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subproc
         PREFECT_SERVER_API_HOST="127.0.0.1",
         PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
         PREFECT_SERVER_API_AUTH_STRING=password,
-        PREFECT_API_AUTH_STRING=password,  # its own services ask it, too
-        # No page of anybody else's gets an answer, whatever it asks.
+        PREFECT_API_AUTH_STRING=password,  # its own services are clients of it
+        # Prefect's default allows the pages of any site to send requests.
         PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
-        **_pages_folder(Path(prefect.__ui_static_subpath__).parent),
+        **_pages_folder(Path(prefect.__file__).with_name("server")),
         **settings.retention(),
-        PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # else nobody would know why it did not start
+        PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # `_wait_for` reads from it why it did not start
         **changes,
     )
-    # umask: its database is readable by its owner alone
+    # umask: its database contains parameters and logs of all runs
     return start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
 
 
 def _pages_folder(of_prefect: Path) -> dict[str, str]:
-    """Return what has a server unpack its pages where it may write, if not in ``of_prefect``, as it would.
+    """Return the setting of a writable folder for the pages of the UI, which a server unpacks when it starts.
 
-    Without them it says 404. Nothing where it may, where Prefect is told already, or where it may nowhere.
+    None is needed if ``of_prefect``, its default, is writable. Without its pages the UI answers 404.
     """
     if PREFECT_UI_STATIC_DIRECTORY.value() or os.access(of_prefect, os.W_OK):
         return {}
@@ -267,23 +253,23 @@ def _pages_folder(of_prefect: Path) -> dict[str, str]:
 
 
 def _wait_for(server: Server, log: IO[str], process: subprocess.Popen[str]) -> None:
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     while not answers(server.url, seconds=2.0):
         if process.poll() is not None:
             log.seek(0)
-            why = last_error(log.read()) or f"exit code {process.returncode}"
+            cause = last_error(log.read()) or f"exit code {process.returncode}"
             raise McvrpError(
-                f"the Prefect server did not start ({brief(why, _WHY)}): look at PREFECT_HOME and its "
-                "database, or start one with `prefect server start` and set PREFECT_API_URL to its address"
+                f"the Prefect server did not start ({brief(cause, _LONGEST_REASON)}): look at PREFECT_HOME "
+                "and its database, or start one with `prefect server start` and set PREFECT_API_URL"
             )
-        if (now := time.monotonic()) - told > STILL_SECONDS:
-            told = now
-            logger.info("the Prefect server is starting since %.0f s (Ctrl-C ends it)", now - began)
+        if (now := time.monotonic()) - reported > STILL_SECONDS:
+            reported = now
+            logger.info("the Prefect server has been starting for %.0f s (Ctrl-C stops it)", now - began)
         time.sleep(_LOOK_SECONDS)
 
 
 def database_environment(url: str | None) -> dict[str, str]:
-    """Return what tells a server to use the database at ``url``; nothing for None.
+    """Return the settings of a server that uses the database at ``url``; none for None.
 
     Parameters
     ----------
@@ -293,27 +279,26 @@ def database_environment(url: str | None) -> dict[str, str]:
     Raises
     ------
     McvrpError
-        If it is no such address, or the database does not let us in.
+        If it is no such address, or the database refuses the connection.
     """
     if url is None:
         return {}
-    kind, _, place = url.partition("://")
-    if kind not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
+    scheme, _, address = url.partition("://")
+    if scheme not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
         raise McvrpError(
-            "--database is no address: give one such as postgresql://user:password@host:5432/name"
+            "--database is not the address of a database: give postgresql://user:password@host:5432/name"
         )
-    asyncio.run(_connect(f"postgresql://{place}"))
-    whole = f"{_DRIVER}://{place}"
+    asyncio.run(_connect(f"postgresql://{address}"))
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
-    return dict.fromkeys(names, whole)
+    return dict.fromkeys(names, f"{_DRIVER}://{address}")
 
 
 async def _connect(url: str) -> None:
     try:
         connection = await asyncpg.connect(url, timeout=_DATABASE_SECONDS)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
-        host = urlsplit(url).hostname or "here"  # never the address: it holds the password
+        host = urlsplit(url).hostname or "this machine"  # not the address, which contains the password
         raise McvrpError(
-            f"the database on {host} does not let the server in ({reason(error)}): check --database"
+            f"the database on {host} refuses the connection ({reason(error)}): check --database"
         ) from None
     await connection.close()

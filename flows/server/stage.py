@@ -1,8 +1,9 @@
-"""Declaration of flows and tasks: checked parameters, records, one-sentence errors, retries."""
+"""Declaration of flows and tasks: checked parameters, one-sentence errors, retries, outages of Prefect."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import time
 import traceback
@@ -12,16 +13,23 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Flow
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import FlowRun, State, TaskRun
 from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
+from prefect.flow_engine import run_flow
 from prefect.logging import get_run_logger
+from prefect.settings import (
+    PREFECT_CLIENT_MAX_RETRIES,
+    PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
+    temporary_settings,
+)
 from prefect.states import Failed
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import has_looked
-from mcvrp.flows.server.records import flow_hooks, task_hooks
+from mcvrp.flows.config.preflight import is_checked
+from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store
@@ -30,31 +38,107 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
-_MOST_CHARACTERS = 300  # characters of an unexpected error in a run's state
-_TRY_AGAIN = "the run's logs have the whole story; started again, it keeps what is finished"
+BEGIN_SECONDS, PAUSE_SECONDS = (
+    1800.0,
+    2.0,
+)  # a stage that begins during an outage: longest wait, between tries
+_LONGEST_MESSAGE = 300  # characters of an unexpected error in the state of a run
+_TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps what is finished"
+
+# Tasks of a stage that runs without a record: they ask the server nothing but its version.
+_WITHOUT_SERVER = {PREFECT_CLIENT_MAX_RETRIES: 0, PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED: False}
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class StageFlow(Flow[P, R]):
+    """Prefect flow that continues while the Prefect server is away, and notes its runs in `Records`.
+
+    Prefect's client retries the requests of a run that has begun, five times in a minute by default; then
+    Prefect's engine ends the run. It creates the run of a stage within another one without a retry.
+    """
+
+    records: Records | None = None
+
+    def recorded_in(self, records: Records) -> StageFlow[P, R]:
+        """Return this stage with ``records`` for its runs and for those of the stages that it calls."""
+        stage = copy.copy(self)
+        stage.records = records
+        return stage
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+        """Run the stage as a flow run of its own, noted in the records of the stage that calls it."""
+        caller = context.flow if (context := FlowRunContext.get()) else None
+        records = self.records or (caller.records if isinstance(caller, StageFlow) else None) or Records()
+        call = functools.partial(Flow.__call__, **kwargs)
+        return cast(R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs)))
+
+    def run_deployed(self, run: FlowRun, records: Records) -> None:
+        """Run the stage as the flow run ``run``, which a worker was asked for."""
+
+        def engine(stage: Flow[..., Any]) -> Any:
+            # Of a failed run, the engine would raise the error, and log it once more.
+            return run_flow(stage, flow_run=run, return_type="state")
+
+        self._run(records, engine, lambda: cast(Callable[..., Any], self.fn)(**run.parameters))
+
+    def _run(
+        self, records: Records, run: Callable[[StageFlow[P, R]], Any], run_unrecorded: Callable[[], Any]
+    ) -> Any:
+        """Return what ``run`` returns; if the server is away, what the function of the stage returned.
+
+        A stage that has not begun yet waits for the server, and is run without a record in the end.
+        """
+        outcomes: list[Any] = []
+
+        @functools.wraps(self.fn)
+        def noted(*args: P.args, **kwargs: P.kwargs) -> R:
+            outcomes.append(outcome := self.fn(*args, **kwargs))
+            context = FlowRunContext.get()
+            if context and context.flow_run:
+                records.add(context.flow_run, outcome)
+            return outcome
+
+        stage, until = self.recorded_in(records), time.monotonic() + BEGIN_SECONDS
+        stage.fn = noted
+        while not outcomes:
+            try:
+                return run(stage)
+            except Exception as error:
+                # The function of a stage raises nothing (see `stage`): a request of the engine has failed.
+                if not is_outage(error):
+                    raise
+                records.report_outage(error)
+            if outcomes:
+                break
+            if records.given_up.is_set() or time.monotonic() > until:
+                records.given_up.set()  # the stages after this one do not wait again
+                with temporary_settings(_WITHOUT_SERVER):
+                    outcomes.append(run_unrecorded())
+            else:
+                time.sleep(PAUSE_SECONDS)
+        return outcomes[-1].result() if isinstance(outcomes[-1], State) else outcomes[-1]
+
+
 def stage(
     name: str, run_name: str | Callable[..., str], *, timeout: float
-) -> Callable[[Callable[P, R]], Flow[P, R]]:
-    """Declare a flow that takes specs and says in a sentence what is wrong.
+) -> Callable[[Callable[P, R]], StageFlow[P, R]]:
+    """Declare a flow that takes specs and reports errors in one sentence.
 
-    What it is called with is checked by us, not by Prefect, so that a person reads in the run's
-    state what the command would have said. A `McvrpError` fails the run with its message alone;
-    of any other error the traceback is in the run's logs.
+    Parameters are validated here instead of by Prefect, so that the state of a run has the same message as
+    the command line. A `McvrpError` fails the run with its message alone; the traceback of any other error is
+    in the logs of the run.
 
     Parameters
     ----------
     run_name
-        Of its runs, with the arguments in braces: "label {label.dataset}"; or what makes it of them.
+        Name of its runs: a template of the arguments, "label {label.dataset}", or a function of them.
     timeout
-        Seconds after which a run is ended as failed.
+        Seconds after which Prefect fails a run.
     """
 
-    def declare(body: Callable[P, R]) -> Flow[P, R]:
+    def declare(body: Callable[P, R]) -> StageFlow[P, R]:
         model = parameters_of(body)
 
         def named() -> str:
@@ -72,75 +156,84 @@ def stage(
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
                 values = parsed(model, given)
                 return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
-            except McvrpError as error:  # returned, not raised: Prefect would log a traceback
+            except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
                 return cast(R, Failed(message=one_line(error), data=error))
             except Exception as error:
                 return cast(R, Failed(message=_unexpected(error), data=error))
 
-        hooks: dict[str, Any] = flow_hooks()
-        return Flow(
+        return StageFlow(
             checked,
             name=name,
             flow_run_name=named,
             timeout_seconds=timeout,
-            validate_parameters=False,  # we do, in `checked`: the sentence is that of the command
-            persist_result=False,  # it is in the store; Prefect would pickle it
-            **hooks,
+            validate_parameters=False,  # see `checked`
+            persist_result=False,  # results are in the store; Prefect would pickle them
         )
 
     return declare
 
 
 def _unexpected(error: Exception) -> str:
-    """Log the traceback with the run; return what its state says."""
+    """Log the traceback with the run; return the message of its state."""
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
         get_run_logger().error(redact("".join(traceback.format_exception(error))))
-    return f"unexpected {type(error).__name__}: {one_line(error)[:_MOST_CHARACTERS]}: {_TRY_AGAIN}"
+    return f"unexpected {type(error).__name__}: {one_line(error)[:_LONGEST_MESSAGE]}: {_TRY_AGAIN}"
 
 
-def task_options() -> dict[str, Any]:
-    """Return what every task is declared with: presence in the store means done, not Prefect's cache."""
-    return {"cache_policy": NO_CACHE, **task_hooks()}
+def _add_to_records(task: Any, task_run: TaskRun, state: State[Any]) -> None:
+    """Add a task run that has ended to the records of its stage; a state hook of Prefect."""
+    context = FlowRunContext.get()
+    flow = context.flow if context else None
+    if isinstance(flow, StageFlow) and flow.records:
+        flow.records.add(task_run, state)
 
 
-def resuming_task_options() -> dict[str, Any]:
-    """Return the options of a task that goes on from what it finds: tried again when it was cut off."""
-    return {
-        **task_options(),
-        "retries": RETRIES,
-        "retry_delay_seconds": RETRY_SECONDS,
-        "retry_condition_fn": was_cut_off,
-    }
+TASK_OPTIONS: dict[str, Any] = {
+    # done means that the output is in the store: Prefect's cache would not know that it was removed
+    "cache_policy": NO_CACHE,
+    "on_completion": [_add_to_records],
+    "on_failure": [_add_to_records],
+}
 
 
 def was_cut_off(task: Any, run: Any, state: Any) -> bool:
-    """Return whether a task ended early through no fault of its input: a lost worker, a failed network."""
+    """Return whether a task failed through no fault of its input: a lost worker, a failed network."""
     try:
         state.result()
     except Exception as error:
+        # after StoreSilent, ten minutes of retries are over already
         return isinstance(error, IncompleteError | OSError) and not isinstance(error, StoreSilent)
     return False
 
 
+# Options of a task that resumes from its own output: retried once if it was cut off.
+RESUMING_TASK_OPTIONS: dict[str, Any] = {
+    **TASK_OPTIONS,
+    "retries": RETRIES,
+    "retry_delay_seconds": RETRY_SECONDS,
+    "retry_condition_fn": was_cut_off,
+}
+
+
 def _deployed() -> bool:
-    """Return whether a worker was asked for the running flow; not for a stage of that flow."""
+    """Return whether a worker was asked for the running flow; false for the stages that this flow calls."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    # of what the server says of a run nothing counts here: whoever asks for a run says it
+    # Nothing else that the server reports of the run is trusted here: whoever requests a run writes it.
     return run is not None and str(run.id) == settings.worked_run()
 
 
 def open_store(uri: str | None) -> Store:
-    """Return the store of a flow, outlasting silence; without ``uri`` the one that the environment names.
+    """Return the store of a flow, which retries during outages; without ``uri`` that of the environment.
 
-    It is tried now, and has to answer at once, unless whoever began this flow has tried it.
+    The store has to answer now, at once, unless the command or flow that began this one has checked that.
     """
     address = settings.store_uri(uri)
-    return (Store.at(address) if has_looked() else Store.open(address)).outlasting()
+    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
 
 
 class Clock:
-    """Seconds that a stage took."""
+    """Wall-clock duration of a context in seconds."""
 
     seconds: float = 0.0
 

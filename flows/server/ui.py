@@ -1,7 +1,7 @@
-"""`mcvrp ui`: a Prefect server, every deployment on it, and a worker that runs what the UI starts.
+"""`mcvrp ui`: a Prefect server, all deployments on it, and a worker that executes the runs.
 
-The server and the worker are processes of their own, started again when they end; a run is a
-process below the worker. None of them outlives this process, however it ends.
+Server and worker are child processes, restarted when they end; each run is a child process of the worker.
+None of them survives this process, however it ends.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import psutil
 from prefect.exceptions import PrefectException
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.server.automations import notify_of_failures
 from mcvrp.flows.server.dead_runs import end_stopped_runs
-from mcvrp.flows.server.notify import notify_of_failures
-from mcvrp.flows.server.outages import Keeper
+from mcvrp.flows.server.keeper import Keeper
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
     Server,
@@ -44,10 +44,11 @@ from mcvrp.tasks.support.processes import descendants, start_group
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
-_RUN_STOP_SECONDS = 4.5  # a run stops within `interrupt.ORDERLY_SECONDS`, and is killed if it does not
-# Runs start within seconds; slots of runs that were killed come back after a restart, too.
+_RUN_STOP_SECONDS = 4.5  # a run stops itself within `interrupt.ORDERLY_SECONDS`
+# Prefect polls every 15 s by default, which a person who has pressed a button would notice.
 _WORKER = {"PREFECT_WORKER_QUERY_SECONDS": "2", "PREFECT_WORKER_ENABLE_CANCELLATION": "true"}
 _SERVER = {
+    # in memory, the slots of runs that were killed together with the server would stay taken
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "true",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "true",
@@ -61,13 +62,13 @@ class Options:
     Parameters
     ----------
     store
-        Address of the store that runs use which name no other.
+        Address of the store that runs use by default.
     preset, overrides
-        What the forms begin with.
+        Initial values of the forms.
     database
-        Address of the server's database, None for what the environment says, else SQLite.
+        Address of the server's database; None for that of the environment, by default SQLite.
     notify
-        Address to call when a run fails, None for none.
+        Webhook to call when a run fails, None for none.
     """
 
     store: str
@@ -79,15 +80,15 @@ class Options:
 
 
 def serve(options: Options) -> NoReturn:
-    """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; nothing of us is left then.
+    """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; all child processes end with it.
 
     Raises
     ------
     McvrpError
-        If the server does not start or answer, its database does not, or a deployment is refused.
+        If the server or its database does not answer, or a deployment is refused.
     """
-    database = database_environment(options.database)  # an address that does not answer is refused now
-    server = _found(options) or server_at(options.port)
+    database = database_environment(options.database)  # checked first: nothing has been started yet
+    server = _existing_server(options) or server_at(options.port)
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[Keeper] = []
@@ -102,28 +103,28 @@ def serve(options: Options) -> NoReturn:
             notify_of_failures(options.notify)
         start = partial(_start_worker, environment, log)
         keepers.append(stack.enter_context(Keeper("worker", log, start, _stop_worker)))
-        logger.info("Prefect: %s (Ctrl-C stops it, what is said meanwhile: %s)", server.link, path)
+        logger.info("Prefect: %s (Ctrl-C stops it; log: %s)", server.link, path)
         while True:
             time.sleep(_LOOK_SECONDS)
             for keeper in keepers:
                 keeper.look()
 
 
-def _found(options: Options) -> Server | None:
-    """Return the server that runs already, None where one of our own is to be started."""
-    there = configured_server()
-    if there is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
-        there = running_server(url)
-    if there is None:
+def _existing_server(options: Options) -> Server | None:
+    """Return the server that runs already, None if one has to be started."""
+    server = configured_server()
+    if server is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
+        server = running_server(url)
+    if server is None:
         _require_free(options.port)
         return None
     if options.database:
         raise McvrpError(
-            f"a Prefect server runs at {there.page} already, on a database of its own: "
+            f"a Prefect server runs at {server.page} already, on a database of its own: "
             "stop it, give another --port, or leave --database out"
         )
-    logger.info("there is a Prefect server at %s", there.page)
-    return there
+    logger.info("using the Prefect server at %s", server.page)
+    return server
 
 
 def _require_free(port: int) -> None:
@@ -136,18 +137,18 @@ def _require_free(port: int) -> None:
 
 
 def _register(options: Options, environment: Mapping[str, str]) -> None:
-    """Register all deployments in a process of its own: the flows bring gigabytes of libraries along."""
+    """Register all deployments, in a child process: flows import libraries of gigabytes."""
     command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--preset", options.preset]
     for override in options.overrides:
         command += ["--set", override]
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["no reason given"]
-        why = said[-1].removeprefix("mcvrp: ")
+    process = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["no reason given"]
+        cause = lines[-1].removeprefix("mcvrp: ")
         raise McvrpError(
-            f"the deployments cannot be registered ({why}): correct that, and start the UI again"
+            f"the deployments cannot be registered ({cause}): correct that and start the UI again"
         )
-    logger.info("deployments: %s", ", ".join(done.stdout.split()))
+    logger.info("deployments: %s", ", ".join(process.stdout.split()))
 
 
 def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Popen[str]:
@@ -156,10 +157,10 @@ def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Po
 
 
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
-    """Tell the server that the runs end, end them, and the worker: asked itself it would wait for them."""
+    """End the runs of ``worker``, on record and as processes, then the worker, which would wait for them."""
     with contextlib.suppress(psutil.NoSuchProcess):
         runs = psutil.Process(worker.pid).children()
-        with contextlib.suppress(httpx.HTTPError, PrefectException):  # then it finds out by itself
+        with contextlib.suppress(httpx.HTTPError, PrefectException):  # its automations end them later
             end_stopped_runs([run_id for run in runs if (run_id := _flow_run(run))])
         for run in runs:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -172,7 +173,7 @@ def _stop_worker(worker: subprocess.Popen[str]) -> None:
 
 
 def _flow_run(process: psutil.Process) -> str | None:
-    """Return the id of the flow run that ``process`` works on, None where it works on none."""
+    """Return the id of the flow run that ``process`` executes, None if it executes none."""
     with contextlib.suppress(psutil.Error):
         return settings.worked_run(process.environ())
     return None

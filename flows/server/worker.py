@@ -1,4 +1,4 @@
-"""A worker of Prefect for our pool that runs our flows and nothing else, of the type in `flow_worker`.
+"""Program that starts a Prefect worker for the work pool of mcvrp, of the type in `flow_worker`.
 
 Run it as `python -m mcvrp.flows.server.worker [OPTIONS OF prefect worker start]`.
 """
@@ -18,16 +18,19 @@ _PROGRAM = "python -m mcvrp.flows.server.worker"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start it with the options of `prefect worker start`, but for pool and type; return the exit code."""
+    """Start a worker with the options of `prefect worker start` but pool and type; return the exit code."""
     settings.prepare(verbose=True)
     return run_program(_PROGRAM, partial(_start, sys.argv[1:] if arguments is None else arguments))
 
 
 def _start(options: Sequence[str]) -> None:
-    from mcvrp.flows.server import flow_worker  # noqa: F401  # Prefect takes the type that was declared last
+    # of the worker classes of a type, Prefect takes the one that was declared last
+    from mcvrp.flows.server import flow_worker  # noqa: F401
+    from mcvrp.flows.server.prefect_internals import no_flow_for_hooks
 
     sys.argv = ["prefect", "worker", "start", "--pool", POOL, "--type", "process", *options]
-    runpy.run_module("prefect", run_name="__main__", alter_sys=True)
+    with no_flow_for_hooks():
+        runpy.run_module("prefect", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

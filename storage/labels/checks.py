@@ -1,4 +1,4 @@
-"""Checks of labels: every row serves its instance, and costs what it says."""
+"""Checks of labels: every row is a feasible solution of its instance, at the stated cost."""
 
 from __future__ import annotations
 
@@ -9,68 +9,59 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, DEPOT, City
-from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.arrays import LabelArrays
 
-_NODE_BITS = 32  # a visit is (row, node) as one number
+_NODE_BITS = 32  # a visit is encoded as row << 32 | node
 
 
 @dataclass(frozen=True)
 class RowFault:
-    """A label that is wrong: the ``row`` of its table, its instance ``i`` if known, and what is wrong."""
+    """A wrong label: ``row`` of its table, index ``i`` of its instance if known, and what is wrong."""
 
     row: int
     i: int | None
     what: str
 
 
-def require_sound(city: City, n: int, columns: Columns) -> None:
-    """Check that every row serves its instance, and costs what it says.
-
-    Raises
-    ------
-    McvrpError
-        Naming the first row that does not, what is wrong with it, and the hint.
-    """
-    if found := row_faults(city, columns):
+def require_sound(city: City, n: int, labels: LabelArrays) -> None:
+    """Raise McvrpError for the first of ``labels`` that is infeasible or has another cost."""
+    if faults := row_faults(city, labels):
         raise McvrpError(
-            f"the label of instance (n={n}, i={found[0].i}) has {found[0].what}: "
+            f"the label of instance (n={n}, i={faults[0].i}) has {faults[0].what}: "
             "remove the file and label again"
         )
 
 
-def row_faults(city: City, columns: Columns) -> list[RowFault]:
-    """Return every row of ``columns`` that does not serve its instance or costs something else, in order.
-
-    Each row has its first fault only: later checks are made of the rows that have passed the earlier.
-    """
-    found: list[RowFault] = []
-    rows = np.arange(len(columns.index))
-    for check in (_strangers, _disorder, _service, _loads, _prices):
-        wrong = check(city, columns)
+def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
+    """Return the rows of ``labels`` that are infeasible or have another cost, each with its first fault."""
+    faults: list[RowFault] = []
+    rows = np.arange(len(labels))
+    for check in (_unknown_customers, _unordered_customers, _unserved_customers, _overloads, _wrong_costs):
+        wrong = check(city, labels)
         if wrong:
-            found += [RowFault(int(rows[r]), int(columns.index[r]), what) for r, what in wrong.items()]
+            faults += [RowFault(int(rows[r]), int(labels.index[r]), what) for r, what in wrong.items()]
             good = np.ones(len(rows), dtype=np.bool_)
             good[list(wrong)] = False
-            rows, columns = rows[good], columns.take(good)
-    return sorted(found, key=lambda fault: fault.row)
+            rows, labels = rows[good], labels.take(good)  # later checks rely on what earlier ones assert
+    return sorted(faults, key=lambda fault: fault.row)
 
 
-def _strangers(city: City, columns: Columns) -> dict[int, str]:
-    wrong = ((columns.ids <= DEPOT) | (columns.ids > city.customers)).any(axis=1)
-    return dict.fromkeys(np.flatnonzero(wrong).tolist(), "a customer that the city has not")
+def _unknown_customers(city: City, labels: LabelArrays) -> dict[int, str]:
+    wrong = ((labels.ids <= DEPOT) | (labels.ids > city.customers)).any(axis=1)
+    return dict.fromkeys(np.flatnonzero(wrong).tolist(), "a customer that is not in the city")
 
 
-def _disorder(city: City, columns: Columns) -> dict[int, str]:
-    wrong = (columns.ids[:, 1:] <= columns.ids[:, :-1]).any(axis=1)
+def _unordered_customers(city: City, labels: LabelArrays) -> dict[int, str]:
+    wrong = (labels.ids[:, 1:] <= labels.ids[:, :-1]).any(axis=1)
     return dict.fromkeys(np.flatnonzero(wrong).tolist(), "customers that are not distinct and ascending")
 
 
-def _service(city: City, columns: Columns) -> dict[int, str]:
-    asked, served, order = _visits(columns)
-    if len(asked) == len(served) and np.array_equal(asked, served[order]):
+def _unserved_customers(city: City, labels: LabelArrays) -> dict[int, str]:
+    required, served, order = _visits(labels)
+    if len(required) == len(served) and np.array_equal(required, served[order]):
         return {}
     visits, counts = np.unique(served, return_counts=True)
-    off = np.union1d(np.setxor1d(asked, visits), visits[counts > 1])
+    off = np.union1d(np.setxor1d(required, visits), visits[counts > 1])
     rows, first = np.unique(off >> _NODE_BITS, return_index=True)
     nodes = off[first] & (2**_NODE_BITS - 1)
     return {
@@ -79,31 +70,30 @@ def _service(city: City, columns: Columns) -> dict[int, str]:
     }
 
 
-def _loads(city: City, columns: Columns) -> dict[int, str]:
-    _, served, order = _visits(columns)
+def _overloads(city: City, labels: LabelArrays) -> dict[int, str]:
+    _, served, order = _visits(labels)
     demand = np.empty(len(served), dtype=np.int64)
-    demand[order] = columns.demands.ravel()
-    loads = np.bincount(columns.route_of, demand, minlength=len(columns.row_of))
-    over = loads > columns.capacities[columns.row_of]
-    return dict.fromkeys(columns.row_of[over].tolist(), "a route that carries more than a vehicle holds")
+    demand[order] = labels.demands.ravel()
+    loads = np.bincount(labels.route_of, demand, minlength=len(labels.row_of))
+    over = loads > labels.capacities[labels.row_of]
+    return dict.fromkeys(labels.row_of[over].tolist(), "a route whose load exceeds the capacity")
 
 
-def _prices(city: City, columns: Columns) -> dict[int, str]:
-    if not len(columns.index):
+def _wrong_costs(city: City, labels: LabelArrays) -> dict[int, str]:
+    if not len(labels):
         return {}
-    paths, offsets = columns.paths()
-    legs = city.legs(paths)
-    legs[offsets[1:-1] - 1] = 0.0  # from the last depot of a row to the first of the next
-    costs = np.add.reduceat(legs, offsets[:-1])
-    wrong = ~np.isclose(columns.costs, costs, rtol=COST_TOLERANCE, atol=COST_TOLERANCE)
+    legs = city.legs(labels.paths)
+    legs[labels.offsets[1:-1] - 1] = 0.0  # from the last depot of a row to the first of the next row
+    costs = np.add.reduceat(legs, labels.offsets[:-1])
+    wrong = ~np.isclose(labels.costs, costs, rtol=COST_TOLERANCE, atol=COST_TOLERANCE)
     return {
-        int(row): f"cost {float(columns.costs[row])!r} where its routes cost {float(costs[row])!r}"
+        int(row): f"cost {float(labels.costs[row])!r}, but its routes cost {float(costs[row])!r}"
         for row in np.flatnonzero(wrong)
     }
 
 
-def _visits(columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the visits that are asked, those that are made, and the order that sorts the latter."""
-    asked = (np.arange(len(columns.ids))[:, None] << _NODE_BITS) + columns.ids
-    served = (columns.row_of[columns.route_of] << _NODE_BITS) + columns.nodes
-    return asked.ravel(), served, np.argsort(served, kind="stable")
+def _visits(labels: LabelArrays) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the required visits, the visits of the routes, and the order that sorts the latter."""
+    required = (np.arange(len(labels))[:, None] << _NODE_BITS) + labels.ids
+    served = (labels.row_of[labels.route_of] << _NODE_BITS) + labels.nodes
+    return required.ravel(), served, np.argsort(served, kind="stable")

@@ -1,68 +1,31 @@
-"""Datasets of labels in the store: shards of rows by size, known from their list, else from their footers."""
+"""Datasets of labels in the store: shards of rows by size, read from their list or from their footers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.columns import Columns
-from mcvrp.storage.labels.files import CorruptFile, LabelFile, read_footers, read_table
+from mcvrp.storage.labels.arrays import LabelArrays
+from mcvrp.storage.labels.label_files import CorruptFile, LabelFile, read_footers, read_table
 from mcvrp.storage.labels.schema import Footer, Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
-from mcvrp.storage.versions import refuse_earlier
 
-_KEPT = 2**14  # footers that are kept when the list has them not: there may be very many
-
-
-@dataclass(frozen=True)
-class LabelTable:
-    """The labels of one size, N of them, with their costs; what training reads is `storage.labels.flat`.
-
-    Parameters
-    ----------
-    n
-        Customers an instance.
-    ids
-        Node numbers, ascending, uint16 or uint32 ``(N, n)``.
-    demands
-        Demand of each, uint8 or uint16 ``(N, n)``.
-    capacities
-        What a vehicle holds, uint32 ``(N,)``.
-    paths
-        The canonical sequences 0, route, 0, ..., 0 of all rows, on end, of the type of ``ids``.
-    offsets
-        Row r is ``paths[offsets[r]:offsets[r + 1]]``, int64 ``(N + 1,)``.
-    costs
-        Cost of each in the city's unit, float64 ``(N,)``.
-    """
-
-    n: int
-    ids: NDArray[np.unsignedinteger]
-    demands: NDArray[np.unsignedinteger]
-    capacities: NDArray[np.uint32]
-    paths: NDArray[np.unsignedinteger]
-    offsets: NDArray[np.int64]
-    costs: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.ids)
+_MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there may be very many
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The labels called ``name`` in ``store``, as they lie there at each call; use `open` to make one.
+    """Dataset ``name`` in ``store`` as it is at each call; use `open` to make one.
 
-    The store is listed anew each time. What a footer says is taken from the list of shards where that
-    has the very file (path, size, time), else read, once.
+    Every call lists the store. A footer is taken from the list of shards if that has the same file (path,
+    size, time), otherwise it is read, once.
     """
 
     store: Store
@@ -72,16 +35,10 @@ class Dataset:
 
     @classmethod
     def open(cls, store: Store, name: str, *, trust: bool = True) -> Dataset:
-        """Return the dataset, empty where there is none; without ``trust`` every footer is read.
+        """Return the dataset, empty if it does not exist; without ``trust`` every footer is read.
 
-        A list of shards that is lost or corrupt is no error: footers are read in its place.
-
-        Raises
-        ------
-        McvrpError
-            If a name in its folder is of an earlier version.
+        A missing or corrupt list of shards is not an error: footers are read instead.
         """
-        refuse_earlier(store, layout.label_dir(name))
         try:
             return cls(store, name, ShardList(store, name) if trust else None)
         except StoreError:
@@ -91,17 +48,17 @@ class Dataset:
 
     def sizes(self) -> list[int]:
         """Return the sizes that have a folder, ascending."""
-        found = (layout.size_of(name) for name in self.store.folders(layout.data_dir(self.name)))
-        return sorted(n for n in found if n is not None)
+        sizes = (layout.size_of(name) for name in self.store.folders(layout.data_dir(self.name)))
+        return sorted(n for n in sizes if n is not None)
 
     def shards(self, n: int | None = None, *, skip_corrupt: bool = False) -> Iterator[Shard]:
-        """Yield the shards of size ``n`` or of all, by size and row.
+        """Yield the shards of size ``n`` or of all sizes, by size and row.
 
         Raises
         ------
         McvrpError
-            If a file where a shard should be is truncated (``skip_corrupt`` leaves such out), foreign,
-            or says that it is another.
+            If a file at the path of a shard is truncated (unless ``skip_corrupt``), is not a label file, or
+            is another shard.
         """
         for size in self.sizes() if n is None else [n]:
             files = {}
@@ -110,54 +67,51 @@ class Dataset:
                     k = layout.shard_number(file.path)
                     if k is None or file.path != layout.label_shard(self.name, size, k):
                         raise McvrpError(
-                            f"{self.store.url(file.path)} is no shard's name for n={size}: move it away"
+                            f"{self.store.url(file.path)} is not the path of a shard of n={size}: move it"
                         )
                     files[k] = file
             for shard in self.label_files(size, [files[k] for k in sorted(files)], skip_corrupt=skip_corrupt):
                 if shard.footer.n != size:
                     raise McvrpError(
-                        f"{self.store.url(shard.path)} has labels of n={shard.footer.n}, this place is for "
-                        f"n={size}: move it away"
+                        f"{self.store.url(shard.path)} has labels of n={shard.footer.n}, expected n={size}: "
+                        "move it away"
                     )
                 yield shard
 
     def label_files(
         self, n: int, files: Sequence[StoredFile], *, skip_corrupt: bool = False
     ) -> Iterator[Shard]:
-        """Yield ``files``, shards or staged chunks of size ``n``, with what their footers say, in order.
+        """Yield ``files``, shards or staged chunks of size ``n``, with their footers, in order.
 
-        Raises
-        ------
-        McvrpError
-            If a file is not one of labels, or is truncated (``skip_corrupt`` leaves such out).
+        Raises McvrpError if a file is not a label file, or is truncated (unless ``skip_corrupt``).
         """
         listed = self._listed(n)
-        known = {file: there for file in files if (there := self._known(file, listed.get(file.path)))}
-        footers = read_footers(self.store, (file.path for file in files if file not in known))
+        cached = {file: old for file in files if (old := self._cached(file, listed.get(file.path)))}
+        footers = read_footers(self.store, (file.path for file in files if file not in cached))
         for file in files:
-            footer = known.get(file) or next(footers)
+            footer = cached.get(file) or next(footers)
             if isinstance(footer, CorruptFile):
                 if skip_corrupt:
                     continue
                 raise footer
-            if file not in known and len(self._read) < _KEPT:
+            if file not in cached and len(self._read) < _MOST_FOOTERS:
                 self._read[file] = footer
-            before = listed.get(file.path)
-            same = before and (before.bytes, before.footer) == (file.size, footer)
-            yield Shard(file.path, footer, file.size, file.modified, before.sha256 if before and same else "")
+            entry = listed.get(file.path)
+            same = entry and (entry.bytes, entry.footer) == (file.size, footer)
+            yield Shard(file.path, footer, file.size, file.modified, entry.sha256 if entry and same else "")
 
     def _listed(self, n: int) -> dict[str, Shard]:
         try:
             return {shard.path: shard for shard in self._list.of_size(n)} if self._list else {}
-        except McvrpError:  # derived data: whatever is wrong with it, footers say the same
+        except McvrpError:  # the list is derived data: the footers hold the same
             return {}
 
-    def _known(self, file: StoredFile, listed: Shard | None) -> Footer | None:
-        """Return the footer of ``file`` if that is the very one that was read or ``listed``."""
+    def _cached(self, file: StoredFile, listed: Shard | None) -> Footer | None:
+        """Return the footer of ``file`` if this very file was read before, or is ``listed``."""
         if not (listed and self._list) or (listed.bytes, listed.modified) != (file.size, file.modified):
             return self._read.get(file)
-        # As young as the list, it may have been replaced since at the same time as far as the clock tells:
-        # an object store counts whole seconds. A store that tells no time says 0.
+        # A file as young as the list may have been replaced after the list was written, within the resolution
+        # of the clock: object stores count whole seconds. A store without times reports 0.
         return listed.footer if 0 < file.modified < self._list.written else self._read.get(file)
 
     def fingerprint(self) -> str:
@@ -169,72 +123,54 @@ class Dataset:
         return digest.value
 
     def read_rows(self, n: int, limit: int | None = None) -> Iterator[pa.Table]:
-        """Yield the labels of size ``n``, the first ``limit`` of them or all, a table a shard.
+        """Yield the labels of size ``n``, the first ``limit`` or all, one table per shard.
 
-        Rows that a shard declares absent are left out: a label's row counts the labels before it.
+        Absent rows of a shard are omitted: the row of a label is the number of labels before it.
 
         Raises
         ------
         McvrpError
-            If rows are missing; names them.
+            If rows are missing; the message counts them.
         """
-        there = stop = 0
+        rows = stop = 0
         for shard in self.shards(n):
-            if (limit is not None and there >= limit) or shard.footer.row_start != stop:
+            if (limit is not None and rows >= limit) or shard.footer.row_start != stop:
                 break
             table = read_table(self.store, shard.path, shard.footer)
-            yield table.slice(0, None if limit is None else limit - there)
-            there += shard.footer.rows
+            yield table.slice(0, None if limit is None else limit - rows)
+            rows += shard.footer.rows
             stop = shard.footer.row_stop
-        wanted = max(1 if limit is None else limit, 1)
-        if there < wanted:
+        required = max(1 if limit is None else limit, 1)
+        if rows < required:
             raise McvrpError(
-                f"dataset {self.name!r} in {self.store.url()} has {there} of the {wanted} labels of n={n}: "
+                f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "
                 "run mcvrp label"
             )
 
-    def labels(self, n: int, limit: int | None = None) -> LabelTable:
+    def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
-        columns = Columns.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
-        paths, offsets = columns.paths()
-        id_type = np.uint16 if columns.ids.max(initial=0) < 2**16 else np.uint32
-        demand_type = np.uint8 if columns.demands.max(initial=0) < 2**8 else np.uint16
-        return LabelTable(
-            n=n,
-            ids=columns.ids.astype(id_type),
-            demands=columns.demands.astype(demand_type),
-            capacities=columns.capacities,
-            paths=paths.astype(id_type),
-            offsets=offsets,
-            costs=columns.costs,
-        )
+        return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
 
     def label(self, n: int, i: int) -> Label:
         """Return the label of instance (``n``, ``i``).
 
-        Raises
-        ------
-        McvrpError
-            If there is none, or its file is corrupt.
+        Raises McvrpError if it does not exist, or its file is corrupt.
         """
-        there = list(self.shards(n))
-        for shard in there:
+        shards = list(self.shards(n))
+        for shard in shards:
             if (row := shard.footer.row_of(i)) is not None:
                 return _read_label(self.store, shard, row)
-        rows = sum(shard.footer.rows for shard in there)
+        rows = sum(shard.footer.rows for shard in shards)
         raise McvrpError(
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
-            f"n={n}, i counts from 0; ask for one of these"
+            f"n={n}, i counts from 0; choose one of these"
         )
 
 
-def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelTable:
-    """Return the labels of size ``n`` in ``dataset``, the first ``limit`` of them or all.
+def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
+    """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 
-    Raises
-    ------
-    McvrpError
-        As `Dataset.read_rows` does.
+    Raises McvrpError if labels are missing, or a file is corrupt.
     """
     return Dataset.open(store, dataset).labels(n, limit)
 
@@ -253,4 +189,4 @@ def _read_label(store: Store, shard: LabelFile, row: int) -> Label:
         raise CorruptFile(
             f"{store.url(shard.path)} is corrupt ({reason(error)}): run mcvrp verify"
         ) from error
-    raise CorruptFile(f"{store.url(shard.path)} has fewer rows than its footer says: run mcvrp verify")
+    raise CorruptFile(f"{store.url(shard.path)} has fewer rows than stated in its footer: run mcvrp verify")

@@ -1,4 +1,4 @@
-"""The manifest of a dataset: its totals, derived from the shards and from nothing else."""
+"""Manifest of a dataset: its totals, derived from the shards alone."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ TOTALS = ("rows", "absent", "bytes", "shards")
 
 
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
-    """Return the totals of ``dataset`` as its manifest has them, None where there is none.
+    """Return the manifest of ``dataset``, None if there is none.
 
-    Raises
-    ------
-    McvrpError
-        If it is none, or was written by a newer version of this program.
+    Raises McvrpError if it is invalid, or was written by a newer version of mcvrp.
     """
     path = layout.manifest(dataset)
     if not store.exists(path):
@@ -33,24 +30,24 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
         require_readable(MANIFEST, document, store.url(path))
         for total in TOTALS:
             if type(document.get(total, 0)) is not int:
-                raise ValueError(f"{total} is {shown(document[total])}, no whole number")
+                raise ValueError(f"{total} is {shown(document[total])}, expected an integer")
     except (ValueError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is no manifest ({error}): run mcvrp label") from error
+        raise McvrpError(f"{store.url(path)} is not a manifest ({error}): run mcvrp label") from error
     return dict(document)
 
 
 def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> None:
-    """Write manifest and list of shards of the dataset ``name`` anew from its shards.
+    """Rebuild the manifest and the list of shards of the dataset ``name`` from its shards.
 
     Parameters
     ----------
     known
-        The dataset, to read only the shards that have changed since it was opened; all where it is None.
+        The dataset, to read only the shards that have changed since it was opened (default: read all).
 
     Raises
     ------
     TooNew
-        If the manifest that is there was written by a newer version of this program.
+        If the existing manifest was written by a newer version of mcvrp.
     """
     _refuse_newer(store, name)
     dataset = known or Dataset.open(store, name, trust=False)
@@ -97,5 +94,5 @@ def _refuse_newer(store: Store, name: str) -> None:
         read_manifest(store, name)
     except (StoreError, TooNew):
         raise
-    except McvrpError:  # corrupt: it is made anew
+    except McvrpError:  # corrupt: it is replaced
         pass

@@ -1,7 +1,7 @@
-"""Instances that two sets of labels share: the check that nothing is tested on what it was trained on.
+"""Instances that two datasets share: the check that no model is tested on its training instances.
 
-Instances are compared by a 64-bit key of their customers, demands and capacity; of the label
-files only these columns are read, some thousand rows at a time.
+Instances are compared by a 64-bit key of customers, demands and capacity. Only these columns of the label
+files are read, some thousand rows at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import refuse_earlier
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
 _BATCH = 4096  # rows in memory at a time
@@ -27,14 +26,14 @@ _BATCH = 4096  # rows in memory at a time
 
 @dataclass(frozen=True)
 class Keys:
-    """The instances of one size: their numbers i and their keys, both ``(N,)``, sorted by key."""
+    """Instances of one size: index i and key of each, both ``(N,)``, sorted by key."""
 
     index: NDArray[np.int64]
     keys: NDArray[np.uint64]
 
     @classmethod
     def of(cls, instances: Iterable[tuple[int, Instance]]) -> Keys:
-        """Return the keys of ``instances``, pairs of i and instance of one size."""
+        """Return the keys of ``instances``, pairs of i and instance, of one size."""
         pairs = list(instances)
         return _sorted(
             [np.array([i for i, _ in pairs], dtype=np.int64)],
@@ -48,20 +47,16 @@ class Keys:
         )
 
     def shared(self, other: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers, here and in ``other``, of the instances that both have."""
-        _, here, there = np.intersect1d(self.keys, other.keys, return_indices=True)
-        return self.index[here], other.index[there]
+        """Return the index, here and in ``other``, of each instance that both have."""
+        _, here, elsewhere = np.intersect1d(self.keys, other.keys, return_indices=True)
+        return self.index[here], other.index[elsewhere]
 
 
 def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
-    """Return the keys of all instances of size ``n`` in ``dataset``, none where it has none.
+    """Return the keys of all instances of size ``n`` in ``dataset``, empty if it has none.
 
-    Raises
-    ------
-    McvrpError
-        If a file cannot be read, or the dataset is of an earlier version.
+    Raises McvrpError if a file cannot be read.
     """
-    refuse_earlier(store, layout.label_dir(dataset))
     index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     for path in store.list(layout.size_dir(dataset, n)):
         if layout.shard_number(path) is not None:
@@ -78,23 +73,16 @@ def datasets(store: Store) -> list[str]:
 
 
 def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
-    """Return the datasets of the city ``city_id`` whose split is another than ``split``.
-
-    Raises
-    ------
-    McvrpError
-        If one of them is of an earlier version.
-    """
-    found = []
+    """Return the datasets of the city ``city_id`` whose split is another than ``split``."""
+    others = []
     for name in datasets(store):
         try:
             spec = store.get_json(layout.label_spec(name))
         except McvrpError:
-            continue  # `mcvrp verify` of that dataset says so
+            continue  # a corrupt spec is reported by `mcvrp verify` of that dataset
         if isinstance(spec, dict) and spec.get("city_id") == city_id and spec.get("split") != split:
-            refuse_earlier(store, layout.label_dir(name))
-            found.append(name)
-    return found
+            others.append(name)
+    return others
 
 
 def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
@@ -117,7 +105,7 @@ def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int
 def _keys(
     ids: NDArray[np.integer], demands: NDArray[np.integer], capacities: NDArray[np.integer]
 ) -> NDArray[np.uint64]:
-    """Return a key of each row: a sum, modulo 2^64, in which every place has its own random factor."""
+    """Return a key of each row: a sum modulo 2^64 in which every position has its own random factor."""
     n = ids.shape[1]
     key = philox_key("instance-key", str(n))
     words = np.random.Philox(key=[key & (2**64 - 1), key >> 64]).random_raw(2 * n + 1) | np.uint64(1)

@@ -1,4 +1,4 @@
-"""Schema of the labels: one as a row of Parquet and as an object, and the footer of a file of them."""
+"""Schema of labels: a label as a row of Parquet and as an object, and the footer of a label file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 from mcvrp.model.problem import Instance, Solution
 from mcvrp.storage.versions import LABEL, refuse_newer
 
-DRIVEN = "driven"  # the source of routes that people drove
-SOLVED = "solver"  # the source of routes that a solver found
-MODEL = "model"  # the source of routes that a model of ours found, better than those before
+DRIVEN = "driven"  # source of routes that drivers took
+SOLVED = "solver"  # source of routes that a solver found
+MODEL = "model"  # source of routes that a model found, better than the earlier ones
 
 SCHEMA = pa.schema(
     [
@@ -36,30 +36,30 @@ SCHEMA = pa.schema(
         )
     ]
 )
-MADE_BY = ("source", "solver", "version", "budget", "cpu")  # the columns that say who made a label
-_CHECK = b"check"  # holds the checksum of the footer itself
+MADE_BY = ("source", "solver", "version", "budget", "cpu")  # columns of the provenance of a label
+_CHECK = b"check"  # key of the checksum of the footer itself
 
 
 @dataclass(frozen=True)
 class Label:
-    """An instance with its routes, and where they come from.
+    """An instance with its routes and their provenance.
 
     Parameters
     ----------
     index
-        The i of instance (n, i).
+        Index i of instance (n, i).
     instance, solution
-        What was asked and the canonical answer.
+        The instance and its canonical solution.
     cost
         Float64 cost in the city's unit, computed from the city.
     source
         "solver", "driven" or "model".
     solver, version, seed, budget
-        Who solved it, and how: enough to do it again.
+        Solver and settings, sufficient to repeat the run.
     runtime
-        Seconds that the solver took.
+        Solver time in seconds.
     cpu
-        Name of the processor that it took them on.
+        Name of the processor that the solver ran on.
     """
 
     index: int
@@ -77,12 +77,12 @@ class Label:
 
 @dataclass(frozen=True)
 class Footer:
-    """Footer of a file of labels: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
+    """Footer of a label file: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
 
-    ``absent`` are the rows of that range that have no label: no solver has solved them so far.
-    ``content`` adds up a hash of each row's instance and routes, so that it depends on neither the
-    order of the rows nor how they are split into files, nor on how long a solver took. ``makers`` is
-    a hash of all that ``content`` leaves out: a shard that is made again has another one.
+    ``absent`` are rows of that range without a label: no solver has solved them so far. ``content`` is a sum
+    of hashes of each row's instance and routes, independent of the order of the rows, their split into files
+    and the runtime of the solver. ``makers`` is a hash of the other columns: a shard that is made again has
+    another one.
     """
 
     spec_hash: str
@@ -101,7 +101,7 @@ class Footer:
         return self.row_stop - self.row_start - len(self.absent)
 
     def row_of(self, i: int) -> int | None:
-        """Return the row of instance ``i`` within the file, None where it has none."""
+        """Return the row of instance ``i`` within the file, None if it has none."""
         if not self.row_start <= i < self.row_stop or i in self.absent:
             return None
         return i - self.row_start - sum(absent < i for absent in self.absent)
@@ -110,35 +110,36 @@ class Footer:
         """Return the footer as Parquet key-value metadata, with a checksum of itself."""
         text = {f.name: str(getattr(self, f.name)) for f in fields(self)}
         text["absent"] = ",".join(map(str, self.absent))
-        there = {name.encode(): value.encode() for name, value in text.items()}
-        return {**there, _CHECK: _checksum(there)}
+        metadata = {name.encode(): value.encode() for name, value in text.items()}
+        return {**metadata, _CHECK: _checksum(metadata)}
 
     @classmethod
     def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
-        """Return the footer in ``metadata`` of the file at ``where``, None when it is corrupt.
+        """Return the footer in ``metadata`` of the file at ``where``, None if it is corrupt.
 
         Raises
         ------
         KeyError
-            If it is no label file's.
+            If the file is not a label file.
         TooNew
-            If it was written by a newer version of this program.
+            If it was written by a newer version of mcvrp.
         ValueError
-            If its version is another.
+            If it has another version.
         """
-        there = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
+        stored = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
         names = {f.name.encode() for f in fields(cls)}
-        if not names & there.keys():
+        if not names & stored.keys():
             raise KeyError("no footer")
-        check = there.pop(_CHECK, None)
-        if there.get(b"schema_version") != b"1" and check != _checksum(there):
+        check = stored.pop(_CHECK, None)
+        # Version 1 had no checksum; it is refused below by its number, not as corrupt.
+        if stored.get(b"schema_version") != b"1" and check != _checksum(stored):
             return None
-        version = there[b"schema_version"].decode()
+        version = stored[b"schema_version"].decode()
         if version.isascii() and version.isdigit():
             refuse_newer(LABEL, int(version), where)
         if version != str(LABEL.version):
-            raise ValueError(f"schema version {version}, this program reads {LABEL.version}")
-        text = {name.decode(): there[name].decode() for name in names}
+            raise ValueError(f"schema version {version}, expected {LABEL.version}")
+        text = {name.decode(): stored[name].decode() for name in names}
         return cls(
             spec_hash=text["spec_hash"],
             city_id=text["city_id"],

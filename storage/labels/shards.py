@@ -1,8 +1,7 @@
-"""The list of a dataset's shards: what each footer says and a checksum, derived from them.
+"""List of the shards of a dataset: the footer and a checksum of each, derived from the shards.
 
-Whoever knows the list reads no footer, as long as the store shows the same files: same size, same time.
-It is Parquet with a row group a size, as there may be very many shards and nobody holds more than those
-of one size.
+With the list no footer has to be read, as long as the store lists the same files (size and time). It is
+Parquet with one row group per size: there may be very many shards, and only those of one size are in memory.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.columns import add_contents
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.arrays import add_contents
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
@@ -38,7 +37,7 @@ _SCHEMA = pa.schema(
         pa.field(name, kind, nullable=False)
         for name, kind in (
             ("path", pa.string()),
-            ("rows", pa.uint32()),  # for people: it follows from the others
+            ("rows", pa.uint32()),  # redundant, for readers of the file
             ("bytes", pa.uint64()),
             ("modified", pa.float64()),
             ("sha256", pa.string()),
@@ -51,7 +50,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Shard(LabelFile):
-    """A shard: its file as the store shows it, and the checksum of that, "" where nobody knows it."""
+    """A shard: its file as listed by the store, and its checksum, "" if unknown."""
 
     bytes: int
     modified: float
@@ -59,26 +58,20 @@ class Shard(LabelFile):
 
 
 class ShardList:
-    """The list of ``dataset`` as it was ``written`` (seconds since 1970, by the store's clock)."""
+    """List of the shards of ``dataset``, ``written`` in seconds since 1970 by the clock of the store."""
 
     def __init__(self, store: Store, dataset: str) -> None:
-        """Read it.
-
-        Raises
-        ------
-        McvrpError
-            If there is no list, or it is corrupt: `write_list` makes it anew.
-        """
+        """Read the list; McvrpError if there is none, or it is corrupt."""
         self._path, self._url = layout.shard_list(dataset), store.url(layout.shard_list(dataset))
-        there = store.stat(self._path)  # before its bytes: a list replaced in between counts as the older
-        self.written = there.modified if there else 0.0
+        stored = store.stat(self._path)  # before its bytes: a list replaced in between gets the older time
+        self.written = stored.modified if stored else 0.0
         data = store.get(self._path)
         try:
             self._file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
             schema, metadata = self._file.schema_arrow, self._file.metadata
             if not schema.equals(_SCHEMA) or schema.metadata != _SCHEMA.metadata:
-                raise ValueError("other columns")
-            # The values, not their statistics: PyArrow aborts the process where those of a footer are rotten.
+                raise ValueError("it has other columns")
+            # Values, not column statistics: PyArrow aborts the process if those of a footer are corrupt.
             sizes = self._file.read(columns=["n"])["n"].to_pylist()
             rows = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
             first = accumulate(rows[:-1], initial=0)
@@ -87,12 +80,12 @@ class ShardList:
             raise self._corrupt(error) from error
 
     def __iter__(self) -> Iterator[Shard]:
-        """Yield all shards, by size and row; McvrpError where their part of the list is corrupt."""
+        """Yield all shards by size and row; McvrpError if a part of the list is corrupt."""
         for n in self._groups:
             yield from self.of_size(n)
 
     def of_size(self, n: int) -> Iterator[Shard]:
-        """Yield the shards of size ``n``, by row; McvrpError where their part of the list is corrupt."""
+        """Yield the shards of size ``n`` by row; McvrpError if that part of the list is corrupt."""
         if n in self._groups:
             try:
                 rows = self._file.read_row_group(self._groups[n]).to_pylist()
@@ -105,12 +98,12 @@ class ShardList:
 
     def _corrupt(self, error: Exception) -> McvrpError:
         return McvrpError(
-            f"{self._url} is no list of shards ({reason(error)}): run mcvrp label, which makes it anew"
+            f"{self._url} is not a list of shards ({reason(error)}): run mcvrp label, which rebuilds it"
         )
 
 
 def write_list(store: Store, dataset: str, sizes: Iterable[Sequence[Shard]]) -> None:
-    """Keep the list of ``dataset``: the shards of each size, one or more, by row."""
+    """Write the list of ``dataset`` from the shards of each size, at least one, by row."""
     buffer = io.BytesIO()
     with pq.ParquetWriter(buffer, _SCHEMA, compression="zstd", write_page_checksum=True) as writer:
         for shards in sizes:
@@ -122,17 +115,16 @@ def write_list(store: Store, dataset: str, sizes: Iterable[Sequence[Shard]]) -> 
 
 
 class Fingerprint:
-    """A hash of what a dataset holds, size by size: city, instances and routes.
+    """Hash of city, instances and routes of a dataset, size by size.
 
-    It depends on the rows alone: neither on how they are split into shards, nor on who solved
-    them and how long that took.
+    Depends neither on the split into shards nor on the solvers and their runtime.
     """
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256(b"mcvrp-labels-1")
 
     def add(self, n: int, files: Sequence[LabelFile]) -> None:
-        """Take in all files of size ``n``, sizes ascending."""
+        """Add all files of size ``n``, sizes ascending."""
         cities = ",".join(sorted({file.footer.city_id for file in files}))
         content = add_contents([file.footer.content for file in files])
         rows = sum(file.footer.rows for file in files)
@@ -140,5 +132,5 @@ class Fingerprint:
 
     @property
     def value(self) -> str:
-        """The hash of what was taken in so far."""
+        """Hash of everything added so far."""
         return self._digest.hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Statistics of a dataset in the store: a row a size, with what its labels cost and who made them."""
+"""Statistics of a dataset in the store: one row per size with costs, routes, runtime and makers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcvrp.storage.store.errors import UNREADABLE, StoreError
 from mcvrp.storage.store.store import Store
 
 QUANTITIES = ("cost", "routes", "runtime")
-WIDE = 10.0  # largest by smallest value, beyond which a histogram wants a logarithmic axis
+WIDE = 10.0  # ratio of largest to smallest value from which a histogram has a logarithmic axis
 _FEWEST_BINS, _MOST_BINS = 8, 40
 
 
@@ -40,8 +40,7 @@ class Spread:
     def of(cls, values: NDArray[np.number]) -> Spread:
         """Return the spread of ``values``, at least one.
 
-        Whole numbers get bins of their own, times that span more than a factor of ten get bins of
-        equal ratio.
+        Integers get bins of their own; values that span more than a factor of ten get bins of equal ratio.
         """
         x = values.astype(np.float64)
         count = min(_MOST_BINS, max(_FEWEST_BINS, round(len(x) ** 0.5)))
@@ -51,7 +50,7 @@ class Spread:
             bins = np.arange(x.min() - 0.5, x.max() + step + 0.5, step)
         elif x.max() > WIDE * x.min() > 0:
             bins = np.geomspace(x.min(), x.max(), count + 1)
-            x = x.clip(bins[0], bins[-1])  # which rounding may have left outside
+            x = x.clip(bins[0], bins[-1])  # rounding may have left them outside
         counts, edges = np.histogram(x, bins)
         p10, p50, p90 = np.percentile(x, [10, 50, 90]).tolist()
         return cls(
@@ -69,7 +68,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makers of some of the labels: solver, budget and processor, and how many labels those are."""
+    """Solver, budget and processor of some of the labels, and the number of these labels."""
 
     source: str
     solver: str
@@ -81,18 +80,18 @@ class Maker:
 
 @dataclass(frozen=True)
 class SizeStatistics:
-    """The labels of one size.
+    """Statistics of the labels of one size.
 
     Parameters
     ----------
     n, rows, absent, files, bytes
-        Customers an instance; labels, instances without one, shards and their bytes.
+        Customers per instance; number of labels, of instances without label, of shards and of their bytes.
     content
-        A hash of the shards' checksums: as long as it stays, so does all else here.
+        Hash of the checksums of the shards: if it is unchanged, so are all statistics.
     cost, routes, runtime
-        Total cost in the city's unit, number of routes, seconds of the solver.
+        Total cost in the city's unit, number of routes, solver time in seconds.
     makers
-        Who made them.
+        Makers of the labels.
     """
 
     n: int
@@ -108,13 +107,13 @@ class SizeStatistics:
 
 
 def write_statistics(store: Store, dataset: str, statistics: Sequence[SizeStatistics]) -> None:
-    """Keep ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
+    """Store ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
     table = pa.Table.from_pylist([_row(size) for size in statistics], schema=_SCHEMA)
     write_parquet(store, layout.label_statistics(dataset), table, checksums=True)
 
 
 def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
-    """Return the statistics kept with the dataset, by size; [] where there are none to be read."""
+    """Return the statistics stored with the dataset by size; [] if there are none, or they are corrupt."""
     path = layout.label_statistics(dataset)
     if not store.exists(path):
         return []
@@ -124,11 +123,11 @@ def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
     except StoreError:
         raise
     except (McvrpError, *UNREADABLE):
-        return []  # derived data: whatever is wrong with it, it is made anew
+        return []  # derived data: they are computed again
 
 
 def _row(size: SizeStatistics) -> dict[str, Any]:
-    """Return ``size`` as a row, a column for each figure of a quantity."""
+    """Return ``size`` as a row, with one column per figure of a quantity."""
     row = asdict(size)
     for quantity in QUANTITIES:
         row |= {f"{quantity}_{name}": value for name, value in row.pop(quantity).items()}
@@ -136,7 +135,7 @@ def _row(size: SizeStatistics) -> dict[str, Any]:
 
 
 def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `_row` was made from, as plain values."""
+    """Return the argument of `_row`, as plain values."""
     spreads = {
         quantity: {field.name: row[f"{quantity}_{field.name}"] for field in fields(Spread)}
         for quantity in QUANTITIES

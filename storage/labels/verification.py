@@ -1,4 +1,4 @@
-"""Report on a dataset, as the store keeps it: what verifying its bytes found wrong, file by file."""
+"""Verification report of a dataset, as stored: the faults of its files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mcvrp.storage.store.store import Store, StoreError
 
 @dataclass(frozen=True)
 class FileFault:
-    """Something wrong with a file, or with one row of it.
+    """Fault of a file, or of one of its rows.
 
     Parameters
     ----------
     path, sha256
-        The file and its checksum when it was read; "" where there was nothing to read.
+        The file and its checksum when it was read; "" if it was not read.
     what
-        What is wrong, as a sentence without its subject.
+        Description, as a sentence without its subject.
     n, row, i
-        The size, the row within the file counted from 0, and the instance (n, i), where it is a row.
+        Size, row within the file counted from 0, and index of instance (n, i), for the fault of a row.
     """
 
     path: str
@@ -40,24 +40,24 @@ class FileFault:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """Findings of a verification.
+    """Result of a verification.
 
     Parameters
     ----------
     dataset, verified_at
-        Which dataset, and when (UTC, ISO 8601).
+        Name of the dataset and time (UTC, ISO 8601).
     fingerprint
-        Hash of the city, instances and routes that its footers declare.
+        Hash of the city, instances and routes that the footers declare.
     rows, files
-        Labels and files that were verified.
+        Number of verified labels and files.
     faults
-        Everything that is wrong.
+        All faults.
     missing
-        Rows that the spec asks for and no file has: size, first row, last row (excluded).
+        Rows of the spec that are in no file: size, first row, last row (excluded).
     quarantined
-        How many of those no solver has solved so far.
+        Number of missing rows that no solver has solved so far.
     unchecked
-        What could not be checked, a sentence each.
+        Checks that could not be made, one sentence each.
     """
 
     dataset: str
@@ -72,7 +72,7 @@ class VerificationReport:
 
     @property
     def good(self) -> bool:
-        """True if nothing is wrong and nothing is missing."""
+        """True if there are no faults and no missing rows."""
         return not self.faults and not self.missing
 
     @property
@@ -82,12 +82,12 @@ class VerificationReport:
 
 
 def write_verification(store: Store, report: VerificationReport) -> None:
-    """Keep ``report`` with its dataset, in place of the last one."""
+    """Store ``report`` with its dataset; replaces the last one."""
     store.put_json(layout.verification(report.dataset), asdict(report))
 
 
 def read_verification(store: Store, dataset: str) -> VerificationReport | None:
-    """Return the last report on ``dataset``, None when there is none that can be read."""
+    """Return the last report on ``dataset``, None if there is none, or it is corrupt."""
     path = layout.verification(dataset)
     if not store.exists(path):
         return None
@@ -96,11 +96,11 @@ def read_verification(store: Store, dataset: str) -> VerificationReport | None:
     except StoreError:
         raise
     except McvrpError:
-        return None  # `mcvrp verify` makes it anew
+        return None  # `mcvrp verify` replaces it
 
 
 def corrupt_files(store: Store, dataset: str) -> dict[str, str]:
-    """Return path and checksum of every file in which the last report found a fault."""
+    """Return the checksum by path of every file with a fault in the last report."""
     report = read_verification(store, dataset)
     if report is None:
         return {}
@@ -108,7 +108,7 @@ def corrupt_files(store: Store, dataset: str) -> dict[str, str]:
 
 
 def clear_faults(store: Store, dataset: str, paths: Collection[str]) -> None:
-    """Take the faults of the files at ``paths`` out of the last report: they are no longer there."""
+    """Remove the faults of the files at ``paths`` from the last report: the files were moved away."""
     report = read_verification(store, dataset)
     if report is not None:
         kept = tuple(fault for fault in report.faults if fault.path not in paths)

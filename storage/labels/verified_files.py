@@ -1,4 +1,4 @@
-"""Reports on single files that a verification keeps as it goes, for the one that resumes it after a kill."""
+"""Progress of a verification: reports on single files, for the run that resumes it after a kill."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mcvrp.storage.labels.verification import FileFault
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 
-SAVE_SECONDS = 30.0  # between two writes: what a kill costs
-_RESUMED_SECONDS = 86_400.0  # since its beginning, a verification is resumed; later bytes may have rotted
-_CLOCK_SECONDS = 2.0  # two writes within one second may have the same time
+SAVE_SECONDS = 30.0  # between two writes: the most that a kill costs
+_RESUMED_SECONDS = 86_400.0  # age up to which a verification is resumed: bytes on disk decay
+_CLOCK_SECONDS = 2.0  # resolution of the store's times: two writes within it may have the same time
 
 
 @dataclass(frozen=True)
 class VerifiedFile:
-    """What was found in the file at ``path`` when it was listed with ``size`` and ``modified``.
+    """Report on the file at ``path``, listed with ``size`` and ``modified``.
 
     Parameters
     ----------
     expected
-        The checksum that it was compared with, if there was one.
+        Checksum that it was compared with, if there was one.
     sha256, footer, faults, rows
         As in the report on the file.
     """
@@ -42,14 +42,14 @@ class VerifiedFile:
 
 @dataclass(frozen=True)
 class _Document:
-    decided_by: str  # by spec and city
+    decided_by: str  # hash of spec and city
     began: float
     files: tuple[VerifiedFile, ...]
 
 
 @dataclass
 class VerifiedFiles:
-    """The files of a dataset that a verification has done: `open` finds those of one that was stopped."""
+    """Verified files of a dataset; `open` returns those of an interrupted verification."""
 
     store: Store
     dataset: str
@@ -62,14 +62,14 @@ class VerifiedFiles:
 
     @classmethod
     def open(cls, store: Store, dataset: str, decided_by: str) -> VerifiedFiles:
-        """Return what was kept by a verification of the last day that came to no report; else nothing.
+        """Return the progress of a verification of the last day that has no report, otherwise an empty one.
 
-        ``decided_by`` names what a report depends on besides the file. To be called before files are listed.
+        ``decided_by`` is a hash of everything else that a report depends on. Call it before listing files.
         """
         now = store.now()
         new, path = cls(store, dataset, decided_by, now, now), layout.verification_progress(dataset)
-        kept, report = store.stat(path), store.stat(layout.verification(dataset))
-        if kept is None or (report and report.modified >= kept.modified):
+        progress, report = store.stat(path), store.stat(layout.verification(dataset))
+        if progress is None or (report and report.modified >= progress.modified):
             return new
         try:
             document = read_document(
@@ -85,13 +85,14 @@ class VerifiedFiles:
         return new
 
     def find(self, file: StoredFile, expected: str | None) -> VerifiedFile | None:
-        """Return what was found in ``file``, None where it has changed since."""
-        known = self._files.get(file.path)
-        same = known and (known.size, known.modified, known.expected) == (file.size, file.modified, expected)
-        return known if same else None
+        """Return the report on ``file``, None if the file has changed since."""
+        old = self._files.get(file.path)
+        same = old and (old.size, old.modified, old.expected) == (file.size, file.modified, expected)
+        return old if same else None
 
     def add(self, verified: VerifiedFile) -> None:
-        """Take in a file, and write all now and then; a store that cannot be written keeps nothing."""
+        """Add a file and write all periodically; in a read-only store nothing is written."""
+        # A file as young as the listing may have been replaced within the same tick of the clock.
         if self.listed - verified.modified < _CLOCK_SECONDS:
             return
         self._files[verified.path] = verified

@@ -1,4 +1,4 @@
-"""Store: a folder or a bucket, in which things appear whole or not at all."""
+"""Store: a folder or a bucket whose files are written whole or not at all."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,11 @@
-"""Connections of this process to stores, by address, and what their errors mean."""
+"""Connections to stores: one per `Store`, made when it is first used, and the meaning of their errors."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from mcvrp.storage.store.local import LocalFiles
 
 
 class Files(Protocol):
-    """Operations of a kind of store: `LocalFiles` or `S3Objects`; it raises ``errors`` as they come."""
+    """Operations of one kind of store, `LocalFiles` or `S3Objects`; they raise ``errors`` untranslated."""
 
     @property
     def root(self) -> str: ...
@@ -38,30 +39,41 @@ class Files(Protocol):
     def refusal(self, action: str, error: BaseException) -> StoreError: ...
 
 
-# By process, as a connection does not survive a fork; those that probe have short timeouts.
-_CONNECTIONS: dict[tuple[int, str, bool], Files] = {}
+class Connection:
+    """Connection to the store at ``uri``, made at the first request.
+
+    It can be pickled; the copies in another process share one connection per address there, as a worker
+    receives a store with each task, and a client of object storage takes a third of a second to make.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._files: dict[tuple[int, bool], Files] = {}  # by process: sockets do not survive a fork
+
+    def __reduce__(self) -> tuple[Callable[[str], Connection], tuple[str]]:
+        return _received, (self._uri,)
+
+    def files(self, *, probing: bool = False) -> Files:
+        """Return the operations of the store, ``probing`` with short timeouts.
+
+        Raises StoreError if the settings are wrong.
+        """
+        key = os.getpid(), probing
+        if key not in self._files:
+            self._files[key] = _files(self._uri, probing=probing)
+        return self._files[key]
 
 
-def connect(uri: str, *, probing: bool = False) -> Files:
-    """Return the connection of this process to the store at ``uri``; StoreError if the settings are wrong."""
-    key = os.getpid(), uri, probing
-    files = _CONNECTIONS.get(key)
-    if files is None:
-        files = _CONNECTIONS[key] = _files(uri, probing=probing)
-    return files
-
-
-def disconnect(uri: str) -> None:
-    """Forget the connections to ``uri``: the environment may lead elsewhere today."""
-    for probing in (False, True):
-        _CONNECTIONS.pop((os.getpid(), uri, probing), None)
+@cache
+def _received(uri: str) -> Connection:
+    return Connection(uri)
 
 
 def _files(uri: str, *, probing: bool) -> Files:
     if "://" not in uri:
         return LocalFiles(uri)
     if not uri.startswith("s3://"):
-        raise StoreError(f"{uri.partition('?')[0]} is no store: give a folder or an s3:// address")
+        raise StoreError(f"{uri.partition('?')[0]} is not a store: give a folder or an s3:// address")
     from mcvrp.storage.store import s3 as s3_objects
 
     return s3_objects.connect(uri, s3_objects.PROBING if probing else s3_objects.WORKING)
@@ -69,7 +81,7 @@ def _files(uri: str, *, probing: bool) -> Files:
 
 @contextlib.contextmanager
 def translated(files: Files, action: str, absent: str | None = None) -> Iterator[Files]:
-    """Yield ``files``; its errors become StoreError, or McvrpError ``absent`` where there is no such file."""
+    """Yield ``files``; its errors become StoreError, a missing file becomes McvrpError ``absent``."""
     try:
         yield files
     except files.errors as error:

@@ -1,7 +1,7 @@
-"""What an object store has to keep, shown by two writers who race: asked one by one, any server looks well.
+"""Contract of an object store, tested by two writers that race: sequential requests succeed on any server.
 
-`python -m mcvrp.storage.store.contract s3://bucket/prefix` makes the bucket where there is none, and races
-there with objects of several sizes: some servers keep conditions only for what fits into one of their parts.
+`python -m mcvrp.storage.store.contract s3://bucket/prefix` creates the bucket if necessary, and races there
+with objects of several sizes: some servers support conditional writes only for objects of a single part.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store import s3_errors
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
-# Rounds by size in bytes: many of a lease, as chance may hide what one would show, and one beyond the parts
-# that servers cut.
+# Rounds by size in bytes: several of the size of a lease, as a single race may be won by chance, and one
+# that is larger than the parts of any server.
 ROUNDS = {10: 10, 20 * 2**20: 1}
-WAIT_SECONDS = 300.0  # for a server that is starting
+WAIT_SECONDS = 300.0  # for a server to start
 _WRITERS = 2
 
 
 class Objects(Protocol):
-    """What is raced for; `S3Objects` is one."""
+    """Operations under test; `S3Objects` has them."""
 
     def write_new(self, path: str, data: bytes) -> bool: ...
 
@@ -39,12 +39,9 @@ class Objects(Protocol):
 
 
 def race(objects: Objects, path: str, size: int) -> None:
-    """Let two writers make the object at ``path``, then two replace it, ``size`` bytes each; remove it.
+    """Let two writers create the object at ``path``, then two replace it, ``size`` bytes each; delete it.
 
-    Raises
-    ------
-    StoreError
-        If not exactly one of them is told that it was the one, or something else is there than what it wrote.
+    Raises StoreError if not exactly one of them succeeds, or the object is not the one it wrote.
     """
     try:
         _one_wins(objects, path, size, "If-None-Match", objects.write_new)
@@ -59,36 +56,36 @@ def _one_wins(
 ) -> None:
     bodies = [bytes([ord("a") + writer]) * size for writer in range(_WRITERS)]
     with ThreadPoolExecutor(_WRITERS) as pool:
-        won = list(pool.map(lambda body: _told(write, path, body), bodies))
+        won = list(pool.map(lambda body: _wins(write, path, body), bodies))
     if sum(won) != 1:
-        said = "each of two writers" if all(won) else "neither of two writers"
+        writers = "both writers" if all(won) else "neither of two writers"
         raise StoreError(
-            f"the server does not keep conditional writes ({condition}): {said} of {size:,} bytes was told "
-            "that it was the one, so that two could overwrite each other's work: use a server that keeps them"
+            f"the server does not support atomic conditional writes ({condition}): {writers} of {size:,} "
+            "bytes succeeded, so that writers could overwrite each other's work: use another server"
         )
     if objects.read_tagged(path)[0] != bodies[won.index(True)]:
         raise StoreError(
-            f"the server does not keep whole objects: of {size:,} bytes ({condition}) it gives others than "
-            "those of the writer who was told that it was the one: use a server that keeps them"
+            f"the server does not store whole objects ({condition}): {size:,} bytes read back are not those "
+            "of the writer that succeeded: use another server"
         )
 
 
-def _told(write: Callable[[str, bytes], bool], path: str, body: bytes) -> bool:
+def _wins(write: Callable[[str, bytes], bool], path: str, body: bytes) -> bool:
     try:
         return write(path, body)
     except ClientError as error:
-        if s3_errors.code(error) in s3_errors.RACED:  # another was at it: this one was not
+        if s3_errors.code(error) in s3_errors.RACED:  # the other writer was faster
             return False
         raise
 
 
 def prove(uri: str, rounds: Mapping[int, int] = ROUNDS) -> None:
-    """Make the bucket of ``uri`` where there is none, and race there, ``rounds`` by size in bytes.
+    """Create the bucket of ``uri`` if necessary, and race there, ``rounds`` by size in bytes.
 
     Raises
     ------
     StoreError
-        As `race` does, or if the server refuses; StoreUnavailable if it is silent for minutes.
+        As `race` does, or if the server refuses; StoreUnavailable if it does not answer for minutes.
     """
     from mcvrp.storage.store.s3 import WORKING, connect
 
@@ -102,14 +99,14 @@ def prove(uri: str, rounds: Mapping[int, int] = ROUNDS) -> None:
                     race(objects, f".race-{size}-{k}", size)
             return
         except (BotoCoreError, ClientError) as error:
-            refused = objects.refusal(f"cannot prove the store {uri}", error)
+            refused = objects.refusal(f"cannot test the store {uri}", error)
             if not isinstance(refused, StoreUnavailable) or time.monotonic() > deadline:
                 raise refused from error
             time.sleep(1.0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prove the store at the one address in ``arguments``; return the exit code."""
+    """Test the store at the single address in ``arguments``; return the exit code."""
     if len(arguments) != 1 or urlsplit(arguments[0]).scheme != "s3":
         sys.stderr.write("contract: give the address of an object store, s3://bucket/prefix\n")
         return 2
@@ -120,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"contract: {error}\n")
         return error.exit_code
     seconds = time.monotonic() - began
-    sys.stdout.write(f"{arguments[0]} keeps conditional writes and whole objects ({seconds:.0f} s)\n")
+    sys.stdout.write(f"{arguments[0]} supports atomic conditional writes ({seconds:.0f} s)\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Keys of object stores that this process uses, wherever they come from: no text may have them."""
+"""Credentials of object stores in use by this process, to be redacted from every text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _SECRET = ("access_key", "secret_key", "token")
 
 
 def use(credentials: Any) -> None:
-    """Take note of ``credentials`` of botocore, None where there are none."""
-    if credentials is not None and all(credentials is not known for known in _IN_USE):
+    """Register ``credentials`` of botocore; None is ignored."""
+    if credentials is not None and all(credentials is not other for other in _IN_USE):
         _IN_USE.append(credentials)
 
 
 def keys_in_use() -> set[str]:
-    """Return keys and session tokens as they are now.
+    """Return the current keys and session tokens.
 
-    Read where they are kept, not asked for: those of a role would be renewed over the network.
+    Attributes are read directly: the public accessors would renew the credentials of a role over the network.
     """
-    kept = (item for credentials in _IN_USE for item in vars(credentials).items())
-    return {value for name, value in kept if name.lstrip("_") in _SECRET and isinstance(value, str)}
+    attributes = (item for credentials in _IN_USE for item in vars(credentials).items())
+    return {value for name, value in attributes if name.lstrip("_") in _SECRET and isinstance(value, str)}

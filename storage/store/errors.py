@@ -1,4 +1,4 @@
-"""Errors of a store: refused for good, not to be had just now, or corrupt."""
+"""Errors of a store: permanent, temporary, or a corrupt file."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import pyarrow as pa
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 
-# What pyarrow raises on bytes that are no Parquet; ValueError where a column's name is no UTF-8.
+# Errors of pyarrow for bytes that are not Parquet; ValueError if the name of a column is not UTF-8.
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
 class StoreError(McvrpError):
-    """The store refuses (credentials, bucket, permission, no space): trying again is no use."""
+    """The store refuses (credentials, bucket, permission, no space): a retry would fail again."""
 
 
 class StoreUnavailable(StoreError):
-    """The store gives no answer, after all tries of the client: later may work."""
+    """The store does not answer, after all retries of the client: a later request may succeed."""
 
 
 class StoreSilent(StoreError, IncompleteError):
-    """The store has given no answer for so long that nobody waits any more; the same command goes on."""
+    """The store has not answered until the end of the waiting time; the same command resumes the work."""
 
 
 class LeaseLost(StoreError):
-    """Another holds the lease under which this process works in the store, or somebody has removed it."""
+    """The lease of this process was taken over or removed."""

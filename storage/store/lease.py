@@ -1,7 +1,7 @@
-"""Lease, one worker at a time: a file in the store that says who is at it, and that it is still alive.
+"""Lease: a file in the store that names the process at work on an artifact, renewed by a heartbeat.
 
-It keeps two from doing the same work, nothing more: what they write has to stay right if a lease
-is lost, because a machine that sleeps or is cut off does not know that it is taken for dead.
+It only avoids duplicate work. Writes must stay correct if a lease is lost, because a machine that sleeps or
+is disconnected does not know that it is considered dead.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-TTL_SECONDS = 60.0  # silence after which a holder elsewhere is taken for dead
+TTL_SECONDS = 60.0  # without a heartbeat, after which a holder on another machine is considered dead
 BEATS = 4  # heartbeats in that time
-_HELD: set[str] = set()  # tokens of this process; what it has let go may still be in a store that was silent
-_LONG_SILENT = 10  # times as long, and nobody waits for a sign of life any more
+_HELD: set[str] = set()  # tokens held by this process: a released lease may remain in a store that was silent
+_LONG_SILENT = 10  # multiple of the time, after which nobody waits for a heartbeat
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Holder of a lease; ``beats`` counts the signs of life.
+    """Holder of a lease; ``beats`` counts its heartbeats.
 
-    ``machine`` names a running system and its process numbers: two containers of one computer
-    have different ones.
+    ``machine`` identifies a boot and a PID namespace: two containers on one computer differ in it.
     """
 
     host: str
@@ -57,7 +56,7 @@ class Holder:
 
     @property
     def dead(self) -> bool:
-        """Return whether it was a process of this machine and is no more, or this one, and has let go."""
+        """Return whether it was a process of this machine that has ended, or a released lease of this."""
         if not self.machine or self.machine != _machine():
             return False
         ours = self.process == os.getpid() and self.token not in _HELD
@@ -67,12 +66,12 @@ class Holder:
         return f"process {self.process} on {self.host} since {self.since}"
 
     def encode(self) -> bytes:
-        """Return what the store keeps."""
+        """Return the content of the file."""
         return (json.dumps(asdict(self), indent=2) + "\n").encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Holder:
-        """Return the holder in ``data``; one that never speaks again if there is none in it."""
+        """Return the holder in ``data``; if it is invalid, a holder that never renews."""
         try:
             return cls(**parse_json(data))
         except (ValueError, TypeError):
@@ -80,13 +79,13 @@ class Holder:
 
 
 class Lease:
-    """A lease that is held and renewed; `check` says when it is ours no longer.
+    """Lease that is held and renewed; `check` raises once it is lost.
 
-    In another process, such as a rank, a copy of it renews and checks the same file.
+    A copy in another process, such as a rank, renews and checks the same file.
     """
 
     def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
-        self._store, self._path, self._what = store.outlasting(0), path, what  # a beat too late is none
+        self._store, self._path, self._what = store.outlasting(0), path, what  # a late heartbeat is useless
         self._silence = store.silence
         self._holder, self._tag = holder, tag
         self._loser_of: str | None = None
@@ -97,31 +96,33 @@ class Lease:
         return Lease, (self._store, self._path, self._what, self._holder, self._tag)
 
     def check(self) -> None:
-        """Raise LeaseLost if it is known that another has the lease, or that somebody has removed it."""
+        """Raise LeaseLost if the last heartbeat found the lease taken over or removed."""
         if self._loser_of is not None:
             raise LeaseLost(
                 f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
-                f"{self._what} twice, this one stops; run it again to go on from what there is"
+                f"{self._what} twice, this one stops; run it again to resume"
             )
 
     def confirm(self) -> None:
-        """Renew the lease as `confirm_now`; waits for the store if the holder's store is `outlasting`."""
+        """Renew the lease as `confirm_now` does; waits if the store of the holder is `outlasting`."""
         if self._silence:
             StoreRetry(self._store, silence=self._silence).call(self.confirm_now)
         else:
             self.confirm_now()
 
     def confirm_now(self) -> None:
-        """Renew the lease now: what is written next, within its time to live, no other holder writes.
+        """Renew the lease now: within its time to live, no other holder writes.
 
         Raises
         ------
         LeaseLost
             As `check` does.
         StoreUnavailable
-            If the store does not answer, so that nobody knows whose it is.
+            If the store does not answer, so that the holder is unknown.
         """
-        for _ in range(2):  # again where another process of this holder has renewed it before
+        for _ in range(
+            2
+        ):  # a copy in another process may have renewed it in between: then the tag has changed
             self.check()
             if self._beat():
                 return
@@ -133,16 +134,16 @@ class Lease:
             self._renew()
 
     def release(self, keeper: threading.Thread) -> None:
-        """Stop renewing, and remove the file if it is ours; if the store is silent, it is left to expire."""
+        """Stop renewing, and remove the file if it is still ours; if the store is silent, it expires."""
         self._end.set()
         keeper.join(1.0)
         known = not keeper.is_alive() and self._heard and self._loser_of is None
-        if known and (self._renew() or self._ours()):  # nobody takes over what has just been renewed
+        if known and (self._renew() or self._ours()):  # what was just renewed is not taken over
             with contextlib.suppress(StoreError):
                 self._store.delete(self._path)
 
     def _ours(self) -> bool:
-        """Return whether the file is still ours; on a full disk it can be removed, though not renewed."""
+        """Return whether the file is still ours; on a full disk it can be removed but not renewed."""
         with contextlib.suppress(McvrpError):
             return Holder.decode(self._store.get(self._path)).token == self._holder.token
         return False
@@ -152,13 +153,13 @@ class Lease:
         try:
             self._beat()
             self._heard = True
-        except StoreError as error:  # who cannot reach the store cannot work either: that says it
+        except StoreError as error:  # the work itself fails, too, and reports it
             self._heard = not isinstance(error, StoreUnavailable)
             return False
         return self._loser_of is None
 
     def _beat(self) -> bool:
-        """Write the next heartbeat and note who has the lease; return whether it was written."""
+        """Write the next heartbeat and read the holder back; return whether it was written."""
         following = replace(self._holder, beats=self._holder.beats + 1)
         written = self._store.swap(self._path, following.encode(), self._tag)
         try:
@@ -168,22 +169,22 @@ class Lease:
         except McvrpError:
             self._loser_of = "nobody"
             return False
-        found = Holder.decode(data)
-        if found.token != self._holder.token:
-            self._loser_of = str(found)
+        holder = Holder.decode(data)
+        if holder.token != self._holder.token:
+            self._loser_of = str(holder)
             return False
-        self._holder, self._tag = found, tag  # also where the answer to an earlier renewal was lost
+        self._holder, self._tag = holder, tag  # also if the answer to an earlier renewal was lost
         return written
 
 
 def active_holder(store: Store, path: str, now: float) -> Holder | None:
-    """Return who holds the lease at ``path`` and may be alive ``now`` (the store's clock), None if nobody."""
+    """Return the holder of the lease at ``path`` if it may be alive ``now`` (clock of the store)."""
     written = [file.modified for file in store.files(path.rpartition("/")[0]) if file.path == path]
     try:
         holder = Holder.decode(store.get(path)) if written else None
     except StoreError:
         raise
-    except McvrpError:  # let go just now
+    except McvrpError:  # just released
         return None
     if holder is None or holder.dead:
         return None
@@ -201,18 +202,18 @@ def holding(
 ) -> Iterator[Lease]:
     """Hold the lease at ``path`` while the block runs.
 
-    A holder on this machine that has died is replaced at once; one elsewhere when it has shown
-    no sign of life for ``ttl`` seconds.
+    A holder on this machine that has ended is replaced at once, one on another machine after ``ttl`` seconds
+    without a heartbeat.
 
     Parameters
     ----------
     what
-        What the holder does, for people: "dataset 'paper' is being labelled".
+        What the holder does, for messages: "dataset 'paper' is being labelled".
 
     Raises
     ------
     McvrpError
-        If another process holds it and is alive.
+        If another live process holds it.
     """
     holder = Holder.here()
     _HELD.add(holder.token)
@@ -240,7 +241,7 @@ def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> st
             data, tag = store.get_tagged(path)
         except StoreError:
             raise
-        except McvrpError:  # removed just now
+        except McvrpError:  # just removed
             watched = ""
             continue
         other = Holder.decode(data)
@@ -253,7 +254,7 @@ def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> st
             store.swap(path, mine.encode(), tag)
             continue
         if not watched:
-            logger.warning("%s by %s, or was: waiting %.0f s for a sign of life", what, other, ttl)
+            logger.warning("%s by %s, or was: waiting %.0f s for a heartbeat", what, other, ttl)
             watched, since = tag, time.monotonic()
         time.sleep(ttl / BEATS / 2)
 
@@ -262,12 +263,12 @@ def _machine() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # not Linux: nothing is known about other processes
+    except OSError:  # not Linux: other processes cannot be inspected
         return ""
 
 
 def _started(process: int) -> str | None:
-    """Return when ``process`` started, in the kernel's ticks; None when it has ended."""
+    """Return the start time of ``process`` in ticks of the kernel; None if it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Files in a folder of this machine, or of a file system that several machines mount."""
+"""Store in a folder of this machine, or of a file system that several machines mount."""
 
 from __future__ import annotations
 
@@ -23,43 +23,40 @@ from pyarrow import fs
 from mcvrp.model.errors import brief, reason, without_logins
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
-_SCRAP_SECONDS = 3600.0  # what has been written aside for so long has no writer any more
+_STALE_SECONDS = 3600.0  # age from which a temporary file has no writer any more
 _HINTS = {
-    errno.ENOSPC: "make room there",
-    errno.EDQUOT: "make room there, or ask for more",
-    errno.EROFS: "give a place that can be written",
-    errno.EACCES: "ask for permission, or give another place",
-    errno.EPERM: "ask for permission, or give another place",
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "free space there, or request a larger quota",
+    errno.EROFS: "give a writable folder",
+    errno.EACCES: "request permission, or give another folder",
+    errno.EPERM: "request permission, or give another folder",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENOLINK: "remove the link, put what it leads to there",  # ours, of `_place` and `_taken`
-    errno.ENXIO: "remove it, or write what it gives to a file",
+    errno.ENOLINK: "replace the link by its target",  # raised by `_resolve` and `_exists`
+    errno.ENXIO: "remove it, or write its content to a file",
     errno.ENAMETOOLONG: "give a shorter one",
     errno.EFBIG: "split it",
     errno.ELOOP: "remove the link, which leads to itself",
-    errno.EEXIST: "move the file away that stands where a folder belongs",
-    errno.EISDIR: "move the folder away, a file belongs there",
-    errno.ENOTDIR: "move the file away that stands where a folder belongs",
+    errno.EEXIST: "move the file away, a folder is expected there",
+    errno.EISDIR: "move the folder away, a file is expected there",
+    errno.ENOTDIR: "move the file away, a folder is expected there",
 }
-_NO_FILE = "it is no file but a pipe or a device"  # which may wait, or give, for ever
+_NO_FILE = "it is a pipe or a device, not a file"  # reading it might block, or never end
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 
 
 def require_file(path: Path, most: int | None = None) -> None:
-    """Raise OSError if ``path`` is something else than a file or folder, or has more than ``most`` bytes."""
-    found = path.stat()
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+    """Raise OSError if ``path`` is neither file nor folder, or has more than ``most`` bytes."""
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise OSError(errno.ENXIO, _NO_FILE)
-    if most is not None and found.st_size > most:
-        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, {most:,} are the most")
+    if most is not None and status.st_size > most:
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, the limit is {most:,}")
 
 
 def folder_at(address: str) -> str:
     """Return the absolute path of the folder at ``address``: a path, file:///PATH or file://localhost/PATH.
 
-    Raises
-    ------
-    StoreError
-        If it is an address of something else, which as a path would be another folder.
+    Raises StoreError if it is another kind of address: as a path, it would be another folder.
     """
     path = address
     if address.startswith("file://"):
@@ -70,18 +67,18 @@ def folder_at(address: str) -> str:
         sound = not address.startswith(("file:", "s3:"))
     if not sound:
         raise StoreError(
-            f"{brief(without_logins(address), 100)} is no address of a folder here: give its path alone, or "
-            "s3://bucket/prefix for an object store"
+            f"{brief(without_logins(address), 100)} is not the address of a local folder: give its path "
+            "alone, or s3://bucket/prefix for an object store"
         )
     return str(Path(path).expanduser().absolute())
 
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """The files below the folder ``root``; a file appears whole, under its name, or not at all.
+    """Files below the folder ``root``; a file appears whole or not at all.
 
-    Links are followed within ``root`` only. They are looked at before the file is opened: who changes them
-    meanwhile can write to the store anyway.
+    Links are followed only within ``root``. They are checked before the file is opened: whoever can change
+    them in between can write to the store anyway.
     """
 
     root: str
@@ -90,15 +87,15 @@ class LocalFiles:
 
     @property
     def filesystem(self) -> fs.FileSystem:
-        """For listing."""
+        """File system for listings."""
         return fs.LocalFileSystem()
 
     def locate(self, path: str) -> str:
-        """Return the address of ``path`` in `filesystem`; OSError if a link there leads out of the store."""
-        return str(self._place(path)).rstrip("/")
+        """Return the address of ``path`` in `filesystem`; OSError if a link leads out of the store."""
+        return str(self._resolve(path)).rstrip("/")
 
     def probe(self, *, writable: bool) -> None:
-        """Raise OSError or StoreError if nothing can be read, or written, here."""
+        """Raise OSError or StoreError if the store cannot be read, or written."""
         folder = Path(self.root)
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"the store {folder} is a file: give a folder or an s3:// address")
@@ -107,21 +104,23 @@ class LocalFiles:
             self.write(name, b"")
             self.delete(name)
         elif not folder.exists():
-            raise StoreError(f"there is no store {folder}: check --store, or make one with mcvrp city create")
+            raise StoreError(
+                f"there is no store {folder}: check --store, or create one with mcvrp city create"
+            )
         else:
             os.listdir(folder)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open the file at ``path`` for reading at any position; FileNotFoundError if there is none."""
-        place = self._place(path)
+        """Open the file at ``path`` for random access; FileNotFoundError if there is none."""
+        place = self._resolve(path)
         if place.is_dir():
             raise FileNotFoundError(path)
         require_file(place)
         return self.filesystem.open_input_file(str(place))
 
     def read(self, path: str) -> bytes:
-        """Return what the file at ``path`` holds; FileNotFoundError if there is none."""
-        place = self._place(path)
+        """Return the bytes of the file at ``path``; FileNotFoundError if there is none."""
+        place = self._resolve(path)
         try:
             require_file(place)
             return place.read_bytes()
@@ -129,31 +128,31 @@ class LocalFiles:
             raise FileNotFoundError(path) from error
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
-        """Return what `read` returns, and a tag of this very content."""
+        """Return the bytes of the file at ``path``, and a tag of this content."""
         data = self.read(path)
         return data, _tag(data)
 
     def write(self, path: str, data: bytes) -> None:
-        """Put ``data`` at ``path``, over what was there."""
-        target = self._place(path, end=False)
+        """Write ``data`` to ``path``, replacing an existing file."""
+        target = self._resolve(path, end=False)
         with _aside(target, data) as aside:
             os.replace(aside, target)
 
     def write_new(self, path: str, data: bytes) -> bool:
-        """Put ``data`` at ``path`` and return True, or False when a file is there."""
-        target = self._place(path, end=False)
-        if _taken(target):
+        """Write ``data`` to ``path`` and return True, or False if a file exists there."""
+        target = self._resolve(path, end=False)
+        if _exists(target):
             return False
         with _aside(target, data) as aside:
             try:
-                os.link(aside, target)  # unlike a rename, it fails where there is something
+                os.link(aside, target)  # unlike a rename, it fails if the target exists
             except FileExistsError:
                 return False
         return True
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
-        """Put ``data`` at ``path`` and return True, or False when what is there has not ``tag``."""
-        target = self._place(path)
+        """Replace the file at ``path`` by ``data`` and return True, or False if it does not have ``tag``."""
+        target = self._resolve(path)
         with _aside(target, data) as aside, self._lock():
             try:
                 if _tag(self.read(path)) != tag:
@@ -164,16 +163,16 @@ class LocalFiles:
         return True
 
     def move(self, path: str, to: str) -> None:
-        """Give the file at ``path`` the name ``to``, over what was there."""
-        source, target = self._place(path, end=False), self._place(to, end=False)
+        """Rename the file at ``path`` to ``to``, replacing an existing file."""
+        source, target = self._resolve(path, end=False), self._resolve(to, end=False)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(source, target)
         _sync(target.parent)
 
     def delete(self, path: str) -> None:
-        """Remove the file or the whole folder at ``path``, if there is one."""
-        target = self._place(path, end=False)
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # somebody else was faster
+        """Remove the file or the whole folder at ``path``, if it exists."""
+        target = self._resolve(path, end=False)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # another process was faster
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
@@ -184,17 +183,17 @@ class LocalFiles:
         return time.time()
 
     def refusal(self, action: str, error: BaseException) -> StoreError:
-        """Return the sentence for ``error``, which stopped ``action``."""
+        """Return the error of the store for ``error``, which ended ``action``."""
         number = getattr(error, "errno", None)
         if number in _PASSING:
             return StoreUnavailable(f"{action} ({reason(error)}): check the disk or the mount")
         writes = action.startswith(("cannot write", "cannot move", "cannot delete"))
-        other = "give a place that can be written" if number and writes else "check the disk"
+        other = "give a writable folder" if number and writes else "check the disk"
         hint = _HINTS.get(number or 0, other)
         return StoreError(f"{action} ({reason(error)}): {hint}")
 
-    def _place(self, path: str, *, end: bool = True) -> Path:
-        """Return where ``path`` lies; OSError if a link on the way, or at its ``end``, leads elsewhere."""
+    def _resolve(self, path: str, *, end: bool = True) -> Path:
+        """Return the file's path; OSError if a link on the way, or at its ``end``, leads out of the store."""
         real = os.path.realpath(Path(self.root, path if end else os.path.dirname(path)))
         root = os.path.realpath(self.root)
         if os.path.commonpath([real, root]) != root:
@@ -203,7 +202,7 @@ class LocalFiles:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        # one file for the whole store, never removed: who waits for it waits for the right one
+        # One file for the whole store, never removed: a lock on a file that is removed would protect nothing.
         descriptor = os.open(Path(self.root, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -212,8 +211,8 @@ class LocalFiles:
             os.close(descriptor)
 
 
-def _taken(target: Path) -> bool:
-    """Return whether a file is at ``target``; OSError if something else is, so that none can be put there."""
+def _exists(target: Path) -> bool:
+    """Return whether ``target`` is a file; OSError if anything else is in its place."""
     if not target.exists():
         if target.is_symlink():
             raise OSError(errno.ENOLINK, "a link that leads nowhere")
@@ -226,7 +225,7 @@ def _taken(target: Path) -> bool:
 
 @contextlib.contextmanager
 def _aside(target: Path, data: bytes) -> Iterator[Path]:
-    """Yield a file beside ``target`` with ``data``, safe on the disk; what happens to it is made safe too."""
+    """Yield a temporary file beside ``target`` with ``data``, synced to disk; syncs its renaming, too."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(str(target.parent), os.getpid())
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -238,7 +237,7 @@ def _aside(target: Path, data: bytes) -> Iterator[Path]:
         yield aside
     finally:
         aside.unlink(missing_ok=True)
-    _sync(target.parent)  # the new name must survive a power cut too
+    _sync(target.parent)  # the new name must survive a power failure, too
 
 
 def _sync(folder: Path) -> None:
@@ -249,13 +248,13 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-@lru_cache(maxsize=1024)  # each process looks into each folder once, before it first writes there
+@lru_cache(maxsize=1024)  # once per process and folder, before the first write there
 def _sweep(folder: str, process: int) -> None:
-    """Remove what writers that were killed have left in ``folder``."""
-    old = time.time() - _SCRAP_SECONDS
+    """Remove temporary files that killed writers have left in ``folder``."""
+    old = time.time() - _STALE_SECONDS
     with os.scandir(folder) as entries:
-        scraps = [entry for entry in entries if entry.name.startswith(".") and entry.name.endswith(".tmp")]
-    for entry in scraps:
+        leftovers = [entry for entry in entries if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+    for entry in leftovers:
         with contextlib.suppress(FileNotFoundError):
             if entry.stat().st_mtime < old:
                 os.unlink(entry.path)

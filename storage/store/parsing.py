@@ -1,7 +1,7 @@
-"""JSON and TOML as data, whoever wrote them: what Python's own readers choke on is a ValueError, too.
+"""Parsing of untrusted JSON and TOML: documents that Python's parsers cannot handle raise ValueError.
 
-A document nested by the thousand ends in a RecursionError somewhere, here or where it is used; of a number
-with thousands of digits Python reads no more than 4,300, and writes none.
+A deeply nested document would end in a RecursionError, here or where it is used. Python reads integers of
+up to 4,300 digits, but does not print them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tomllib
 from typing import Any, TypeVar
 
 _DEEPEST = 100  # levels of lists and tables
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # beyond, a whole number fits into no column and no array
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # range of integers in columns and arrays
 _DIGITS = 20
 _Document = TypeVar("_Document")
 
@@ -19,10 +19,7 @@ _Document = TypeVar("_Document")
 def parse_json(data: str | bytes) -> Any:
     """Return the JSON document in ``data``.
 
-    Raises
-    ------
-    ValueError
-        If it is none, is nested too deeply, or has a whole number of more than 64 bits.
+    Raises ValueError if it is invalid, is nested too deeply, or has an integer of more than 64 bits.
     """
     try:
         document = json.loads(data, parse_int=_whole)
@@ -39,7 +36,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise _too_deep() from None
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError as error:  # of Python's own, which speaks of its settings
+    except ValueError as error:  # Python's message is about its own settings
         raise _too_long() from error
     return _plain(document)
 
@@ -51,7 +48,7 @@ def _whole(digits: str) -> int:
 
 
 def _plain(document: _Document) -> _Document:
-    """Return ``document`` if it is as deep, and its whole numbers as large, as they may be."""
+    """Return ``document`` if its depth and its integers are within the limits."""
     level, depth = list[Any]([document]), 0
     while level:
         depth += 1
@@ -74,4 +71,4 @@ def _too_deep() -> ValueError:
 
 
 def _too_long() -> ValueError:
-    return ValueError("it has a whole number of more than 64 bits")
+    return ValueError("it has an integer of more than 64 bits")

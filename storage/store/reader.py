@@ -1,4 +1,4 @@
-"""Stream over a file of a store, which is opened again where the store was silent in the middle."""
+"""Stream over a file of a store that reopens the file after an outage of the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcvrp.storage.store.errors import StoreError
 
 
 class Ask(Protocol):
-    """A request of `Store`: tried again or not, and with its errors."""
+    """Request of a `Store`, with its retries and its errors."""
 
     def __call__(
         self, verb: str, path: str, work: Callable[[Files], Any], *, required: bool = False
@@ -21,7 +21,7 @@ class Ask(Protocol):
 
 
 class Reader(io.RawIOBase):
-    """A stream that tells an unreachable store from a corrupt file, to whoever reads through pyarrow."""
+    """Stream whose errors distinguish an unreachable store from a corrupt file, also through pyarrow."""
 
     def __init__(self, ask: Ask, path: str, url: str) -> None:
         self._ask, self._path, self._url = ask, path, url
@@ -34,7 +34,7 @@ class Reader(io.RawIOBase):
             nonlocal broken
             if broken:
                 self._reopen(files, position)
-            broken = True  # unless this goes well
+            broken = True  # a repeated request reopens the file: this stream may be at any position
             data: bytes = self._stream.read(None if size < 0 else size)
             return data
 

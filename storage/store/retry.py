@@ -13,15 +13,15 @@ from mcvrp.storage.store.errors import StoreSilent, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SILENCE = 600.0  # seconds without any success until we give up
+SILENCE = 600.0  # seconds without a successful request, after which we give up
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
-# What is called when the store at an address answers again, before anything else is asked of it: leases of
-# this process, which another may have taken over meanwhile.
+# By address of a store, called when it answers again and before any other request: leases of this process,
+# which another process may have taken over meanwhile.
 AFTER_OUTAGE: list[tuple[str, Callable[[], None]]] = []
 
 
 class Probed(Protocol):
-    """What is waited for; `Store` is one."""
+    """Operations of `Store` that are used while waiting for it."""
 
     @property
     def uri(self) -> str: ...
@@ -30,16 +30,16 @@ class Probed(Protocol):
 
 @dataclass
 class StoreRetry:
-    """Retry of what a silent store has refused, at growing intervals.
+    """Retry of store calls with exponential backoff.
 
     Parameters
     ----------
     store
-        The store that is waited for.
+        The store to wait for.
     warn
-        Hears what we wait for: the log, or whoever started this process.
+        Called with a message for each wait: writes to the log, or reports to a parent process.
     silence
-        Seconds without any success until we give up.
+        Seconds without a successful request, after which we give up.
     """
 
     store: Probed
@@ -49,7 +49,7 @@ class StoreRetry:
     _wait: float | None = None
 
     def call(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns once the store answers; StoreSilent as in `outlast`."""
+        """Return the result of ``work`` once the store answers; raises as `outlast` does."""
         while True:
             try:
                 result = work()
@@ -60,18 +60,18 @@ class StoreRetry:
                 return result
 
     def answered(self) -> None:
-        """Take note that the store does what it should."""
+        """Reset the waiting time after a successful request."""
         self._since = self._wait = None
 
     def outlast(self, error: StoreUnavailable) -> None:
-        """Return when the store answers again after ``error``.
+        """Wait until the store answers again after ``error``.
 
         Raises
         ------
         StoreSilent
-            If nothing has succeeded for ``silence`` seconds.
+            If no request has succeeded for ``silence`` seconds.
         LeaseLost
-            If a lease that this process holds has been taken over meanwhile.
+            If a lease of this process has been taken over meanwhile.
         """
         began = self._since = time.monotonic() if self._since is None else self._since
         while True:

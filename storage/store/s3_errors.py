@@ -1,4 +1,4 @@
-"""Answers of an S3 server in words: which are final, which may pass, and a hint for each."""
+"""Errors of an S3 server: messages, remedies, and which of them are temporary."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from botocore.exceptions import (
 from mcvrp.model.errors import reason
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
-# Codes as pyarrow spells them once its underscores are gone, in small letters.
+# Error codes in lower case, as in messages of pyarrow without the underscores.
 ABSENT = {"404", "nosuchkey", "notfound"}
-OUTDONE = {"412", "preconditionfailed"}
+CONDITION_FAILED = {"412", "preconditionfailed"}
 _KEYS = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
-_PERMISSION = "ask its owner for permission to list, read, write and delete there, or give another place"
+_PERMISSION = "request permission to list, read, write and delete there, or give another bucket"
 _REGION = "set AWS_REGION to the bucket's region"
 _HINTS = {
     "invalidaccesskeyid": _KEYS,
@@ -43,21 +43,21 @@ _HINTS = {
     "nosuchbucket": "create it, or check its name and AWS_ENDPOINT_URL",
     "resourcenotfound": "create the bucket, or check its name and AWS_ENDPOINT_URL",
     "invalidbucketname": "check the bucket's name",
-    "quotaexceeded": "make room there, or ask for more",
+    "quotaexceeded": "free space there, or request a larger quota",
     "entitytoolarge": "use a local folder for this",
     "permanentredirect": _REGION,
     "authorizationheadermalformed": _REGION,
     "illegallocationconstraintexception": _REGION,
 }
-_SAYINGS = {
-    "invalidaccesskeyid": "it does not know this access key",
-    "signaturedoesnotmatch": "the secret key is wrong",
+_MESSAGES = {
+    "invalidaccesskeyid": "unknown access key",
+    "signaturedoesnotmatch": "wrong secret key",
     "accessdenied": "permission denied",
     "403": "permission denied",
     "nosuchbucket": "there is no bucket {bucket}",
 }
 RACED = {"conditionalrequestconflict", "concurrentmodification"}
-# What a server says that is asked too much at once, by botocore's list and by other servers.
+# Error codes of a server that gets too many requests: those of botocore, and of other servers.
 _BUSY = {
     "bandwidthlimitexceeded",
     "limitexceededexception",
@@ -76,17 +76,17 @@ _BUSY = {
     "toomanyrequests",
     "toomanyrequestsexception",
 }
-_PASSING = {*_BUSY, "requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
-_PASSING_STATUS = {408, 425, 429}
+_TEMPORARY = {*_BUSY, "requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
+_TEMPORARY_STATUS = {408, 425, 429}
 _BROKEN: dict[type[Exception], str] = {
-    ReadTimeoutError: "no answer in time",
+    ReadTimeoutError: "no response in time",
     ConnectTimeoutError: "no connection in time",
     EndpointConnectionError: "no connection",
-    ConnectionClosedError: "the connection broke",
-    ResponseStreamingError: "the connection broke",
-    IncompleteReadError: "the connection broke",
+    ConnectionClosedError: "connection lost",
+    ResponseStreamingError: "connection lost",
+    IncompleteReadError: "connection lost",
 }
-_SILENCE = "see whether it is up, and that AWS_ENDPOINT_URL is right"
+_SILENCE = "check that it is running, and AWS_ENDPOINT_URL"
 _ARROW = re.compile(
     r"AWS Error (?P<kind>\w+)(?: \(HTTP status (?P<status>\d+)\))? .*?operation: (?:curlCode: \d+, )?"
     r"(?:Unable to parse ExceptionName: (?P<word>\w+) Message: )?(?P<text>[^;]*)"
@@ -94,38 +94,38 @@ _ARROW = re.compile(
 
 
 def code(error: BaseException) -> str:
-    """Return the server's word for ``error`` in small letters, its status if it has none, "" for silence."""
+    """Return the error code of ``error`` in lower case, otherwise its HTTP status; "" without a response."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "")).lower()
     match = _ARROW.search(str(error))
     if not match or match["kind"] == "NETWORK_CONNECTION":
         return ""
-    if match["kind"] == "UNKNOWN":  # to Amazon's C++ client, which then quotes the server's word, if any
+    if match["kind"] == "UNKNOWN":  # to the AWS SDK for C++, which then quotes the code of the server, if any
         return (match["word"] or match["status"] or "").lower()
     return match["kind"].replace("_", "").lower()
 
 
 def tries(error: ClientError) -> int:
-    """Return how many times the client has asked."""
+    """Return the number of attempts of the client."""
     return 1 + int(error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0))
 
 
 def refusal(action: str, error: BaseException, bucket: str, endpoint: str) -> StoreError:
-    """Return the sentence for ``error``, which stopped ``action`` at ``endpoint``."""
+    """Return the error of the store for ``error``, which ended ``action`` at ``endpoint``."""
     if isinstance(error, (NoCredentialsError, PartialCredentialsError, ProfileNotFound)):
-        said = reason(error).rstrip(".")
+        text = reason(error).rstrip(".")
         return StoreError(
-            f"{action} ({said}): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            f"{action} ({text}): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         )
     word = code(error)
-    said = _SAYINGS[word].format(bucket=bucket) if word in _SAYINGS else _said(error)
-    if word not in _HINTS and _passes(error, word):
-        return StoreUnavailable(f"{action} at {endpoint} ({said}): {_SILENCE}")
-    hint = _HINTS.get(word, "check the address and what AWS_... says in the environment")
-    return StoreError(f"{action} at {endpoint} ({said}): {hint}")
+    text = _MESSAGES[word].format(bucket=bucket) if word in _MESSAGES else _message(error)
+    if word not in _HINTS and _is_temporary(error, word):
+        return StoreUnavailable(f"{action} at {endpoint} ({text}): {_SILENCE}")
+    hint = _HINTS.get(word, "check the address and the variables AWS_... of the environment")
+    return StoreError(f"{action} at {endpoint} ({text}): {hint}")
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, ClientError):
         answer = error.response.get("Error", {})
         return f"{answer.get('Code', 'error')}: {answer.get('Message', 'no reason given')}"
@@ -142,11 +142,11 @@ def _said(error: BaseException) -> str:
 
 
 def is_busy(word: str, status: int) -> bool:
-    """Return whether a server that answers so may answer otherwise later."""
-    return word in _PASSING or status in _PASSING_STATUS or status >= 500
+    """Return whether a request with this error code or status may succeed later."""
+    return word in _TEMPORARY or status in _TEMPORARY_STATUS or status >= 500
 
 
-def _passes(error: BaseException, word: str) -> bool:
+def _is_temporary(error: BaseException, word: str) -> bool:
     if isinstance(error, ClientError):
         return is_busy(word, int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)))
     if isinstance(error, (BotoCoreError, ValueError)):

@@ -25,7 +25,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import CHECKPOINT, TooNew, refuse_earlier
+from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _PIECE = 2**24  # bytes of one request to verify a file; as a whole it may not fit beside the arrays
@@ -172,10 +172,7 @@ def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
     ------
     TooNew
         If one was written by a newer version of this program.
-    McvrpError
-        If a name in the run's folder was given by an earlier one.
     """
-    refuse_earlier(store, layout.run_dir(run))
     folder = layout.phase_dir(run, phase)
     found = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
     states = [state for state in (_read_state(store, path) for path in found) if state is not None]

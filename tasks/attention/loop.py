@@ -22,13 +22,11 @@ from torch import Tensor, nn
 
 from mcvrp.model.attention_model import AttentionConfig, AttentionModel, Orders
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import CityTable
-from mcvrp.model.instance_rows import InstanceRows, instance_rows
-from mcvrp.model.instances import InstanceStream
+from mcvrp.model.features import CityTable, TravelCosts
+from mcvrp.model.instances import InstanceRows, InstanceStream, instance_rows
 from mcvrp.model.problem import City
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.model.reinforce import DECAY, better, diverged, greedy_costs, surrogate
-from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import (
     Arrays,

@@ -1,4 +1,4 @@
-"""Benchmark: every method on the same held-out instances, what is missing only."""
+"""Benchmark of all methods on the same held-out instances."""
 
 from typing import TYPE_CHECKING
 

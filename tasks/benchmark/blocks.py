@@ -1,8 +1,8 @@
-"""Blocks of a benchmark: the answers of a method that are stored, and the parts that are missing.
+"""Block of a benchmark: a method's stored answers, and the parts that are still missing.
 
-A part holds consecutive instances of one size. Its folder, a block, is named by a hash of everything
-that decides the answers, and by another of the numbers of samples in it. So blocks that differ in those
-numbers alone are recognised, and another number of samples, like more instances, costs only what is new.
+A part holds consecutive instances of one size. Its folder, the block, is named by two hashes: one of
+everything that determines the answers, one of the numbers of samples. Blocks that differ in the second only
+are reused, so more samples, like more instances, cost only what is new.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 
 from mcvrp.model.instances import Rules
 from mcvrp.storage.benchmarks import PartRow, StoredPart, read_part
@@ -24,18 +25,18 @@ _KEY_LENGTH = 10  # hexadecimal digits of each hash in a block's name
 
 @dataclass(frozen=True)
 class Identity:
-    """Settings that decide a method's answers to the instances of one size, and nothing else.
+    """Everything that determines a method's answers to the instances of one size, and nothing else.
 
     Parameters
     ----------
     city, seed, rules
-        Which instances; ranges of demand and capacity.
+        Instances: city, seed of the stream, ranges of demand and capacity.
     settings
-        A program's configuration and version.
+        Configuration and version of a program.
     model
         Hash of a network's weights.
     sampling
-        How the network is decoded, and what is done with its samples.
+        Decoding settings and post-processing of the samples.
     """
 
     city: str
@@ -46,17 +47,17 @@ class Identity:
     sampling: tuple[str | int | float | None, ...] | None = None
 
     def prefix(self, method: str) -> str:
-        """Return the beginning of the names of all folders with answers of ``method`` to these settings."""
+        """Return the common prefix of all folders with answers of ``method`` under these settings."""
         return f"{method}-{_key(asdict(self))}-"
 
     def block(self, method: str, samples: Sequence[int], after: int = 0) -> str:
-        """Return the folder of answers with these numbers of samples, those ``after`` which it begins."""
+        """Return the folder name of answers with these numbers of samples, the first ``after`` excluded."""
         return f"{self.prefix(method)}{_key(list(samples))}" + (f"-after-{after}" if after else "")
 
 
 @dataclass(frozen=True)
 class _Missing:
-    """Numbers of samples of an instance that are nowhere, the first samples being there already."""
+    """Numbers of samples that an instance lacks; its first ``after`` samples are stored."""
 
     samples: tuple[int, ...]
     after: int = 0
@@ -64,31 +65,31 @@ class _Missing:
 
 @dataclass
 class Block:
-    """One method: its instances, what of them is stored, and why some have no answer.
+    """One method of a benchmark: its instances, their stored answers and its failures.
 
     Parameters
     ----------
     store, run
-        Where the parts are.
+        Location of the parts.
     method, label
-        Its name, and that in tables.
+        Name of the method in settings and in tables.
     samples
-        The numbers of samples asked for, ascending.
+        Requested numbers of samples, ascending.
     seed, rules
-        Of the instances, and of everything random.
+        Instance stream; the seed is also that of the method.
     counts
-        Instances of each size.
+        Number of instances by size.
     identities
-        Of each size; a size without one has an entry in ``failures``.
+        Identity by size; a size without one has an entry in ``failures``.
     part_rows
-        Most instances in a part, for so many samples of each.
+        Maximum number of instances per part, given the number of samples per instance.
     grows
-        Whether sample k is a run of its own with a seed of its own, so that more samples go on
-        where fewer stopped, and all are timed; else each number of samples is solved and timed alone.
+        Whether sample k is a run with its own seed: then more samples extend fewer, and all of them are
+        timed. Otherwise each number of samples is solved and timed separately.
     program
-        What solves it, where that is no network.
+        Solver, unless a network decodes.
     failures
-        Why there are no answers, by size.
+        Reason for missing answers by size.
     """
 
     store: Store
@@ -108,44 +109,47 @@ class Block:
 
     @property
     def instances(self) -> int:
-        """Number of instances of the sizes that have or can have answers."""
+        """Number of instances of the sizes that have not failed."""
         return sum(count for n, count in self.counts.items() if n not in self.failures)
 
     @property
     def prefixes(self) -> set[str]:
-        """Beginnings of the names of all blocks with these settings, of any of the method if it has none."""
+        """Prefixes of all blocks with these settings; without an identity, of all blocks of the method."""
         ours = {identity.prefix(self.method) for identity in self.identities.values()}
         return ours or {f"{self.method}-"}
 
     def find(self, stored: Sequence[StoredPart]) -> None:
-        """Read the answers among ``stored`` that are this method's with these settings.
+        """Read the parts among ``stored`` that belong to this method and these settings.
 
         Raises
         ------
         McvrpError
-            If a part of them is corrupt.
+            If one of them is corrupt.
         """
         self._pieces = {n: {} for n in self.counts}
         for part in stored:
             identity = self.identities.get(part.n)
             ours = identity is not None and part.block.startswith(identity.prefix(self.method))
             if ours and part.start < self.counts[part.n]:
-                self._take(part)
+                self.take(part)
+
+    def take(self, part: Part | StoredPart) -> None:
+        """Read the stored answers of ``part``."""
+        after = _after(part.block)
+        for row in read_part(self.store, part.path):
+            self._pieces[part.n].setdefault(row.index, []).append(Piece(after, row))
 
     def missing(self) -> Iterator[Part]:
-        """Yield what is to be solved, sizes ascending; a size that has failed meanwhile ends."""
+        """Yield the missing parts, sizes ascending; a size that fails in the meantime ends."""
         for n, count in self.counts.items():
             lacking = [self._lacking(n, index) for index in range(count)] if n in self.identities else []
-            start = 0
-            for stop in range(1, len(lacking) + 1):
-                if stop < len(lacking) and lacking[stop] == lacking[start]:
-                    continue
-                if gap := lacking[start]:
-                    yield from self._parts(n, start, stop, gap)
-                start = stop
+            for missing, group in groupby(enumerate(lacking), key=lambda pair: pair[1]):
+                indices = [index for index, _ in group]
+                if missing:
+                    yield from self._parts(n, indices[0], indices[-1] + 1, missing)
 
     def rows(self) -> Iterator[PartRow]:
-        """Yield an answer an instance, with the numbers of samples asked for, or a row that says why not."""
+        """Yield one row per instance: the requested numbers of samples, or the reason for no answer."""
         for n, count in self.counts.items():
             for index in range(count):
                 pieces = self._covering(n, index)
@@ -156,29 +160,20 @@ class Block:
                 else:
                     yield measured_row(pieces, self.samples)
 
-    def take(self, part: Part) -> None:
-        """Read what has been stored of ``part``."""
-        self._take(StoredPart(part.path, part.block, part.n, part.start, part.stop))
-
-    def _take(self, part: StoredPart) -> None:
-        after = _after(part.block)
-        for row in read_part(self.store, part.path):
-            self._pieces[part.n].setdefault(row.index, []).append(Piece(after, row))
-
     def _covering(self, n: int, index: int) -> list[Piece]:
-        """Return the pieces that answer instance (n, index), in the order in which they are put together."""
+        """Return the pieces that make up the answer to instance (n, index), in order."""
         pieces = self._pieces.get(n, {}).get(index, [])
         if not self.grows:
-            found = [_with(pieces, samples) for samples in self.samples]
-            return [piece for piece in found if piece]
+            first = (next((p for p in pieces if samples in p.row.samples), None) for samples in self.samples)
+            return [piece for piece in first if piece]
         chain: list[Piece] = []
-        reached = 0
-        while reached < self.samples[-1]:
-            following = [piece for piece in pieces if piece.after == reached]
+        end = 0
+        while end < self.samples[-1]:
+            following = [piece for piece in pieces if piece.after == end]
             if not following:
                 break
             chain.append(max(following, key=lambda piece: piece.row.samples[-1]))
-            reached = chain[-1].row.samples[-1]
+            end = chain[-1].row.samples[-1]
         return chain
 
     def _lacking(self, n: int, index: int) -> _Missing | None:
@@ -187,26 +182,26 @@ class Block:
             after = pieces[-1].row.samples[-1] if pieces else 0
             missing = tuple(samples for samples in self.samples if samples > after)
         else:
-            there = {samples for piece in pieces for samples in piece.row.samples}
-            after, missing = 0, tuple(samples for samples in self.samples if samples not in there)
+            stored = {samples for piece in pieces for samples in piece.row.samples}
+            after, missing = 0, tuple(samples for samples in self.samples if samples not in stored)
         return _Missing(missing, after) if missing else None
 
-    def _parts(self, n: int, start: int, stop: int, gap: _Missing) -> Iterator[Part]:
-        rows = self.part_rows(gap.samples[-1] - gap.after)
+    def _parts(self, n: int, start: int, stop: int, missing: _Missing) -> Iterator[Part]:
+        rows = self.part_rows(missing.samples[-1] - missing.after)
         for first in range(start, stop, rows):
             if n in self.failures:
                 return
             yield Part(
                 run=self.run,
-                block=self.identities[n].block(self.method, gap.samples, gap.after),
+                block=self.identities[n].block(self.method, missing.samples, missing.after),
                 label=self.label,
                 n=n,
                 start=first,
                 stop=min(first + rows, stop),
-                samples=gap.samples,
+                samples=missing.samples,
                 seed=self.seed,
                 rules=self.rules,
-                after=gap.after,
+                after=missing.after,
                 together=not self.grows,
             )
 
@@ -234,10 +229,6 @@ def _key(document: object) -> str:
 
 
 def _after(block: str) -> int:
-    """Return the number of samples after which a block begins, from its name."""
+    """Return the number of samples that precede those of a block, from its name."""
     _, separator, count = block.rpartition("-after-")
     return int(count) if separator and count.isdecimal() else 0
-
-
-def _with(pieces: Sequence[Piece], samples: int) -> Piece | None:
-    return next((piece for piece in pieces if samples in piece.row.samples), None)

@@ -1,7 +1,7 @@
-"""Benchmark over instances of CVRPLIB: each is a city of its own, and gaps are to the best known solution.
+"""Benchmark on CVRPLIB instances: each is its own city, gaps are relative to the best known solution.
 
-Programs answer, on Ray as in any benchmark; networks do not, as a model knows one city. Answers are stored
-in parts, too, so that what was killed goes on, and what is asked for later costs only what is new.
+Only solvers run, on Ray; a model belongs to one city. Answers are stored in parts, so a killed run resumes,
+and later requests cost only what is new.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from ray.exceptions import RayError
 
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import gap
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.part import Given, Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.on_ray import solve_on_ray
+from mcvrp.tasks.benchmark.part import Given, Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.csv_cells import csv_bytes
@@ -31,16 +32,17 @@ from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
-from mcvrp.tasks.support.ray_window import windowed
 from mcvrp.tasks.support.text import format_seconds, listed
+
+Answer = tuple[VrpFile, PartRow]
 
 
 @dataclass(frozen=True)
 class CvrplibResults:
     """Answers of all methods to the instances of a folder.
 
-    ``table`` has a row an instance, method and number of runs: instance, customers, method, runs, cost,
-    best_known, gap (per cent), seconds, failure; ``notes`` are what there is to know, a sentence each.
+    ``table`` has one row per instance, method and number of runs, with the columns instance, customers,
+    method, runs, cost, best_known, gap (percent), seconds and failure. ``notes`` are one sentence each.
     """
 
     run: str
@@ -49,13 +51,12 @@ class CvrplibResults:
 
     @property
     def mean_gaps(self) -> pd.DataFrame:
-        """Mean gap of each method and number of runs, over the instances whose best known cost is there."""
-        known = self.table.dropna(subset=["gap"])
-        means = known.groupby(["method", "runs"], sort=False)["gap"].agg(["mean", "count"])
-        return means.reset_index()
+        """Mean gap by method and number of runs over the instances with a best known solution."""
+        means = self.table.dropna(subset=["gap"]).groupby(["method", "runs"], sort=False)["gap"]
+        return means.agg(["mean", "count"]).reset_index()
 
     def markdown(self) -> str:
-        """Return the answers and the mean gaps as Markdown tables."""
+        """Return answers, mean gaps and notes as Markdown."""
         rows = [_cells(row) for row in self.table.to_dict("records")]
         head = ("Instance", "Customers", "Method", "Runs", "Cost", "Best known", "Gap", "Time")
         parts = [markdown.table(head, rows, "lrlrrrrr")]
@@ -69,38 +70,95 @@ class CvrplibResults:
 
 
 def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResults:
-    """Solve what is missing of the instances in ``folder`` by the programs of ``spec``; write the results.
+    """Solve what is missing of the instances in ``folder`` with the solvers of ``spec``; write the results.
 
     Parameters
     ----------
     folder
-        Here, or in the store ("store:PATH"); a .sol beside an instance is its best known solution.
+        Local folder, or "store:PATH" in the store. A .sol file beside an instance is its best known solution.
     spec
-        Its methods, budgets, runs, seed and workers; sizes and instances are the folder's.
+        Methods, budgets, runs, seed and workers; sizes and instances come from the folder.
 
     Raises
     ------
     McvrpError
-        If there is no instance, one cannot be read, no method is a program, or another benchmark has the
-        name; nothing has been solved then.
+        If there is no valid instance, no method is a solver, or another benchmark has the name.
     IncompleteError
-        If workers were lost on the way; everything else is stored.
+        If workers were lost; all other answers are stored.
     """
     methods = tuple(name for name in spec.methods if all_methods()[name].network is None)
     if not methods:
         raise McvrpError(
-            f"none of the methods {listed(spec.methods)} is a program, and a model knows one city: give "
+            f"benchmark.methods = {list(spec.methods)} has no solver, and a model is tied to one city: give "
             "--set benchmark.methods=['hgs','pyvrp']"
         )
     files = [read_vrp(store, place) for place in vrp_places(store, folder)]
     run = _run_name(store, folder)
-    asked = spec.model_copy(update={"run": run, "methods": methods, "instances": 1})
+    spec, requested = spec.model_copy(update={"run": run, "methods": methods, "instances": 1}), spec.methods
+    blocks = [(file, block) for file in files for block in _blocks(store, spec, file)]
     stored = stored_parts(store, run)
-    blocks = [(file, block) for file in files for block in _blocks(store, asked, file)]
     for _, block in blocks:
         block.find(stored)
-    _solve(store, asked, blocks)
-    rows = [(file, row) for file, block in blocks for row in block.rows()]
+    _solve(store, spec, blocks)
+    answers = [(file, row) for file, block in blocks for row in block.rows()]
+    rows = [row for _, row in answers]
+    notes = tuple(_notes(files, rows, [name for name in requested if name not in methods]))
+    results = CvrplibResults(run, _table(answers), notes)
+    store.put(layout.benchmark_cvrplib(run), csv_bytes(results.table))
+    store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
+    # last, because gc treats a benchmark without results as unfinished
+    write_results(store, run, rows, [prefix for _, block in blocks for prefix in block.prefixes])
+    return results
+
+
+def vrp_places(store: Store, folder: str) -> list[str]:
+    """Return the paths of the instances in ``folder``, sorted by name; McvrpError if there is none."""
+    if folder.startswith(IN_STORE):
+        places = [f"{IN_STORE}{file}" for file in store.list(folder.removeprefix(IN_STORE).strip("/"))]
+    elif Path(folder).expanduser().is_dir():
+        places = [str(file) for file in sorted(Path(folder).expanduser().iterdir())]
+    else:
+        raise McvrpError(
+            f"there is no local folder {folder}: give another one, or {IN_STORE}PATH for one in the store"
+        )
+    instances = [place for place in places if place.lower().endswith(INSTANCE)]
+    if not instances:
+        raise McvrpError(f"{folder} has no CVRPLIB instance: add files that end in {INSTANCE}")
+    return instances
+
+
+def _run_name(store: Store, folder: str) -> str:
+    name = PurePath(folder.removeprefix(IN_STORE)).name or Path(folder).resolve().name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "cvrplib"
+    if store.exists(layout.benchmark_results(name)) and not store.exists(layout.benchmark_cvrplib(name)):
+        url = store.url(layout.benchmark_dir(name))
+        raise McvrpError(f"{url} is a benchmark of another kind: rename the folder of instances")
+    return name
+
+
+def _blocks(store: Store, spec: BenchmarkSpec, file: VrpFile) -> Iterator[Block]:
+    """Yield one block per method, whose only instance is that of ``file``."""
+    orders = hashlib.sha256(f"{file.capacity} ".encode() + file.demands.astype("<u4").tobytes())
+    city = f"{file.city.city_id} {orders.hexdigest()[:16]}"
+    for method in spec.methods:
+        block = make_block(store, file.city, spec.model_copy(update={"sizes": (file.instance.n,)}), method)
+        block.identities = {n: replace(identity, city=city) for n, identity in block.identities.items()}
+        yield block
+
+
+def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> None:
+    tasks = [
+        (block, Task(part, block.program, Given(file.city, file.instance)))
+        for file, block in blocks
+        if block.program
+        for part in block.missing()
+    ]
+    if tasks:
+        with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
+            solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks, progress)
+
+
+def _table(answers: Sequence[Answer]) -> pd.DataFrame:
     lines = [
         {
             "instance": PurePath(file.name).stem,
@@ -112,110 +170,34 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
             "seconds": seconds,
             "failure": row.failure,
         }
-        for file, row in rows
+        for file, row in answers
         for runs, seconds in zip(row.samples, row.seconds, strict=True)
     ]
     table = pd.DataFrame(lines)
     table["cost"] = table["cost"].replace(np.inf, np.nan)
-    table.insert(6, "gap", 100 * (table["cost"] / table["best_known"] - 1))
-    left_out = [name for name in spec.methods if name not in methods]
-    notes = tuple(_notes(files, [row for _, row in rows], left_out))
-    results = CvrplibResults(run, table, notes)
-    store.put(layout.benchmark_cvrplib(run), csv_bytes(table))
-    store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
-    settings = [prefix for _, block in blocks for prefix in block.prefixes]
-    write_results(store, run, [row for _, row in rows], settings)  # last: gc takes it for unfinished without
-    return results
-
-
-def vrp_places(store: Store, folder: str) -> list[str]:
-    """Return the addresses of the instances in ``folder``, by name; McvrpError where there is none."""
-    if folder.startswith(IN_STORE):
-        path = folder.removeprefix(IN_STORE).strip("/")
-        places = [f"{IN_STORE}{file}" for file in store.list(path)]
-    else:
-        there = Path(folder).expanduser()
-        if not there.is_dir():
-            raise McvrpError(
-                f"there is no folder {folder} here: name another (in the store it is {IN_STORE}PATH)"
-            )
-        places = [str(file) for file in sorted(there.iterdir())]
-    found = [place for place in places if place.lower().endswith(INSTANCE)]
-    if not found:
-        raise McvrpError(f"{folder} has no instance of CVRPLIB: put files there that end in {INSTANCE}")
-    return found
-
-
-def _run_name(store: Store, folder: str) -> str:
-    name = PurePath(folder.removeprefix(IN_STORE)).name or Path(folder).resolve().name
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "cvrplib"
-    others = store.exists(layout.benchmark_results(name))
-    if others and not store.exists(layout.benchmark_cvrplib(name)):
-        there = store.url(layout.benchmark_dir(name))
-        raise McvrpError(f"{there} is a benchmark of another kind: give the folder of instances another name")
-    return name
-
-
-def _blocks(store: Store, spec: BenchmarkSpec, file: VrpFile) -> Iterator[Block]:
-    """Yield a block of each method, whose only instance is that of ``file``."""
-    n = file.instance.n
-    orders = hashlib.sha256(f"{file.capacity} ".encode() + file.demands.astype("<u4").tobytes())
-    day = f"{file.city.city_id} {orders.hexdigest()[:16]}"
-    for method in spec.methods:
-        block = make_block(store, file.city, spec.model_copy(update={"sizes": (n,)}), method, None)
-        block.identities = {size: replace(found, city=day) for size, found in block.identities.items()}
-        yield block
-
-
-def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> None:
-    tasks, block_of = list[Task](), dict[str, Block]()
-    for file, block in blocks:
-        for part in block.missing():
-            if block.program:
-                tasks.append(Task(part, block.program, Given(file.city, file.instance)))
-                block_of[part.path] = block
-    if not tasks:
-        return
-    lost = list[str]()
-    with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
-        context = WorkerContext(store, blocks[0][0].city, workers)
-        for task, answer in windowed(solve_part, tasks, workers, context, store, refusals=True):
-            block = block_of[task.part.path]
-            if isinstance(answer, McvrpError):
-                block.failures[task.part.n] = str(answer)
-            elif isinstance(answer, RayError):
-                lost.append(f"{task.part.label}, n={task.part.n} ({type(answer).__name__})")
-            else:
-                block.take(task.part)
-                progress.advance(answer, note=task.part.label)
-    if lost:
-        raise IncompleteError(
-            f"a worker of the benchmark was lost again and again on {listed(lost)}: run again for what is "
-            "missing"
-        )
+    table.insert(6, "gap", gap(table["cost"].to_numpy(), table["best_known"].to_numpy()))
+    return table
 
 
 def _notes(files: Sequence[VrpFile], rows: Sequence[PartRow], left_out: Sequence[str]) -> Iterator[str]:
-    """Yield how costs were taken, what is missing and why, and the programs' settings."""
-    taken: dict[str, list[str]] = {}
+    """Yield how costs were read, what is missing and why, and the settings of the solvers."""
+    names: dict[str, list[str]] = {}
     for file in files:
         for note in file.notes:
-            taken.setdefault(note, []).append(PurePath(file.name).stem)
-    yield from (f"{note}: {listed(names)}" for note, names in taken.items())
+            names.setdefault(note, []).append(PurePath(file.name).stem)
+    yield from (f"{note}: {listed(stems)}" for note, stems in names.items())
     if without := [PurePath(file.name).stem for file in files if file.best is None]:
-        yield f"no {SOLUTION} beside them, so no gap: {listed(without)}"
+        yield f"no gap, because there is no {SOLUTION} file: {listed(without)}"
     if left_out:
-        yield f"left out, as a model knows one city: {listed(left_out)}"
+        yield f"left out, because a model is tied to one city: {listed(left_out)}"
     yield from dict.fromkeys(f"{row.method}: {row.failure or row.configuration}" for row in rows)
-    for row in rows:
-        if row.costs:
-            yield f"{row.workers:,} at once on {row.machine}; times are wall-clock"
-            return
+    if solved := next((row for row in rows if row.costs), None):
+        yield f"{solved.workers:,} instances in parallel on {solved.machine}; times are wall-clock"
 
 
 def _cells(row: Mapping[Hashable, Any]) -> list[str]:
-    def number(name: str, form: str) -> str:
-        return "–" if np.isnan(row[name]) else format(row[name], form)
+    def number(name: str, form: str, unit: str = "") -> str:
+        return "–" if np.isnan(row[name]) else format(row[name], form) + unit
 
     return [
         markdown.escaped(row["instance"]),
@@ -224,6 +206,6 @@ def _cells(row: Mapping[Hashable, Any]) -> list[str]:
         f"{row['runs']:,}",
         number("cost", ",.10g"),
         number("best_known", ",.10g"),
-        "–" if np.isnan(row["gap"]) else f"{row['gap']:.2f} %",
+        number("gap", ".2f", " %"),
         format_seconds(row["seconds"]) if row["seconds"] else "–",
     ]

@@ -1,8 +1,8 @@
-"""Registry of methods: what each row of a benchmark is made of, and what decides its answers.
+"""Registry of methods: how each row of a benchmark is computed, and what determines its answers.
 
-Every solver is a method, every decoding strategy is one (`fm-` and its name), and so is every solver that
-can go on from solutions, twice: from nothing and from a network's samples, in equal time. The others are
-written down here.
+Every solver is a method, and every decoding strategy (`fm-` and its name). A solver that accepts initial
+solutions is two more, in equal time: from scratch and from a network's samples. The other methods are
+registered here.
 """
 
 from __future__ import annotations
@@ -10,92 +10,116 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.strategies import STRATEGIES, Decoding, Identity, StrategyEntry
 from mcvrp.tasks.support.registry import Registry
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.benchmark.spec import BenchmarkSpec
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
     from mcvrp.tasks.solvers.solver import Solver
 
 
+class MethodSettings(Protocol):
+    """Fields of `BenchmarkSpec` that methods read."""
+
+    @property
+    def samples(self) -> tuple[int, ...]: ...
+    @property
+    def heuristic_samples(self) -> tuple[int, ...]: ...
+    @property
+    def p(self) -> float: ...
+    @property
+    def top_k(self) -> int | None: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def part_customers(self) -> int: ...
+    @property
+    def part_samples(self) -> int: ...
+    @property
+    def decoding(self) -> Decoding: ...
+    @property
+    def polished_decoding(self) -> Decoding: ...
+
+
 @dataclass(frozen=True)
 class Method:
-    """A method of a benchmark: a row of its tables for each number of samples.
+    """Method of a benchmark: one row of the tables per size and number of samples.
 
     Parameters
     ----------
     label
         Name in tables.
     samples
-        The numbers of samples of its rows, ascending.
+        Numbers of samples of its rows, ascending.
     network
-        What decodes: "fm" the model, "am" the attention models; None: nothing does.
+        Network that decodes: "fm" is the model, "am" the attention models; None: no network.
     program
-        The solver, by its name in the registry, that answers, or goes on from the network's samples.
+        Registered name of the solver that runs, from scratch or from the network's samples.
     equal_time
-        Whether it has the spec's ``equal_time``, decoding included, in place of a budget of its own.
+        Whether it gets the spec's ``equal_time``, decoding included, instead of its own budget.
     alone
-        Makes its solver where it needs neither network nor program; a run of it takes ``alone_seconds``.
+        Factory of a solver that needs neither network nor program; one run takes ``alone_seconds``.
     decoder
-        Makes its solver of the model as it samples; None takes that.
+        Factory of its solver from the model's sampler; None: the sampler itself.
     identity
-        What decides its samples beside the model, of the spec and the number of rotations.
+        Everything but the model that determines its samples, given the spec and the number of rotations.
     settings
-        Program and version that it uses beside ``program``.
+        Name and version of another program that it uses.
     paths
-        How many solutions of an instance are decoded, for estimates; None: each number of samples anew.
+        Number of solutions decoded per instance, for estimates; None: each number of samples separately.
     """
 
     label: str
-    samples: Callable[[BenchmarkSpec], tuple[int, ...]]
+    samples: Callable[[MethodSettings], tuple[int, ...]]
     network: Literal["fm", "am"] | None = None
     program: str | None = None
     equal_time: bool = False
     alone: Callable[[], Solver] | None = None
     alone_seconds: Callable[[int], float] | None = None
-    decoder: Callable[[BenchmarkSpec, FmMcvrpSolver], Solver] | None = None
-    identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
+    decoder: Callable[[MethodSettings, FmMcvrpSolver], Solver] | None = None
+    identity: Callable[[MethodSettings, int], Identity | None] | None = None
     settings: Callable[[], str] | None = None
-    paths: Callable[[BenchmarkSpec], int] | None = None
+    paths: Callable[[MethodSettings], int] | None = None
 
     @property
     def decoded(self) -> bool:
-        """True where the model alone answers, no program."""
+        """True if only the model is needed."""
         return self.network == "fm" and self.program is None
 
     @property
     def warm_started(self) -> bool:
-        """True where a program goes on from the model's samples."""
+        """True if a program starts from the model's samples."""
         return self.network == "fm" and self.program is not None
 
     @property
     def grows(self) -> bool:
-        """True where a sample is a run with a seed of its own."""
+        """True if each sample is a run with its own seed."""
         return self.network is None
 
 
-def _samples(spec: BenchmarkSpec) -> tuple[int, ...]:
+def _samples(spec: MethodSettings) -> tuple[int, ...]:
     return spec.samples
 
 
-def _all_samples(spec: BenchmarkSpec) -> tuple[int, ...]:
-    return spec.samples[-1:]  # what goes on from samples does so from all of them
+def _all_samples(spec: MethodSettings) -> tuple[int, ...]:
+    return spec.samples[-1:]  # a warm start uses all samples
 
 
 def _solver(name: str) -> Method:
-    """Return the method that runs a solver; the spec may have numbers of runs for it alone."""
+    """Return the method that runs a solver; the spec may set numbers of runs for this solver only."""
 
-    def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
+    def runs(spec: MethodSettings) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 
     return Method(SOLVERS[name].label, runs, program=name)
 
 
-def _one(spec: BenchmarkSpec) -> tuple[int, ...]:
+def _one(spec: MethodSettings) -> tuple[int, ...]:
     return (1,)
 
 
@@ -104,17 +128,17 @@ def _nucleus(settings: Decoding, rotations: int) -> Identity:
 
 
 def _strategy(name: str, entry: StrategyEntry) -> Method:
-    """Return the method that decodes by a strategy; beams see the city as it is."""
+    """Return the method that decodes with a strategy; beam search does not rotate the city."""
 
-    def samples(spec: BenchmarkSpec) -> tuple[int, ...]:
+    def samples(spec: MethodSettings) -> tuple[int, ...]:
         answers = entry.answers(spec.decoding)
         return spec.samples if answers is None else (answers,)
 
-    def decoder(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+    def decoder(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
         strategy = entry.make(spec.decoding)
         return replace(sampler, strategy=strategy, rotations=sampler.rotations if strategy.width == 1 else 1)
 
-    def identity(spec: BenchmarkSpec, rotations: int) -> Identity | None:
+    def identity(spec: MethodSettings, rotations: int) -> Identity | None:
         return entry.decides(name, spec.decoding, rotations)
 
     return Method(f"FM-MCVRP ({entry.kind})", samples, "fm", decoder=decoder, identity=identity)
@@ -133,7 +157,7 @@ def _warm_started(name: str) -> Method:
     )
 
 
-def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+def _polished(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.local_search import Polished
 
     return Polished(replace(sampler, strategy=STRATEGIES["ns"].make(spec.polished_decoding)))
@@ -146,11 +170,11 @@ def _random_starts() -> Solver:
 
 
 def _random_start_seconds(n: int) -> float:
-    """Return about how long a random solution and its local search take: 0.3 ms at n = 20, 10 ms at 200."""
+    """Return the approximate time of a random start and its local search: 0.3 ms at n = 20, 10 ms at 200."""
     return 3e-4 * (n / 20) ** 1.5
 
 
-def _reconstructed(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
+def _reconstructed(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.reconstruction import Reconstructed
 
     return Reconstructed(sampler, spec.rounds, spec.part_customers, spec.part_samples)
@@ -184,7 +208,7 @@ OTHERS = Registry(
                 "re-construction",
                 *(spec.rounds, spec.part_customers, spec.part_samples),
             ),
-            # a round's parts are the whole at most
+            # the parts of a round cover the instance at most once
             paths=lambda spec: spec.samples[-1] + spec.rounds * spec.part_samples,
         ),
     },
@@ -193,7 +217,7 @@ register = OTHERS.register
 
 
 def all_methods() -> dict[str, Method]:
-    """Return all methods by their names, in the order of lists."""
+    """Return all methods by name, in display order."""
     timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: _solver(name) for name in SOLVERS},

@@ -1,4 +1,4 @@
-"""Networks of a benchmark on this machine's best device: on a CPU, processes of one thread decode them."""
+"""Networks of a benchmark on the best local device: the GPU, otherwise single-threaded processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-_WAVE = 2  # parts a worker that are decoded before they are searched
+_WAVE = 2  # parts per worker that are decoded before they are searched
 
 
 def on_best_device(model: FmMcvrp) -> FmMcvrp:
@@ -40,7 +40,7 @@ def on_best_device(model: FmMcvrp) -> FmMcvrp:
 
 
 def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard, pool: Pool | None = None) -> FmMcvrpSolver:
-    """Return the model as it samples."""
+    """Return the solver that samples the model."""
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
     strategy = STRATEGIES["ns"].make(spec.decoding)
@@ -49,7 +49,7 @@ def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard, pool: Pool | N
 
 
 def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard, pool: Pool) -> Solver:
-    """Return the solver of a method that decodes ``model`` and needs no other program."""
+    """Return the solver of a method that only decodes ``model``."""
     samples, decoder = sampler(spec, model, card, pool), all_methods()[method].decoder
     return decoder(spec, samples) if decoder else samples
 
@@ -73,15 +73,10 @@ def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Poo
 
 
 def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
-    """Let a search go on from decoded samples where ``block`` has no answers, in ``total`` seconds each.
+    """Solve what is missing of ``block`` with a warm-started search, ``total`` seconds per instance.
 
-    Decoding is here, one instance at a time; searching on Ray. The two take turns, so that neither
-    takes processors from the other while its time counts.
-
-    Raises
-    ------
-    IncompleteError
-        As `solve_on_ray` does.
+    Samples are decoded locally, one instance at a time, and searched on Ray. The two alternate, so that
+    neither competes for cores while its time is measured. Raises as `solve_on_ray`.
     """
     parts = list(block.missing())
     if not parts:
@@ -89,21 +84,21 @@ def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver,
     done = block.instances - sum(part.rows for part in parts)
     with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
         for start in range(0, len(parts), _WAVE * context.workers):
-            tasks = []
+            tasks: list[tuple[Block, Task]] = []
             for part in parts[start : start + _WAVE * context.workers]:
                 if part.n in block.failures:
                     continue
                 try:
-                    tasks.append(_finishing(context, block, part, samples, total))
+                    tasks.append((block, _finishing(context, block, part, samples, total)))
                 except McvrpError as error:
                     block.failures[part.n] = str(error)
-            solve_on_ray(context, [block], tasks, progress)
+            solve_on_ray(context, tasks, progress)
 
 
 def _finishing(
     context: WorkerContext, block: Block, part: Part, samples: FmMcvrpSolver, total: float
 ) -> Task:
-    """Decode the samples of ``part`` and return the search that goes on from them."""
+    """Decode the samples of ``part`` and return the search that starts from them."""
     stream = InstanceStream(context.city, part.seed, "test", part.rules)
     instances = [stream(part.n, i) for i in range(part.start, part.stop)]
     starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
@@ -119,7 +114,7 @@ def _finishing(
 
 
 def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:
-    """Solve what is missing of ``block`` here; a size that the solver refuses keeps the reason."""
+    """Solve what is missing of ``block`` in this process; a size that the solver refuses fails."""
     total = block.instances
     missing = sum(part.rows for part in block.missing())
     if not missing:
@@ -129,7 +124,7 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
     with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing():
             try:
-                if part == first:  # what only the first call pays
+                if part == first:  # warm-up: the first call is slower
                     list(solver.solve(context.city, warm_up, samples=first.samples[0], seed=first.seed))
                 progress.advance(solve_part(Task(part, solver), context))
             except StoreError:
@@ -141,11 +136,11 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
 
 
 def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec, pool: Pool) -> float:
-    """Return the share of the problem tokens of all held-out instances that the encoder names."""
+    """Return the accuracy of the encoder on the problem tokens of all held-out instances."""
     from mcvrp.tasks.solvers import fm_mcvrp
     from mcvrp.tasks.solvers.devices import decoding_map
 
     stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
-    with decoding_map(model, pool):  # for its one thread
+    with decoding_map(model, pool):  # limits torch to one thread, as decoding does
         return fm_mcvrp.problem_accuracy(model, city, held_out)

@@ -1,56 +1,66 @@
-"""Parts of a benchmark on Ray, a bounded number at work: one that is refused or lost stops no other."""
+"""Parts of a benchmark on Ray with a bounded number in flight; a refused or lost part stops no other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ray.exceptions import RayError
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
+from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_window import windowed
 
 
 def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
-    """Solve what is missing of methods whose program is known, as `solve_on_ray` does."""
+    """Solve the missing parts of ``blocks`` with their programs; raises as `solve_on_ray`."""
     total = sum(block.instances for block in blocks)
     missing = sum(part.rows for block in blocks for part in block.missing())
-    if not missing:
-        return
-    with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
-        tasks = (Task(part, block.program) for block in blocks if block.program for part in block.missing())
-        solve_on_ray(context, blocks, tasks, progress)
+    if missing:
+        with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
+            tasks = (
+                (block, Task(part, block.program))
+                for block in blocks
+                if block.program
+                for part in block.missing()
+            )
+            solve_on_ray(context, tasks, progress)
 
 
-def solve_on_ray(
-    context: WorkerContext, blocks: Sequence[Block], tasks: Iterable[Task], progress: Progress
-) -> None:
-    """Solve parts of ``blocks``; a solver that refuses ends a size of its method, and nothing else.
+def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress) -> None:
+    """Solve parts of blocks and read the answers back; a solver that refuses fails one size of its method.
 
     Raises
     ------
     StoreError
         If the store refuses.
     IncompleteError
-        If workers were lost again and again on a part; everything else is stored.
+        If the worker of a part was lost repeatedly; all other answers are stored.
     """
-    by_label = {block.label: block for block in blocks}
-    lost: Part | None = None
-    reason = ""
-    for task, answer in windowed(solve_part, tasks, context.workers, context, context.store, refusals=True):
-        part: Part = task.part
-        block = by_label[part.label]
+    owners: dict[str, Block] = {}  # by path of the part
+
+    def submitted() -> Iterator[Task]:
+        for block, task in tasks:
+            owners[task.part.path] = block
+            yield task
+
+    lost: list[str] = []
+    for task, answer in windowed(
+        solve_part, submitted(), context.workers, context, context.store, refusals=True
+    ):
+        part, block = task.part, owners.pop(task.part.path)
         if isinstance(answer, McvrpError):
             block.failures[part.n] = str(answer)
         elif isinstance(answer, RayError):
-            lost, reason = part, type(answer).__name__
+            reason = type(answer).__name__
+            lost.append(f"{part.label}, n={part.n}, instances {part.start} to {part.stop - 1} ({reason})")
         else:
             block.take(part)
             progress.advance(answer, note=part.label)
     if lost:
+        more = f" and {len(lost) - 1:,} more parts" if lost[1:] else ""
         raise IncompleteError(
-            f"a worker of the benchmark was lost again and again on {lost.label}, n={lost.n}, instances "
-            f"{lost.start} to {lost.stop - 1} ({reason}): run again for what is missing"
+            f"a benchmark worker was lost repeatedly on {lost[0]}{more}: run the command again to solve "
+            "what is missing"
         )

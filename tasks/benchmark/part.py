@@ -1,6 +1,6 @@
-"""Work of one worker for the benchmark: solve some held-out instances and store the answers.
+"""Work of one benchmark worker: solve some held-out instances and store the answers.
 
-No Ray, no Prefect, no torch here: a worker imports this and starts at once.
+Imports neither Ray, Prefect nor torch, so that a worker starts fast.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
 from mcvrp.tasks.support.machine import busy_seconds, hardware
 from mcvrp.tasks.support.processes import below
 
-_LEAST_SECONDS = 0.5  # below, the system's clock ticks of 10 ms blur how many cores worked
+_LEAST_SECONDS = 0.5  # the kernel counts processor time in ticks of 10 ms: too coarse for less
 
 
 @dataclass(frozen=True)
 class Part:
     """Instances ``start`` to ``stop`` (excluded) of size ``n`` for one method.
 
-    ``block`` names the method with its settings, ``label`` the method in tables, ``samples`` the
-    numbers of samples to report, ascending. With ``together``, the solver takes all instances at
-    once, for each number of samples again; otherwise one by one, and the time after so many of the
-    samples counts. Then the samples may go on ``after`` those of another part.
+    ``block`` names the method with its settings, ``label`` the method in tables, ``samples`` the numbers of
+    samples to report, ascending. With ``together``, the solver gets all instances as one batch, once per
+    number of samples. Otherwise it gets one instance at a time and is timed after each number of samples; the
+    samples may then continue ``after`` those of another part.
     """
 
     run: str
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An instance that is given and not drawn, in a city of its own."""
+    """Instance from a file, in its own city, instead of one from the stream."""
 
     city: City
     instance: Instance
@@ -70,7 +70,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Task:
-    """A part, and who solves it; of a given instance, what is solved."""
+    """Part and its solver; ``given`` replaces the instances of the stream."""
 
     part: Part
     solver: Solver
@@ -79,7 +79,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """Settings that all workers share: where answers go, the city, and how many parts are solved at once."""
+    """Shared settings of all workers: store, city and number of parts solved in parallel."""
 
     store: Store
     city: City
@@ -87,14 +87,14 @@ class WorkerContext:
 
 
 def solve_part(task: Task, context: WorkerContext) -> int:
-    """Solve the instances of the part and store the answers; return how many instances those are.
+    """Solve the instances of a part, store the answers and return the number of instances.
 
     An instance on which the solver fails is stored with the reason.
 
     Raises
     ------
     McvrpError
-        If the solver cannot take such instances at all.
+        If the solver does not support such instances.
     """
     part, solver = task.part, task.solver
     if task.given:
@@ -117,7 +117,7 @@ def solve_part(task: Task, context: WorkerContext) -> int:
 
 @dataclass(frozen=True)
 class _BusyClock:
-    """Seconds since some start: of wall-clock, of processors for us, and of processors for anyone."""
+    """Wall-clock time, processor time of this process tree and of the whole machine, in seconds."""
 
     wall: float
     ours: float
@@ -125,16 +125,16 @@ class _BusyClock:
 
     @classmethod
     def read(cls) -> _BusyClock:
-        ours = sum(os.times()[:4])  # of children, those that have ended
+        ours = sum(os.times()[:4])  # includes children that have exited, but not running ones
         for child in below(os.getpid()):
             with contextlib.suppress(psutil.Error):
                 ours += sum(child.cpu_times()[:2])
         return cls(time.perf_counter(), ours, busy_seconds())
 
     def others_since(self, start: _BusyClock, workers: int) -> float | None:
-        """Return how many cores worked for others on average, None where that cannot be told.
+        """Return the average number of cores kept busy by other processes, None if unknown.
 
-        The other workers are taken to need as much as this one.
+        The other workers are assumed to use as much processor time as this one.
         """
         seconds = self.wall - start.wall
         if self.anyone is None or start.anyone is None or seconds < _LEAST_SECONDS:
@@ -143,7 +143,7 @@ class _BusyClock:
         return max(0.0, busy / seconds)
 
 
-Timed = tuple[Answer, tuple[float, ...]]  # an answer, and the seconds at each number of samples
+Timed = tuple[Answer, tuple[float, ...]]  # answer, and seconds at each number of samples
 
 
 def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
@@ -151,13 +151,15 @@ def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: S
     for instance in instances:
         try:
             (answer,) = solver.solve(city, [instance], samples=runs[-1], seed=part.seed + part.after)
-        except Exception as error:  # one instance that breaks a solver must not take the others along
+        except Exception as error:  # an instance that crashes a solver must not fail the whole part
             if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             yield Answer(None, np.full(runs[-1], np.inf), 0.0, reason), (0.0,) * len(runs)
             continue
-        elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[1:]  # its share, where a solver does not tell
+        elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[
+            1:
+        ]  # evenly, if the solver does not measure it
         elapsed = elapsed if answer.elapsed is None else answer.elapsed
         yield answer, tuple(elapsed[count - 1] for count in runs)
 
@@ -165,7 +167,7 @@ def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: S
 def _together(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
     answers: list[Answer] = []
     seconds: list[list[float]] = []
-    for samples in part.samples:  # the last and largest has the answers, of which the others are prefixes
+    for samples in part.samples:  # the largest comes last; the others are prefixes of its answers
         answers = list(solver.solve(city, instances, samples=samples, seed=part.seed))
         seconds.append([answer.seconds for answer in answers])
     return zip(answers, zip(*seconds, strict=True), strict=True)
@@ -183,7 +185,7 @@ def _row(
 ) -> PartRow:
     reason = answer.failure
     if answer.solution is not None:
-        reason = infeasibility(instance, answer.solution)  # whatever the solver has checked
+        reason = infeasibility(instance, answer.solution)  # independent of the solver's own check
     solved = answer.solution is not None and reason is None
     return PartRow(
         method=part.label,

@@ -1,8 +1,9 @@
-"""Preparation of a benchmark: the block of each method, with its program and what decides its answers."""
+"""Preparation of a benchmark: its models, and the block of each method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -15,46 +16,39 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 
-_PART_SECONDS = 60.0  # what a kill may cost where the time of a run is known
-_PART_RUNS = 20  # runs of a program in a part where it is not
-_PART_STARTS = 1024  # quick runs of no program
-_PART_PATHS, _PART_INSTANCES = 4096, 256  # decoded in a part
+_PART_SECONDS = 60.0  # work that a kill may cost, if the time limit of a run is known
+_PART_RUNS = 20  # runs of a program per part otherwise
+_PART_STARTS = 1024  # runs per part of a method without a program, which are quick
+_PART_PATHS, _PART_INSTANCES = 4096, 256  # decoded per part
 
 
-def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: ModelCard | None) -> Block:
-    """Return the block of the method ``name``, for which nothing has been looked up yet.
+@dataclass(frozen=True)
+class Models:
+    """Cards of the model under test, if any, and of the attention models by size."""
 
-    A program that is not installed, or a size without an attention model, is the reason why it has no
-    answers there.
+    card: ModelCard | None = None
+    attention: Mapping[int, AttentionCard] = field(default_factory=dict)
+
+
+NO_MODELS = Models()
+
+
+def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, models: Models = NO_MODELS) -> Block:
+    """Return the block of method ``name``; stored answers have not been looked up yet.
+
+    A program that is not installed, or a size without an attention model, becomes a failure.
     """
-    method = all_methods()[name]
-    program, failures, weights = None, dict[int, str](), dict[int, str]()
+    method, rules = all_methods()[name], spec.rules_in(city)
+    program, failures = None, dict[int, str]()
     if method.network is None:
         try:
             program = heuristic(spec, name)
         except McvrpError as error:
             failures = dict.fromkeys(spec.sizes, str(error))
     elif method.network == "am":
-        cards = attention_cards(store, spec)
-        failures = {n: why for n in spec.sizes if (why := attention_failure(cards.get(n), n))}
-        weights = {n: model.weights_sha256 for n, model in cards.items()}
-    elif card:
-        weights = dict.fromkeys(spec.sizes, card.weights_sha256)
-    rules = spec.rules_in(city)
-    finisher = heuristic(spec, name) if method.warm_started else program
-    settings = finisher.configuration + finisher.version if finisher else ""
-    identities = {
-        n: Identity(
-            city=city.city_id,
-            seed=spec.seed,
-            rules=(rules.demand, rules.capacity),
-            settings=method.settings() if method.settings else settings,
-            model=weights.get(n, ""),
-            sampling=method.identity(spec, rotations(spec, card)) if method.identity else None,
-        )
-        for n in spec.sizes
-        if n not in failures
-    }
+        reasons = {n: attention_failure(models.attention.get(n), n) for n in spec.sizes}
+        failures = {n: reason for n, reason in reasons.items() if reason}
+    sizes = [n for n in spec.sizes if n not in failures]
     return Block(
         store=store,
         run=spec.run,
@@ -64,7 +58,7 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
         seed=spec.seed,
         rules=rules,
         counts=spec.counts,
-        identities=identities,
+        identities={n: _identity(city, spec, name, models, program, n) for n in sizes},
         part_rows=_part_rows(spec.time_limit(name), method),
         grows=method.grows,
         program=program,
@@ -72,13 +66,30 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, card: M
     )
 
 
+def _identity(
+    city: City, spec: BenchmarkSpec, name: str, models: Models, program: Solver | None, n: int
+) -> Identity:
+    method, rules = all_methods()[name], spec.rules_in(city)
+    finisher = heuristic(spec, name) if method.warm_started else program
+    settings = finisher.configuration + finisher.version if finisher else ""
+    network = {"fm": models.card, "am": models.attention.get(n), None: None}[method.network]
+    return Identity(
+        city=city.city_id,
+        seed=spec.seed,
+        rules=(rules.demand, rules.capacity),
+        settings=method.settings() if method.settings else settings,
+        model=network.weights_sha256 if network else "",
+        sampling=method.identity(spec, rotations(spec, models.card)) if method.identity else None,
+    )
+
+
 def heuristic(spec: BenchmarkSpec, method: str) -> Solver:
-    """Return what ``method`` runs, alone or from its samples on, with what it may spend.
+    """Return the solver that ``method`` runs, from scratch or from samples, with its budget.
 
     Raises
     ------
     McvrpError
-        If it is not installed; the message says how to get it.
+        If it is not installed; the message says how to install it.
     """
     if alone := all_methods()[method].alone:
         return alone()
@@ -88,20 +99,19 @@ def heuristic(spec: BenchmarkSpec, method: str) -> Solver:
 
 
 def rotations(spec: BenchmarkSpec, card: ModelCard | None) -> int:
-    """Return how many ways samples see the city turned: one where the model has not learned that."""
+    """Return the number of rotations of the city for samples; 1 if the model was trained without."""
     return spec.rotations if card and card.rotation_trained else 1
 
 
 def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
-    """Return the cards of the attention models of the sizes of ``spec``, where there are any."""
-    if spec.attention is None:
-        return {}
-    cards = {n: attention_card(store, spec.attention, n) for n in spec.sizes}
+    """Return the cards of the stored attention models for the sizes of ``spec``."""
+    name = spec.attention
+    cards = {n: attention_card(store, name, n) for n in spec.sizes} if name is not None else {}
     return {n: card for n, card in cards.items() if card}
 
 
 def _part_rows(limit: float | None, method: Method) -> Callable[[int], int]:
-    """Return how many instances with so many samples each are solved at once."""
+    """Return the function from the number of samples per instance to the number of instances per part."""
     runs = _PART_RUNS if limit is None else min(_PART_RUNS, int(_PART_SECONDS / limit))
     runs = _PART_STARTS if method.alone else runs
     if method.grows:

@@ -1,4 +1,4 @@
-"""Results of a finished benchmark: all that its report is written from."""
+"""Results of a finished benchmark, the input of its report."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ class BenchmarkResults:
     Parameters
     ----------
     spec
-        What was asked for, with the ranges that hold in the city.
+        Spec of the benchmark, with the city's ranges of demand and capacity.
     card
-        The model's, None where no method needs one.
+        Card of the model, None if no method needs one.
     accuracy
-        Share of the problem tokens of all held-out instances that the model's encoder names, None without
-        a model.
+        Accuracy of the model's encoder on the problem tokens, None without a model.
     table
-        A row an instance, method and number of samples, as `storage.benchmarks.RESULTS` has them.
+        One row per instance, method and number of samples (schema `storage.benchmarks.RESULTS`).
     """
 
     spec: BenchmarkSpec
@@ -39,11 +38,11 @@ class BenchmarkResults:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """Results without routes and costs of samples, as tables and pictures take it."""
+        """Results without routes and costs of samples, the input of tables and figures."""
         return results_frame(self.table)
 
 
 def results_frame(table: pa.Table) -> pd.DataFrame:
-    """Return results without routes and costs of samples, with numbers that may be subtracted."""
+    """Return results without routes and costs of samples, with signed integers that can be subtracted."""
     frame: pd.DataFrame = table.drop_columns(["routes", "costs"]).to_pandas()
     return frame.astype({"n": "int64", "index": "int64", "samples": "int64", "workers": "int64"})

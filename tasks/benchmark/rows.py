@@ -1,4 +1,4 @@
-"""Rows of results: what stored parts have of an instance, put together for the samples asked for."""
+"""Rows of results: pieces of stored parts combined to the requested numbers of samples."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mcvrp.storage.benchmarks import PartRow, Routes
 
 @dataclass(frozen=True)
 class Piece:
-    """Share of a stored part in an instance: its samples ``after`` so many."""
+    """Row of a stored part: the samples of one instance that follow the first ``after``."""
 
     after: int
     row: PartRow
 
 
 def measured_row(pieces: Sequence[Piece], samples: tuple[int, ...]) -> PartRow:
-    """Return the row of ``samples``, one piece for each in order, of which each was solved and timed alone.
+    """Return the row of ``samples`` from one piece for each, all solved and timed separately.
 
-    Costs are those of the largest number, of which the others are prefixes. Where that was stored
-    with a larger one, its best solution is there only if it is the best of all.
+    Costs are those of the largest number; the others are prefixes. If that was stored as part of a larger
+    number, its routes are known only if its best solution is the best of all.
     """
     seconds = [
         piece.row.seconds[piece.row.samples.index(count)]
@@ -40,10 +40,10 @@ def measured_row(pieces: Sequence[Piece], samples: tuple[int, ...]) -> PartRow:
 
 
 def grown_row(pieces: Sequence[Piece], samples: tuple[int, ...]) -> PartRow:
-    """Return the row of ``samples`` from ``pieces`` that follow each other, the samples one after the other.
+    """Return the row of ``samples`` from consecutive ``pieces``.
 
-    Times add up; at a number that was not asked for when it ran, the time between its neighbours is
-    shared evenly.
+    Times add up. At a number of samples that was not measured, the time is interpolated between its
+    neighbours.
     """
     counts, seconds = [0], [0.0]
     costs: list[float] = []

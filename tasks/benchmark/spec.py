@@ -1,4 +1,4 @@
-"""Spec of a benchmark: the methods, the held-out instances they meet on, and what each may spend."""
+"""Spec of a benchmark: methods, held-out instances and budgets."""
 
 from __future__ import annotations
 
@@ -30,12 +30,21 @@ from mcvrp.tasks.support.spec import (
 )
 
 DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
-DEFAULT_TIME_LIMIT = 5.0  # seconds a run (Sec. 5.1)
+DEFAULT_TIME_LIMIT = 5.0  # seconds per run (Sec. 5.1)
 _Count = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 _Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 _MethodName = Annotated[str, OneOf(all_methods)]
-# Arguments of a solver are fields by its name, as hgs_iterations is; but LKH-3's are LKH's own words.
+_Iterations = Annotated[
+    int | None,
+    Field(ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"),
+]
+# Fields of a solver's arguments have its name as prefix (hgs_iterations), except those of LKH-3.
 _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs"}
+
+
+def _time_limit(solver: str) -> Any:
+    text = f"Time limit per run of {solver} in seconds (default: 5 if iterations are not set)"
+    return Field(None, gt=0, le=MOST_SECONDS, description=text)
 
 
 class BenchmarkSpec(OrdersSpec):
@@ -82,28 +91,14 @@ class BenchmarkSpec(OrdersSpec):
         pattern=NAME_PATTERN,
         description="Name of the attention models in the store (default: the city's name)",
     )
-    hgs_time_limit: float | None = Field(
-        None,
-        gt=0,
-        le=MOST_SECONDS,
-        description="Time limit per run of HGS in seconds (default: 5 if iterations are not set)",
-    )
-    hgs_iterations: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"
-    )
+    hgs_time_limit: float | None = _time_limit("HGS")
+    hgs_iterations: _Iterations = None
     hgs_fleet: Literal["default"] | Annotated[int, Field(ge=1, le=MOST_OF_SOLVERS)] | None = Field(
         None,
         description="Maximum number of vehicles for HGS (if unset: label.fleet; default: its own bound)",
     )
-    pyvrp_time_limit: float | None = Field(
-        None,
-        gt=0,
-        le=MOST_SECONDS,
-        description="Time limit per run of PyVRP in seconds (default: 5 if iterations are not set)",
-    )
-    pyvrp_iterations: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Iterations without improvement, instead of a time limit"
-    )
+    pyvrp_time_limit: float | None = _time_limit("PyVRP")
+    pyvrp_iterations: _Iterations = None
     lkh_max_trials: int | None = Field(
         None, ge=1, le=MOST_OF_SOLVERS, description="Trials per run (default: the number of customers)"
     )
@@ -119,35 +114,39 @@ class BenchmarkSpec(OrdersSpec):
         for name in ("sizes", "samples", "heuristic_samples", "hgs_samples"):
             values = getattr(self, name) or (1,)
             if list(values) != sorted(set(values)) or values[0] < 1:
-                raise ValueError(f"{name} = {list(values)} must ascend from 1 or more")
+                raise ValueError(f"{name} = {list(values)} must ascend and start at 1 or more")
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")
-        counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
-        if len(counts) != len(self.sizes) or min(counts) < 1:
-            lacking = [n for k, n in enumerate(self.sizes) if k >= len(counts) or counts[k] < 1]
-            without = f", n={lacking[0]} has none" if lacking else ""
+        counts = self._counts
+        if len(counts) != len(self.sizes):
+            without = f", n={self.sizes[len(counts)]} has none" if len(counts) < len(self.sizes) else ""
             raise ValueError(
-                f"instances = {self.instances} must be one number of 1 or more, or one for each size{without}"
+                f"instances = {self.instances} must be one number, or one for each size{without}"
             )
         for solver in ("hgs", "pyvrp"):
             if getattr(self, f"{solver}_time_limit") and getattr(self, f"{solver}_iterations"):
-                raise ValueError(f"{solver}_time_limit and {solver}_iterations exclude each other: give one")
+                raise ValueError(
+                    f"{solver}_time_limit and {solver}_iterations exclude each other: set one of them"
+                )
         return self
 
     @property
     def counts(self) -> dict[int, int]:
-        """Instances of each size."""
-        counts = self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
-        return dict(zip(self.sizes, counts, strict=True))
+        """Number of instances by size."""
+        return dict(zip(self.sizes, self._counts, strict=True))
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
 
     @property
     def decoding(self) -> Decoding:
-        """Settings of decoding strategies."""
+        """Settings of the decoding strategies."""
         return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
 
     @property
     def polished_decoding(self) -> Decoding:
-        """Settings of samples that local search polishes."""
+        """Decoding settings of samples that are improved by local search."""
         return replace(self.decoding, temperature=self.polish_temperature or self.temperature)
 
     @property
@@ -156,38 +155,37 @@ class BenchmarkSpec(OrdersSpec):
         return tuple(name for name in self.methods if all_methods()[name].network == "fm")
 
     def samples_of(self, method: str) -> tuple[int, ...]:
-        """Return the numbers of samples that the table has of ``method``."""
+        """Return the numbers of samples of ``method`` in the tables."""
         return all_methods()[method].samples(self)
 
     def options_of(self, method: str) -> dict[str, Any]:
-        """Return what the program of ``method`` is made with; empty where it has none."""
+        """Return the arguments of the solver of ``method``; empty if it has none."""
         program = all_methods()[method].program
         if program is None:
             return {}
         if all_methods()[method].equal_time:
             return {"time_limit": self.equal_time}
-        taken = SOLVERS[program].takes
-        given = {
+        options = {
             option: getattr(self, _FIELDS.get((program, option), f"{program}_{option}"), None)
-            for option in taken
+            for option in SOLVERS[program].takes
         }
-        if "time_limit" in taken and not given.get("iterations"):
-            given["time_limit"] = given["time_limit"] or DEFAULT_TIME_LIMIT
-        return given
+        if "time_limit" in options and not options.get("iterations"):
+            options["time_limit"] = options["time_limit"] or DEFAULT_TIME_LIMIT
+        return options
 
     def time_limit(self, method: str) -> float | None:
-        """Return the seconds of one run of ``method``, None where something else ends it."""
+        """Return the time limit of one run of ``method`` in seconds, None if it has none."""
         return self.options_of(method).get("time_limit")
 
     def seconds_of(self, method: str, n: int) -> float:
-        """Return about how long the program of ``method`` works on an instance, all runs together."""
+        """Return the estimated time of the solver of ``method`` per instance in seconds, all runs."""
         entry, options = all_methods()[method], self.options_of(method)
         if entry.alone_seconds:
             return self.samples_of(method)[-1] * entry.alone_seconds(n)
         if entry.program is None:
             return 0.0
         if entry.equal_time:
-            return self.equal_time  # decoding before it included
+            return self.equal_time  # includes decoding
         budget = Budget(options.get("time_limit"), options.get("iterations"))
         runs = self.samples_of(method)[-1] * options.get("runs", 1)
         return runs * SOLVERS[entry.program].estimate(budget, n)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.city import MOST_COST, is_cost
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.model.problem import MOST_COST, is_cost
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 

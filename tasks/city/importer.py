@@ -8,8 +8,9 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.city import MARGIN
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.model.problem import DEPOT, MARGIN, City
+from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import Addresses, StoredCity, joined
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import AddressTable, address_table

@@ -7,8 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcvrp.model.instances import Range
-from mcvrp.model.problem import CAPACITY_TABLE, PAPERS_DEMAND
+from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, StrictSpec
 

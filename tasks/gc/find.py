@@ -17,14 +17,13 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import result_settings
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
-from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
@@ -125,7 +124,6 @@ def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, l
 def in_training(view: StoreView, run: str) -> Found:
     """Yield the checkpoints of ``run`` that no training goes on from and no later phase begins with."""
     store, folder = view.store, layout.run_dir(run)
-    refuse_earlier(store, folder)
     ours = (layout.trainer_lease(run), layout.models_removed(run))
     there = [file for file in store.files(folder) if file.path not in ours]
     phases = [checkpoints(store, run, phase) for phase in store.folders(folder)]
@@ -201,7 +199,6 @@ def aliased(store: Store, name: str) -> set[int]:
 
 def in_labels(view: StoreView, dataset: str) -> Found:
     """Yield the staged chunks of ``dataset`` whose rows are in shards, and what was taken out long ago."""
-    refuse_earlier(view.store, layout.label_dir(dataset))
     for file in view.store.files(layout.corrupt_dir(dataset)):
         if view.aged([file]):
             why = f"corrupt, taken out of the dataset {view.policy.keep_days:g} days ago or more"

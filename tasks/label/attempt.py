@@ -1,4 +1,4 @@
-"""Attempts at one instance: the solver by name, its seed, a label or why there is none."""
+"""Attempts at one instance: solver, seed, and the label or the reason of the failure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 
-_SEED_BITS = 30  # what every solver takes
+_SEED_BITS = 30  # supported by every solver
 
 
 def make_solver(recipe: LabelRecipe, n: int) -> Solver:
-    """Return the solver that ``recipe`` names for ``n`` customers; SolverMissing when not installed."""
+    """Return the solver of ``recipe`` for ``n`` customers; SolverMissing if it is not installed."""
     return recipe.solver.make(**recipe.budget_of(n).options(), fleet=recipe.fleet)
 
 
 def solver_seed(seed: int, n: int, i: int) -> int:
     """Return the solver's seed for instance (n, i): a function of these numbers alone."""
+    # Neither the worker nor the order of the rows matters, so that a repeated unit makes the same labels.
     return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
 
 
 def plain_solving(city: City, recipe: LabelRecipe, n: int) -> Callable[[int], Outcome]:
-    """Return the function that labels instance (n, i) for i, in this process."""
+    """Return the function that labels instance (n, i), given i, in this process."""
     attempt = attempting(city, recipe, n)
 
     def solve(i: int) -> Outcome:
@@ -42,7 +43,7 @@ def plain_solving(city: City, recipe: LabelRecipe, n: int) -> Callable[[int], Ou
 
 
 def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], Outcome]:
-    """Return the function that tries to label instance (n, i) with a seed of the solver, for both."""
+    """Return the function that makes one attempt at instance (n, i), given i and the solver's seed."""
     solver = make_solver(recipe, n)
     stream = recipe.stream(city)
     name, version, budget, cpu = solver.label, solver.version, recipe.budget_text(n), processor()
@@ -52,9 +53,10 @@ def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], 
         answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
         if answer.solution is None:
             return Failure(i, answer.failure or "no answer", name, version, seed, attempts=1)
-        price = cost(city, answer.solution)
+        # Recomputed from the city in float64: solvers round distances, and some report only their own cost.
+        exact = cost(city, answer.solution)
         return Label(
-            i, instance, answer.solution, price, SOLVED, name, version, seed, budget, answer.seconds, cpu
+            i, instance, answer.solution, exact, SOLVED, name, version, seed, budget, answer.seconds, cpu
         )
 
     return attempt

@@ -1,4 +1,4 @@
-"""Card of a dataset: README.md with its figures, statistics by size, and where its labels come from."""
+"""Card of a dataset: README.md with figures, statistics by size, and the provenance of its labels."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, 
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import unit_text
 
-_ROWS = 40  # of the table by size; of more sizes a selection is shown
-_SHOWN = 20
-_PANELS = 6  # sizes with a histogram of their own, of a picture
+_MOST_ROWS = 40  # of the table by size; of more sizes `_SELECTED` are shown
+_SELECTED = 20
+_PANELS = 6  # histograms per figure
 _COLUMNS = 3
-_WIDTH, _HEIGHT = 3.7, 3.0  # inches a panel
-_HEADROOM = 1.3  # the axis over its highest bar, for the legend
-_SPLITS = {"valid": "validation"}  # names of ours that the Hub has others for
+_WIDTH, _HEIGHT = 3.7, 3.0  # inches per panel
+_HEADROOM = 1.3  # height of the axis relative to the highest bar: room for the legend
+_SPLITS = {"valid": "validation"}  # splits that the Hugging Face Hub names otherwise
 _DECIMALS = {"cost": 2, "routes": 1, "runtime": 3}
 FIGURES = {
     "cost": "Total distance of a label, in the unit of the city",
     "routes": "Routes of a label",
-    "runtime": "Time that the solver took for a label",
+    "runtime": "Solver time per label",
 }
 COLUMNS = {  # of a label file
     "index": "i of instance (n, i); n is the folder's name",
@@ -54,9 +54,9 @@ COLUMNS = {  # of a label file
 
 
 def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
-    """Write README.md, figures and statistics of ``dataset``, whose manifest has to be up to date.
+    """Write README.md, figures and statistics of ``dataset``, whose manifest must be up to date.
 
-    Only the sizes whose shards have changed are read.
+    Only sizes whose shards have changed are read.
 
     Raises
     ------
@@ -67,6 +67,7 @@ def write_card(store: Store, city: City, dataset: str, workers: int | None = Non
     statistics = update_statistics(store, dataset, workers)
     for quantity in QUANTITIES:
         path = figure_path(dataset, quantity)
+        # Drawing takes longer than all other writes of a run with little to do.
         if statistics and (statistics != before or not store.exists(path)):
             store.put(path, spread_figure(statistics, quantity, city.unit))
     manifest = store.get_json(layout.manifest(dataset))
@@ -75,14 +76,14 @@ def write_card(store: Store, city: City, dataset: str, workers: int | None = Non
 
 
 def figure_path(dataset: str, quantity: str) -> str:
-    """Return where the card's picture of ``quantity`` lies."""
+    """Return the path of the figure of ``quantity``."""
     return f"{layout.label_dir(dataset)}/figures/{quantity}.png"
 
 
 def card_text(
     dataset: str, city: City, manifest: Mapping[str, Any], statistics: Sequence[SizeStatistics]
 ) -> str:
-    """Return the card as Markdown; pictures are links relative to it."""
+    """Return the card as Markdown; figures are relative links."""
     spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
     return _metadata(dataset, rows, spec.get("split", "")) + render(
         __package__,
@@ -91,7 +92,7 @@ def card_text(
         city=city,
         unit=unit_text(city.unit),
         spec=spec,
-        asked=json.dumps(manifest.get("spec"), indent=2),
+        request=json.dumps(manifest.get("spec"), indent=2),
         fingerprint=manifest.get("fingerprint"),
         rows=rows,
         absent=sum(size.absent for size in statistics),
@@ -105,7 +106,7 @@ def card_text(
 
 
 def _metadata(dataset: str, rows: int, split: str) -> str:
-    """Return what the card says to the Hub and to `datasets.load_dataset`."""
+    """Return the metadata for the Hugging Face Hub and `datasets.load_dataset`."""
     files = {"split": _SPLITS.get(split, split or "train"), "path": "data/*/*.parquet"}
     return card_metadata(
         {
@@ -118,18 +119,18 @@ def _metadata(dataset: str, rows: int, split: str) -> str:
 
 
 def _size_category(rows: int) -> str:
-    """Return the class of ``rows`` as the Hub writes it: "10K<n<100K"."""
+    """Return the size category of ``rows`` in the notation of the Hub: "10K<n<100K"."""
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
     k = min(max(len(str(rows)) - 4, -1), len(bounds) - 2)
     return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:
-    """Return two tables by size as Markdown, of many sizes a selection: labels with totals, solutions.
+    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions.
 
-    One of all columns would be wider than a page of Prefect, which cuts it off.
+    A single table of all columns would be wider than a page of Prefect, which truncates it.
     """
-    shown = selection(statistics, _SHOWN) if len(statistics) > _ROWS else list(statistics)
+    shown = selection(statistics, _SELECTED) if len(statistics) > _MOST_ROWS else list(statistics)
     rows = [
         [
             f"{size.n}",
@@ -162,20 +163,20 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
 
 
 def _makers(statistics: Sequence[SizeStatistics]) -> str:
-    """Return who made how many labels as a Markdown list, which wraps: processors have long names."""
+    """Return the number of labels by maker as a Markdown list, which wraps: processors have long names."""
     labels: Counter[Maker] = Counter()
     for size in statistics:
         for maker in size.makers:
             labels[replace(maker, rows=0)] += maker.rows
     lines = []
     for maker, rows in labels.most_common():
-        told = filter(None, (maker.source, maker.solver, maker.version, maker.budget, maker.cpu))
-        lines.append(f"- **{rows:,}**: {escaped(', '.join(told))}")
+        properties = filter(None, (maker.source, maker.solver, maker.version, maker.budget, maker.cpu))
+        lines.append(f"- **{rows:,}**: {escaped(', '.join(properties))}")
     return "\n".join(lines)
 
 
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:
-    """Return histograms of ``quantity`` for some sizes and, where there are more, its course over all.
+    """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes.
 
     Parameters
     ----------
@@ -194,13 +195,13 @@ def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str
     shown = selection(statistics, _PANELS)
     rows = -(-len(shown) // _COLUMNS)
     columns = min(len(shown), _COLUMNS)
-    courses = int(len(statistics) > _COLUMNS)
+    curves = int(len(statistics) > _COLUMNS)
     figure = Figure(
-        figsize=(_WIDTH * max(columns, 1 + courses), _HEIGHT * (rows + courses)),
+        figsize=(_WIDTH * max(columns, 1 + curves), _HEIGHT * (rows + curves)),
         dpi=DPI,
         layout="constrained",
     )
-    grid = figure.add_gridspec(rows + courses, columns)
+    grid = figure.add_gridspec(rows + curves, columns)
     for k, size in enumerate(shown):
         axis = figure.add_subplot(grid[k // columns, k % columns])
         style(axis)
@@ -209,19 +210,19 @@ def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str
         axis.set_xlabel(label)
         if k % columns == 0:
             axis.set_ylabel("Labels")
-    if courses:
+    if curves:
         axis = figure.add_subplot(grid[rows, :])
         style(axis)
-        _course(axis, statistics, quantity)
+        _curve(axis, statistics, quantity)
         axis.set_ylabel(label)
     return png(figure)
 
 
 def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStatistics]:
-    """Return at most ``most`` of the sizes, the first and the last among them, evenly apart."""
+    """Return at most ``most`` of the sizes, evenly spaced, the first and the last included."""
     count = min(most, len(statistics))
-    places = np.unique(np.linspace(0, len(statistics) - 1, count).round().astype(int)).tolist()
-    return [statistics[k] for k in places]
+    selected = np.unique(np.linspace(0, len(statistics) - 1, count).round().astype(int)).tolist()
+    return [statistics[k] for k in selected]
 
 
 def _histogram(axis: Axes, spread: Spread, decimals: int, *, wide: bool) -> None:
@@ -240,7 +241,7 @@ def _histogram(axis: Axes, spread: Spread, decimals: int, *, wide: bool) -> None
     axis.legend(loc="upper left", frameon=False, fontsize=FONT - 1)
 
 
-def _course(axis: Axes, statistics: Sequence[SizeStatistics], quantity: str) -> None:
+def _curve(axis: Axes, statistics: Sequence[SizeStatistics], quantity: str) -> None:
     n = [size.n for size in statistics]
     spreads: list[Spread] = [getattr(size, quantity) for size in statistics]
     marker = "o" if len(n) <= 40 else None

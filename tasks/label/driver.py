@@ -1,7 +1,7 @@
-"""The driver of labelling: a bounded number of units in Ray's hands, and what becomes of each.
+"""Driver of a labelling run: keeps a bounded number of units in flight on Ray and handles their results.
 
-It knows no instance: a unit goes out, a receipt comes back, and a unit whose worker was lost goes
-out again, isolated. What it holds does not grow with the number of shards.
+It knows no instances: a unit is sent, a receipt comes back, and a unit whose worker was lost is sent again,
+isolated. Its memory does not grow with the number of shards.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ import ray
 
 from mcvrp.model.errors import reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
-from mcvrp.tasks.label.plan import Missing, ShardJob, cut_into_units, survey, unit_seconds
+from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey, unit_seconds
 from mcvrp.tasks.label.publish import merge_shard
-from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.support.progress import Progress
@@ -36,16 +33,16 @@ from mcvrp.tasks.support.ray_window import WAIT_SECONDS, WINDOW
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_SECONDS = 5.0  # between two looks at what hangs, more is a pause of ours
-_COUNT_SECONDS = 10.0  # between two looks at how many workers there are
-_LOSSES = 5  # of a unit, before it is left to the next run
-_TRIES = 50  # of a unit, where the store answers others but not it
-_MERGE_LIMIT = 1800.0  # seconds: a shard is read and written in far less
+_PAUSE_SECONDS = 5.0  # between two checks for hanging units; anything longer was a pause of this process
+_COUNT_SECONDS = 10.0  # between two counts of the cluster's cores
+_LOSSES = 5  # lost workers per unit, before it is left to the next run
+_TRIES = 50  # per unit, if the store answers the others but not this one
+_MERGE_LIMIT = 1800.0  # seconds: reading and writing a shard takes far less
 
 
 @dataclass
 class _Task:
-    """Work in Ray's hands or on its way there: a unit, or the merge of the one shard in ``jobs``."""
+    """Work that is in flight or queued: a unit, or the merge of the single shard in ``jobs``."""
 
     jobs: list[ShardJob]
     unit: Unit | None = None
@@ -65,24 +62,21 @@ class _Task:
 
 @dataclass
 class Driver:
-    """One run of labelling.
+    """Labelling of one dataset.
 
     Attributes
     ----------
     labelled, solving
-        Labels made, and the solver's seconds for them.
+        Labels made, and solver seconds spent on them.
     retried, failures
-        How often a unit had to be done again, and how often because its worker was lost.
+        Number of units that were repeated, and how many of them because their worker was lost.
     lost
-        Why units and merges were given up in the last run.
+        Units and merges that the last run gave up, with the reason.
     unmerged
         Files of the shards whose merge was given up: one of them may be corrupt.
     """
 
-    dataset: Dataset
-    source: Source
-    quarantine: Quarantine
-    retry: StoreRetry
+    dataset: LabelDataset
     lease: Lease
     workers: int = 0
     labelled: int = 0
@@ -94,25 +88,31 @@ class Driver:
     _counted: float = 0.0
     _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
-    _empty_units: int = 0  # units that came back without a label, or not at all
+    _empty_units: int = 0  # that came back without a label, or not at all
     _retry_queue: deque[_Task] = field(default_factory=deque)
     _in_flight: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Workers do not wait for a silent store, they report it: a worker that waits looks like one that
+        # hangs. The driver waits on behalf of all, and sends their units again.
+        self._retry = StoreRetry(self.dataset.store)
+
     def run(self, missing: Missing, workers: int, progress: Progress) -> None:
-        """Do all that is ``missing``, as far as it can be done, ``workers`` units at a time.
+        """Label as much of what is ``missing`` as possible, ``workers`` units at a time.
 
         Raises
         ------
         StoreError
             If the store refuses.
         IncompleteError
-            If it gives no answer for minutes.
+            If it does not answer for minutes.
         ClusterLost
-            If Ray is gone; what was in its hands is missing still.
+            If Ray is gone; the units in flight are still missing.
         """
         self.workers, self.lost, self.unmerged = workers, [], set()
         tasks = self._tasks(missing)
-        city, send = ray.put(self.source.city), ray.remote(num_cpus=1, max_retries=0)(_within)
+        # Ray does not retry: a lost worker is this driver's evidence that an instance kills its solver.
+        city, send = ray.put(self.dataset.source.city), ray.remote(num_cpus=1, max_retries=0)(_within)
         try:
             while True:
                 self.lease.check()
@@ -130,36 +130,36 @@ class Driver:
                 progress.advance(made, self._note())
                 self._cancel_hanging()
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
-                    return  # nothing succeeds
+                    return  # nothing succeeds: a missing library, not a hard instance
         except ClusterLost:
-            self._in_flight.clear()  # there is nobody to ask to stop
+            self._in_flight.clear()  # nothing is left to cancel
             self._retry_queue.clear()
-            self._cores = CoreCount()  # an open question of this cluster means nothing to the next
+            self._cores = CoreCount()  # a pending request to this cluster means nothing to the next
             raise
-        # What is left in flight ends with the session, and what it stages is kept. To cancel a unit that
-        # is just coming back would have Ray abort this process, and leave its own behind.
+        # Units still in flight end with the session, and the rows that they stage are kept. Cancelling a unit
+        # that is just coming back would make Ray abort this process and leave its own processes behind.
 
     def _count_workers(self) -> None:
-        """Take note of machines that have come or gone; a limit of the spec stays one."""
-        if self.source.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
+        """Adapt to nodes that have joined or left, unless the spec limits the workers."""
+        if self.dataset.spec.workers is None and time.monotonic() - self._counted > _COUNT_SECONDS:
             self._counted = time.monotonic()
             self.workers = self._cores() or self.workers
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
-        seconds = unit_seconds(missing.seconds(self.source.spec), self.workers)
-        for n in sorted(missing.by_size):
-            jobs_of_size = survey(self.dataset, self.source, n, quarantined=self.quarantine.rows(n))
-            for jobs, unit in cut_into_units(self.source.spec, jobs_of_size, seconds):
+        spec = self.dataset.spec
+        seconds = unit_seconds(missing.seconds(spec), self.workers)
+        for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
+            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), seconds):
                 yield _Task(jobs, unit)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:
         return self._retry_queue.popleft() if self._retry_queue else next(tasks, None)
 
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
-        # Workers are impatient: what waits for the store in here does not hang there until it is killed.
-        store, recipe = self.dataset.store.outlasting(0), self.source.recipe
+        store, recipe = self.dataset.store.outlasting(0), self.dataset.source.recipe
         if task.unit:
-            unit = replace(task.unit, seeds=self.quarantine.seeds(task.unit))  # tried otherwise than before
+            # With the seeds that earlier runs have not tried: the same seed would fail again.
+            unit = replace(task.unit, seeds=self.dataset.quarantine.seeds(task.unit))
             return task.limit, label_unit, store, city, recipe, unit
         job = task.jobs[0]
         shard = layout.label_shard(recipe.dataset, job.n, job.k)
@@ -167,16 +167,16 @@ class Driver:
         return task.limit, merge_shard, store, city, *where
 
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
-        """Take in what became of ``task``; return how many labels it has made."""
+        """Handle the result of ``task`` and return the number of labels it has made."""
         try:
             receipt: UnitReceipt | None = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreUnavailable):
-                self.retry.outlast(error.cause)
+                self._retry.outlast(error.cause)
                 self._once_more(task, f"{error.cause}")
             elif isinstance(error.cause, StoreError):
                 raise error.cause from None
-            elif not task.unit:  # the files are at fault, and the next try would say the same
+            elif not task.unit:  # its source files are at fault: a merge that is repeated fails again
                 self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
@@ -184,10 +184,10 @@ class Driver:
         except ray.exceptions.RayError as error:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return 0
-        self.retry.answered()
+        self._retry.answered()
         if not task.unit or not receipt:
             return 0
-        self.quarantine.note(task.unit, receipt.failures)
+        self.dataset.quarantine.note(task.unit, receipt.failures)
         self._empty_units += not (receipt.rows or task.unit.isolated)
         self.labelled += receipt.rows
         self.solving += receipt.solving
@@ -196,7 +196,7 @@ class Driver:
         return receipt.rows
 
     def _end_unit(self, job: ShardJob, chunk: LabelFile | None) -> None:
-        """Count a unit of ``job`` as back; the last one sends the shard to be merged, if all have a chunk."""
+        """Count a unit of ``job`` as finished; the last one queues the merge, if all have staged a chunk."""
         job.units -= 1
         if chunk:
             job.sources.append(chunk)
@@ -206,7 +206,7 @@ class Driver:
             self._retry_queue.append(_Task([job]))
 
     def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
-        """Do ``task`` again, isolated where it was ``lost``; give it up when it was often enough."""
+        """Queue ``task`` again, isolated if its worker was ``lost``; give it up after too many tries."""
         task.tries += 1
         task.losses += lost
         self.failures += lost
@@ -214,6 +214,7 @@ class Driver:
             self.retried += 1
             if lost and task.unit:
                 task.unit = replace(task.unit, isolated=True)
+                # One instance of the unit may have killed the worker: isolated, only that one fails.
                 logger.warning("%s: %s; tried again, isolated", task, reason)
             self._retry_queue.append(task)
             return
@@ -230,12 +231,13 @@ class Driver:
             self._end_unit(task.jobs[0], None)
 
     def _cancel_hanging(self) -> None:
-        """Cancel what a worker that cannot even be timed out keeps: its turn has come after one limit."""
+        """Cancel units whose worker hangs beyond the alarm of `_within`, such as in a stopped process."""
+        # Twice the longest limit: a unit may have been queued behind another for as long as that one's limit.
         longest = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
         now = time.monotonic()
         paused, self._looked = max(0.0, now - self._looked - _PAUSE_SECONDS), now
         for reference, task in self._in_flight.items():
-            task.sent += paused  # while we waited for the store nobody took in what was done
+            task.sent += paused  # while this process waited for the store, no result was handled
             if now - task.sent > longest:
                 ray.cancel(reference, force=True)
 
@@ -243,13 +245,14 @@ class Driver:
         counts = {
             "retried": self.retried,
             "given up": len(self.lost),
-            "quarantined": len(self.quarantine.entries),
+            "quarantined": len(self.dataset.quarantine.entries),
         }
         return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``; after ``seconds`` the kernel ends this process, whatever it is at."""
+    """Return ``work(*arguments)``; after ``seconds`` the kernel ends this process."""
+    # The default action instead of a Python handler, which would wait for a solver to return from C++.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:

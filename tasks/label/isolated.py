@@ -1,7 +1,7 @@
-"""Isolated solving: in a process apart, so that a crash or a hang costs one attempt at one instance.
+"""Isolated solving in a separate process, so that a crash or a hang costs one attempt at one instance.
 
-The process is started again after each crash. It speaks over a pair of connected sockets: a
-question is the instance and the solver's seed, the answer a label, or why there is none.
+The process is restarted after each crash. A request over its pipe is an instance and a seed of the solver,
+the response is a label or the reason of the failure.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from multiprocessing.connection import Connection
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import require_sound
-from mcvrp.storage.labels.columns import Columns
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.tasks.label.attempt import attempting, make_solver, solver_seed
 from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
 from mcvrp.tasks.support.processes import start_group, stop_group
 
-_START_SECONDS = 120.0  # for Python and the solver, on a busy machine
+_START_SECONDS = 120.0  # to import Python and the solver on a busy machine
 
 
 @contextlib.contextmanager
 def run_isolated(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callable[[int], Outcome]]:
-    """Yield the function that labels instance (n, i) for i, in a process that may die of it.
+    """Yield the function that labels instance (n, i), given i, in a process that may crash.
 
-    A crash is tried again with the same seed, as it may have come from outside, an instance
-    without an answer with the next one.
+    A crash is retried with the same seed, as the cause may have been external (out of memory, an operator);
+    an instance without a solution is retried with the next seed.
     """
     solver = make_solver(recipe, unit.n)
     child = _Child(city, recipe, unit.n)
@@ -58,7 +58,7 @@ def run_isolated(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callab
 
 
 class _Child:
-    """The process, started when it is first asked, and again after it has died."""
+    """The process, started at the first request and again after a crash."""
 
     def __init__(self, city: City, recipe: LabelRecipe, n: int) -> None:
         self._task = (city, recipe, n)
@@ -66,24 +66,25 @@ class _Child:
         self._connection: Connection | None = None
 
     def ask(self, i: int, seed: int, seconds: float) -> Outcome | str:
-        """Return the answer for instance (n, i), or how the process died over it within ``seconds``."""
+        """Return the outcome of instance (n, i), or how the process ended, within ``seconds``."""
         process, connection = self._running()
         try:
             connection.send((i, seed))
             if not connection.poll(seconds):
                 self.stop()
                 return f"the solver took longer than {seconds:.0f} s"
-            answer: Outcome | str = connection.recv()
-            return answer
+            outcome: Outcome | str = connection.recv()
+            return outcome
         except (EOFError, OSError):
+            # The pipe closes a moment before the process can be waited for; its exit code is the reason.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1.0)
-            died = _death(process.poll())
+            reason = _death(process.poll())
             self.stop()
-            return died
+            return reason
 
     def stop(self) -> None:
-        """End the process, if there is one."""
+        """Stop the process, if it is running."""
         if self._process and self._connection:
             self._connection.close()
             stop_group(self._process, grace=0.5)
@@ -103,7 +104,7 @@ class _Child:
         return self._process, self._connection
 
     def _greet(self, connection: Connection) -> None:
-        """Give the process its task and wait for it: what goes wrong here is no instance's fault."""
+        """Send the process its task and wait until it is ready; a failure here is no instance's fault."""
         try:
             connection.send(self._task)
             if connection.poll(_START_SECONDS) and connection.recv() is None:
@@ -111,7 +112,7 @@ class _Child:
         except (EOFError, OSError):
             pass
         self.stop()
-        raise McvrpError("the isolated process did not start: look at the machine's memory")
+        raise McvrpError("the isolated process did not start: check the machine's memory")
 
 
 def _death(code: int | None) -> str:
@@ -123,7 +124,7 @@ def _death(code: int | None) -> str:
 
 
 def main() -> None:
-    """Answer questions until nobody asks any more."""
+    """Answer requests until the pipe is closed."""
     connection = Connection(int(sys.argv[1]))
     city, recipe, n = connection.recv()
     attempt = attempting(city, recipe, n)
@@ -140,9 +141,10 @@ def _answer(attempt: Callable[[int, int], Outcome], city: City, n: int, i: int, 
     try:
         outcome = attempt(i, seed)
         if isinstance(outcome, Label):
-            require_sound(city, n, Columns.of(label_table([outcome]), n))
+            # Here, where a wrong label costs one instance: the check of the whole file would fail the unit.
+            require_sound(city, n, LabelArrays.of(label_table([outcome]), n))
         return outcome
-    except Exception as error:  # whatever it is, it is this instance's, and the reason is kept
+    except Exception as error:  # any error is the instance's, and its reason goes into the quarantine
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

@@ -1,37 +1,75 @@
-"""Plan of a run of labelling: what of the dataset is missing, cut into units of work.
+"""Plan of a labelling run: which rows of the dataset are missing, cut into units of work.
 
-Where rows lie in shards depends on the spec alone; how many units there are may change from run to
-run, as what an earlier run has staged is used whatever its cut. Everything goes size by size and
-shard by shard: nothing here holds a list of all of them.
+The rows of a shard depend on the spec alone. The number of units may change from run to run, as staged
+rows of an earlier run are used however they were cut. Everything is processed by size and shard: nothing
+here holds a list of all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance
 from mcvrp.tasks.label.work import Unit
 
-_LONGEST_UNIT = 60.0  # seconds: what a lost worker may cost
-_SHORTEST_UNIT = 1.0  # seconds: below, starting the unit would cost more than a few per cent
-_UNITS_A_WORKER = 16  # where there is little to do, so that all workers end at about the same time
-_SUSPECTS_A_UNIT = 16  # instances that may each take their time limit
+_LONGEST_UNIT = 60.0  # seconds: the cost of a lost worker
+_SHORTEST_UNIT = 1.0  # seconds: shorter units spend more than a few per cent on their start
+_UNITS_PER_WORKER = 16  # if there is little work, so that all workers finish at about the same time
+_SUSPECTS_PER_UNIT = 16  # instances that may each take their time limit
+
+
+@dataclass
+class LabelDataset:
+    """A dataset that is being labelled: spec document, list of shards and quarantine, each read once.
+
+    Only the holder of the dataset's lease may change it.
+    """
+
+    labels: Dataset
+    source: Source
+    document: SpecDocument
+    quarantine: Quarantine
+
+    @classmethod
+    def open(cls, store: Store, source: Source) -> LabelDataset:
+        """Return the dataset of ``source``; McvrpError if it was made from another spec or city."""
+        name = source.spec.dataset
+        document = SpecDocument.read(store, name)
+        document.require_same(source)
+        return cls(Dataset.open(store, name), source, document, Quarantine.load(store, name))
+
+    @property
+    def store(self) -> Store:
+        """The store of the dataset."""
+        return self.labels.store
+
+    @property
+    def spec(self) -> LabelSpec:
+        """The spec of this run."""
+        return self.source.spec
+
+    def write_spec(self) -> None:
+        """Store the spec, extended by that of this run."""
+        document = self.document.extended(self.source)
+        if document != self.document:
+            self.store.put_json(layout.label_spec(self.spec.dataset), document.fields)
+            self.document = document
 
 
 @dataclass
 class ShardJob:
-    """A shard that is not there yet, or not whole: what there is of it, and what is missing.
+    """A shard that does not exist or is incomplete: the files that have rows of it, and the missing rows.
 
-    ``suspects`` are missing rows that an earlier run could not solve; ``units`` counts what is
-    being made of it and not yet back.
+    ``suspects`` are missing rows that an earlier run could not solve. ``units`` counts the units of work
+    on the shard that have not come back yet.
     """
 
     n: int
@@ -51,13 +89,13 @@ class ShardJob:
 
     @property
     def fresh(self) -> bool:
-        """True if there is nothing of it, and nothing known against it."""
+        """True if no row of it exists, and none is suspected."""
         return not self.sources and not self.suspects and self.gaps == [(self.start, self.stop)]
 
 
 @dataclass
 class Missing:
-    """Rows that each size lacks, zero where they are only to be merged; ``suspects`` are (n, i)."""
+    """Missing rows by size, zero if they only have to be merged; ``suspects`` are (n, i)."""
 
     by_size: dict[int, int] = field(default_factory=dict)
     suspects: set[tuple[int, int]] = field(default_factory=set)
@@ -68,89 +106,86 @@ class Missing:
         return sum(self.by_size.values())
 
     def seconds(self, spec: LabelSpec) -> float:
-        """Return about how long one core takes for them."""
-        return sum(rows * seconds_an_instance(spec, n) for n, rows in self.by_size.items())
+        """Return the estimated seconds that one core takes for them."""
+        return sum(rows * seconds_per_instance(spec, n) for n, rows in self.by_size.items())
 
 
-def count_missing(dataset: Dataset, source: Source, quarantine: Quarantine | None = None) -> Missing:
-    """Return how many rows are missing; errors as in `survey`."""
+def count_missing(dataset: LabelDataset) -> Missing:
+    """Return how many rows are missing; raises as `survey` does."""
     missing = Missing()
-    for n in source.spec.sizes:
-        known = quarantine.rows(n) if quarantine else frozenset()
-        for job in survey(dataset, source, n, quarantined=known):
+    for n in dataset.spec.sizes:
+        for job in survey(dataset, n):
             missing.by_size[n] = missing.by_size.get(n, 0) + job.missing
             missing.suspects.update((n, i) for i in job.suspects)
     return missing
 
 
-def survey(
-    dataset: Dataset, source: Source, n: int, *, quarantined: frozenset[int] = frozenset()
-) -> Iterator[ShardJob]:
-    """Yield the shards of size ``n`` to make, from what is there.
+def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
+    """Yield the shards of size ``n`` that have to be made, from the files that exist.
 
-    A corrupt file counts as missing; rows in ``quarantined`` become suspects where they are missing.
+    A corrupt file counts as missing; missing rows that are quarantined become suspects.
 
     Raises
     ------
     McvrpError
-        If a file where a shard or a staged chunk should be is foreign, or of another dataset.
+        If a file at the path of a shard or staged chunk is foreign, or of another dataset.
     """
-    store, spec = dataset.store, source.spec
+    store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
     staged = store.files(layout.staged_dir(spec.dataset, n))
     staged = [file for file in staged if layout.staged_rows(file.path)]
-    chunks = _ours(store, source, dataset.label_files(n, staged, skip_corrupt=True))
+    chunks = _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True))
     waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
-    present = _ours(store, source, dataset.shards(n, skip_corrupt=True))
-    shard = next(present, None)
-    near: list[LabelFile] = []  # staged chunks with rows of this shard
+    shards = _own(dataset, dataset.labels.shards(n, skip_corrupt=True))
+    shard = next(shards, None)
+    near: list[LabelFile] = []  # staged chunks with rows of the current shard
     for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
         stop = min(spec.count, start + spec.shard_rows)
+        # Chunks and shards are both in row order, so one pass over each finds the overlaps. A chunk of an
+        # earlier run may overlap several shards: it stays near until the last of them.
         while waiting and waiting[-1].footer.row_start < stop:
             near.append(waiting.pop())
         near = [chunk for chunk in near if chunk.footer.row_stop > start]
         sources = list(near)
         if shard and layout.shard_number(shard.path) == k:
-            _check_place(store, shard, start, start + spec.shard_rows)
-            whole = next(missing_rows([shard], start, stop), None) is None
-            sources.append(shard)
-            shard = next(present, None)
-        else:
-            whole = False
-        if whole:
-            continue
+            _check_rows(store, shard, start, start + spec.shard_rows)
+            existing, shard = shard, next(shards, None)
+            if next(missing_rows([existing], start, stop), None) is None:
+                continue
+            sources.append(existing)
         gaps = list(missing_rows(sources, start, stop))
-        known = {row for source in sources for row in source.footer.absent} | quarantined
-        suspects = frozenset(row for row in known if any(a <= row < b for a, b in gaps))
+        unsolved = {row for source in sources for row in source.footer.absent} | quarantined
+        suspects = frozenset(row for row in unsolved if any(a <= row < b for a, b in gaps))
         yield ShardJob(n, k, start, stop, sources, gaps, suspects)
 
 
-def _ours(store: Store, source: Source, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
-    city_id, spec_hash = source.city.city_id, source.recipe.spec_hash
+def _own(dataset: LabelDataset, files: Iterable[LabelFile]) -> Iterator[LabelFile]:
+    """Yield ``files``; McvrpError if one is of another dataset, which could not be told apart once merged."""
+    city_id, spec_hash = dataset.source.city.city_id, dataset.source.recipe.spec_hash
     for file in files:
         if (file.footer.city_id, file.footer.spec_hash) != (city_id, spec_hash):
             raise McvrpError(
-                f"{store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, spec "
-                f"{file.footer.spec_hash}; this one: {city_id}, {spec_hash}): move it away"
+                f"{dataset.store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, "
+                f"spec {file.footer.spec_hash}; expected {city_id}, {spec_hash}): move it away"
             )
         yield file
 
 
-def _check_place(store: Store, shard: LabelFile, start: int, stop: int) -> None:
+def _check_rows(store: Store, shard: LabelFile, start: int, stop: int) -> None:
     rows = shard.footer
     if rows.row_start != start or rows.row_stop > stop:
         raise McvrpError(
             f"{store.url(shard.path)} has rows {rows.row_start} to {rows.row_stop}, "
-            f"this place is for {start} to {stop}: move it away"
+            f"expected {start} to {stop}: move it away"
         )
 
 
 def missing_rows(files: Sequence[LabelFile], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of rows from ``start`` to ``stop`` (excluded) that none of ``files`` has."""
-    there: list[tuple[int, int]] = []
+    """Yield the ranges of rows from ``start`` to ``stop`` (excluded) that are in none of ``files``."""
+    present: list[tuple[int, int]] = []
     for footer in (file.footer for file in files):
         bounds = [footer.row_start - 1, *footer.absent, footer.row_stop]
-        there += [(before + 1, after) for before, after in pairwise(bounds) if before + 1 < after]
-    for first, last in sorted(there):
+        present += [(before + 1, after) for before, after in pairwise(bounds) if before + 1 < after]
+    for first, last in sorted(present):
         if start < min(first, stop):
             yield start, min(first, stop)
         start = max(start, last)
@@ -158,16 +193,18 @@ def missing_rows(files: Sequence[LabelFile], start: int, stop: int) -> Iterator[
         yield start, stop
 
 
-def sweep(store: Store, source: Source) -> None:
-    """Remove the staged files whose rows are in a shard: a driver killed while it merged leaves them."""
-    spec = source.spec
-    dataset = Dataset.open(store, spec.dataset, trust=False)  # before anything goes, its shard is looked at
+def sweep(dataset: LabelDataset) -> None:
+    """Remove staged files whose rows are in a shard, left by a driver that was killed during a merge."""
+    store, spec = dataset.store, dataset.spec
+    # Every footer is read: nothing is deleted because of what a list says of the shard that replaces it.
+    dataset = replace(dataset, labels=Dataset.open(store, spec.dataset, trust=False))
     staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
     for n in sorted(n for n in staged if n is not None and n in spec.sizes):
-        needed = {s.path for job in survey(dataset, source, n) for s in job.sources}
+        needed = {source.path for job in survey(dataset, n) for source in job.sources}
         kept = 0
         for path in store.list(layout.staged_dir(spec.dataset, n)):
             rows = layout.staged_rows(path)
+            # Rows beyond the count of this run belong to a larger one, which may still merge them.
             if rows and rows[1] <= spec.count and path not in needed:
                 store.delete(path)
             else:
@@ -179,58 +216,59 @@ def sweep(store: Store, source: Source) -> None:
 
 
 def unit_seconds(total: float, workers: int) -> float:
-    """Return how long a unit should take where ``total`` seconds of work are to be done."""
-    return min(max(total / (workers * _UNITS_A_WORKER), _SHORTEST_UNIT), _LONGEST_UNIT)
+    """Return the target duration of a unit if ``total`` seconds of work are to be done."""
+    return min(max(total / (workers * _UNITS_PER_WORKER), _SHORTEST_UNIT), _LONGEST_UNIT)
 
 
 def cut_into_units(
     spec: LabelSpec, jobs: Iterable[ShardJob], seconds: float
 ) -> Iterator[tuple[list[ShardJob], Unit | None]]:
-    """Yield units of about ``seconds`` with the shards that each is for, and count those still to be merged.
+    """Yield units of about ``seconds`` with the shards that each is for, and count the units per shard.
 
-    A unit is either one shard or several whole, which its worker publishes itself, or a run of
-    missing rows of one, which is staged; None where all rows of one are staged. Suspects are in
-    units of their own, to be solved isolated.
+    A unit is either one or several whole shards, which its worker publishes, or a range of missing rows of
+    one shard, which is staged; None if all rows of the shard are staged. Suspects are in units of their
+    own, to be solved isolated.
     """
     whole: list[ShardJob] = []
     for job in jobs:
-        estimate = seconds_an_instance(spec, job.n)
+        estimate = seconds_per_instance(spec, job.n)
         rows = max(1, round(seconds / estimate))
         if whole and not (
             job.fresh
             and (job.n, job.start) == (whole[-1].n, whole[-1].stop)
             and job.stop - whole[0].start <= rows
         ):
-            yield _whole(spec, whole)
+            yield _whole_shards(spec, whole)
             whole = []
         if job.fresh and job.missing <= rows:
             whole.append(job)
             continue
         if not job.gaps:
             yield [job], None
-        runs = [
+        units = [
             Unit(job.n, a, b, isolated=isolated, seconds=(b - a) * estimate)
             for a, b, isolated in _runs(job, rows)
         ]
-        job.units = len(runs)
-        yield from (([job], run) for run in runs)
+        # Set before the first unit is sent: the shard is merged once as many have come back.
+        job.units = len(units)
+        yield from (([job], unit) for unit in units)
     if whole:
-        yield _whole(spec, whole)
+        yield _whole_shards(spec, whole)
 
 
-def _whole(spec: LabelSpec, jobs: list[ShardJob]) -> tuple[list[ShardJob], Unit]:
+def _whole_shards(spec: LabelSpec, jobs: list[ShardJob]) -> tuple[list[ShardJob], Unit]:
     n, start, stop = jobs[0].n, jobs[0].start, jobs[-1].stop
-    seconds = (stop - start) * seconds_an_instance(spec, n)
+    seconds = (stop - start) * seconds_per_instance(spec, n)
     return jobs, Unit(n, start, stop, shard_rows=spec.shard_rows, seconds=seconds)
 
 
 def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the gaps of ``job`` in runs of at most ``rows``, each with whether it is of suspects."""
+    """Yield the gaps of ``job`` in ranges of at most ``rows``, each with whether its rows are suspects."""
     for start, stop in job.gaps:
         first = start
         for row in range(start + 1, stop + 1):
             isolated = first in job.suspects
-            limit = min(rows, _SUSPECTS_A_UNIT) if isolated else rows
+            limit = min(rows, _SUSPECTS_PER_UNIT) if isolated else rows
             if row == stop or (row in job.suspects) != isolated or row - first == limit:
                 yield first, row, isolated
                 first = row

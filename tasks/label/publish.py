@@ -1,4 +1,4 @@
-"""Publication of shards: pieces merged, written in one go, and never in place of somebody else's work."""
+"""Publication of shards: pieces are merged and written at once, and never overwrite other labels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import LabelFile, label_file, parse_footer, parse_table, read_table
+from mcvrp.storage.labels.label_files import LabelFile, label_file, parse_footer, parse_table, read_table
 from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
 class LabelPiece:
-    """Labels of some rows of a shard, and the rows that are known to have none."""
+    """Labels of some rows of a shard, and the rows that are known to have no label."""
 
     table: pa.Table
     absent: tuple[int, ...] = ()
@@ -32,20 +32,22 @@ def merge_shard(
     stop: int,
     sources: Sequence[LabelFile],
 ) -> None:
-    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) out of ``sources``.
+    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``.
 
-    The sources are staged files and the smaller shard that is there; they may overlap. Staged ones
-    are removed once the shard is there.
+    The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
+    once the shard is published.
 
     Raises
     ------
     McvrpError
-        If some rows are nowhere.
+        If rows are missing.
     """
+    # Sources that are gone were merged by an earlier try whose answer was lost: their rows are in the shard.
     staged = [source for source in sources if source.path != path and store.exists(source.path)]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
     pieces = [LabelPiece(read_table(store, source.path), source.footer.absent) for source in staged]
     publish(store, city, spec_hash, path, n, start, stop, pieces)
+    # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
     for source in staged:
         store.delete(source.path)
 
@@ -60,29 +62,32 @@ def publish(
     stop: int,
     pieces: Sequence[LabelPiece],
 ) -> None:
-    """Put a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` at ``path``.
+    """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``.
 
-    The first of several labels of a row counts, and before all the one in the shard that is there.
-    Whoever is at it at the same time, no label that is there goes away.
+    Of several labels of a row the first counts, and the one in the existing shard before all others. No
+    existing label is lost, whatever other writers do at the same time.
 
     Raises
     ------
     McvrpError
-        If some rows are neither in a piece nor known to have no label.
+        If rows are neither in a piece nor known to have no label.
     """
-    there: LabelPiece | None = None
+    existing: LabelPiece | None = None
     tag = ""
     while True:
         if store.exists(path):
             data, tag = store.get_tagged(path)
             footer = parse_footer(data, store.url(path))
-            there = LabelPiece(parse_table(data, store.url(path)), footer.absent)
-            stop = max(stop, footer.row_stop)
-        table, absent = _merged(n, start, stop, [there, *pieces] if there else pieces)
-        if there and (table.num_rows, absent) == (there.table.num_rows, there.absent):
+            existing = LabelPiece(parse_table(data, store.url(path)), footer.absent)
+            stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
+        table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
+        if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
             return
         new, _ = label_file(city, spec_hash, n, table, absent)
-        if store.swap(path, new, tag) if there else store.put_new(path, new):
+        # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
+        # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
+        # changed, and it is merged again.
+        if store.swap(path, new, tag) if existing else store.put_new(path, new):
             return
 
 
@@ -94,9 +99,9 @@ def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tupl
     absent = {row for piece in pieces for row in piece.absent if start <= row < stop}
     absent.difference_update(rows.tolist())
     if len(rows) + len(absent) < stop - start:
-        nowhere = np.setdiff1d(np.arange(start, stop), [*rows.tolist(), *absent])
+        missing = np.setdiff1d(np.arange(start, stop), [*rows.tolist(), *absent])
         raise McvrpError(
-            f"row {nowhere[0]} of n={n} went missing before its shard was merged: run the same command again"
+            f"row {missing[0]} of n={n} is in none of the files to be merged: run the same command again"
         )
     if not np.array_equal(first, np.arange(table.num_rows)):
         table = table.take(first)

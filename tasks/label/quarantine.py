@@ -1,4 +1,4 @@
-"""Quarantine of the instances of a dataset that no solver has solved so far: each run tries them again."""
+"""Quarantine of the instances of a dataset that no solver has solved so far; each run retries them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,15 @@ from mcvrp.tasks.label.work import Failure, Unit
 logger = logging.getLogger(__name__)
 
 RowPlace = tuple[int, int]  # (n, i)
-_SAVE_SECONDS = 10.0  # between two writes of a list that grows
+_SAVE_SECONDS = 10.0  # between two writes: the list may grow quickly
 
 
-@dataclass(frozen=True)
-class FailedInstance:
-    """Instance (n, i): why it has no label, and what was tried; ``attempts`` counts those of all runs.
-
-    ``seed`` is the last; ``crashed`` where the solver died of it or took too long, which may have come
-    from outside.
-    """
+@dataclass(frozen=True, kw_only=True)
+class FailedInstance(Failure):
+    """Instance (n, i) without a label, and its last failure; ``attempts`` counts those of all runs."""
 
     n: int
-    i: int
-    reason: str
-    solver: str
-    version: str
-    seed: int
-    attempts: int
     when: str
-    crashed: bool = False
 
     def __str__(self) -> str:
         return f"(n={self.n}, i={self.i}): {self.reason}"
@@ -44,14 +33,14 @@ class FailedInstance:
 
 @dataclass(frozen=True)
 class FailedInstances:
-    """They all, as a document of the store."""
+    """All failed instances, as a document of the store."""
 
     instances: tuple[FailedInstance, ...]
 
 
 @dataclass
 class Quarantine:
-    """The failed instances as the driver holds them, who alone writes them."""
+    """The failed instances in the memory of the driver, which is their only writer."""
 
     store: Store
     dataset: str
@@ -61,33 +50,33 @@ class Quarantine:
 
     @classmethod
     def load(cls, store: Store, dataset: str) -> Quarantine:
-        """Return what is there; an unreadable list counts as none, as the shards declare such rows too."""
+        """Return the stored list; a corrupt list counts as empty, as the shards declare their absent rows."""
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
         if store.exists(path):
             try:
-                read = read_document(store, path, FailedInstances, named="quarantine", hint="remove it")
-                entries = read.instances
-                quarantine.entries = {(entry.n, entry.i): entry for entry in entries}
+                document = read_document(store, path, FailedInstances, named="quarantine", hint="remove it")
+                quarantine.entries = {(entry.n, entry.i): entry for entry in document.instances}
             except StoreError:
                 raise
             except McvrpError:
-                quarantine._changed = True
+                quarantine._changed = True  # replace the corrupt file
         return quarantine
 
     def rows(self, n: int) -> frozenset[int]:
-        """Return the i of its instances of size ``n``."""
+        """Return the i of the failed instances of size ``n``."""
         return frozenset(i for size, i in self.entries if size == n)
 
     def seeds(self, unit: Unit) -> dict[int, int]:
-        """Return where to go on, by i, with those of ``unit`` that the solver ended without an answer."""
+        """Return the next seed, by i, of the instances of ``unit`` that stay without a solution."""
         return {
             i: entry.seed + 1
             for (n, i), entry in self.entries.items()
+            # A crash is retried with the same seed: its cause may have been external.
             if n == unit.n and unit.start <= i < unit.stop and not entry.crashed
         }
 
     def note(self, unit: Unit, failures: Collection[Failure]) -> None:
-        """Take in the failures of ``unit`` and let go those of its instances that it has solved."""
+        """Add the ``failures`` of ``unit`` and remove the instances that it has solved."""
         failed = {(unit.n, failure.i): failure for failure in failures}
         inside = [(n, i) for n, i in self.entries if n == unit.n and unit.start <= i < unit.stop]
         for place in inside:
@@ -109,18 +98,18 @@ class Quarantine:
             self.save()
 
     def within(self, spec: LabelSpec) -> list[FailedInstance]:
-        """Return its instances that ``spec`` asks for, by size and number."""
-        return [p for (n, i), p in sorted(self.entries.items()) if n in spec.sizes and i < spec.count]
+        """Return the failed instances that are part of ``spec``, by size and index."""
+        return [e for (n, i), e in sorted(self.entries.items()) if n in spec.sizes and i < spec.count]
 
     def drop_solved(self, spec: LabelSpec, missing: Collection[RowPlace]) -> None:
-        """Let go the instances that ``spec`` asks for and that are not ``missing``."""
+        """Remove the instances that are part of ``spec`` and not ``missing``."""
         for entry in self.within(spec):
             if (entry.n, entry.i) not in missing:
                 del self.entries[entry.n, entry.i]
                 self._changed = True
 
     def save(self) -> None:
-        """Write the list, where it has changed."""
+        """Write the list if it has changed."""
         if self._changed:
             path = layout.quarantine(self.dataset)
             if self.entries:

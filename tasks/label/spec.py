@@ -1,20 +1,22 @@
-"""Spec of a dataset of labels: what it is asked to be, what one in the store says it is, and estimates."""
+"""Spec of a dataset of labels: the request, the document in the store, and runtime estimates."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from mcvrp.model.errors import McvrpError, brief
+from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe
@@ -32,9 +34,10 @@ from mcvrp.tasks.support.spec import (
 
 Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
 Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
-DEFAULT_TIME_LIMIT = 5.0  # seconds an instance (Sec. 5.1)
-_FOUND = 100  # characters of what is wrong with a stored spec
-_OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # not all solvers take
+DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
+_MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
+_OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
+_EXTENT = ("smallest", "largest", "count")  # fields that later runs may extend
 
 
 class LabelSpec(OrdersSpec):
@@ -85,13 +88,14 @@ class LabelSpec(OrdersSpec):
     @model_validator(mode="before")
     @classmethod
     def _default_budget(cls, values: Any) -> Any:
+        # Before validation, so that the default becomes part of the identity; not every solver takes one.
         if not isinstance(values, dict) or not isinstance(name := values.get("solver", "hgs"), str):
             return values
         solver = SOLVERS.get(name)
         if solver is None or "time_limit" not in solver.takes:
             return values
-        given = [values.get(field) for field in ("budget", "time_limit", "iterations")]
-        return values if given != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
+        budget = [values.get(name) for name in ("budget", "time_limit", "iterations")]
+        return values if budget != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -99,23 +103,23 @@ class LabelSpec(OrdersSpec):
             raise ValueError(f"smallest = {self.smallest} is above largest = {self.largest}")
         if self.time_limit is not None and self.iterations is not None:
             raise ValueError("time_limit and iterations exclude each other: give one")
-        for field in _OPTIONS:
-            value, who = getattr(self, field), takers(field)
-            if value not in (None, "default") and self.solver not in who:
-                raise ValueError(_not_taken(self.solver, field, value, " or ".join(who)))
+        for name in _OPTIONS:
+            value, solvers = getattr(self, name), takers(name)
+            if value not in (None, "default") and self.solver not in solvers:
+                raise ValueError(_unsupported(self.solver, name, value, " or ".join(solvers)))
         if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
             raise ValueError(
-                f"budget = {self.budget} stands for time_limit, iterations, population, granular: "
-                "leave them out, or budget"
+                f"budget = {self.budget} sets time_limit, iterations, population and granular: "
+                "give either budget or these"
             )
         if self.held_out and self.split != "train":
-            raise ValueError(f"held_out = {self.held_out} goes with split train, not {self.split}")
+            raise ValueError(f"held_out = {self.held_out} requires split train, not {self.split}")
         if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
-            raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
+            raise ValueError(f"demand = {list(self.demand)} is not a range within 1 to 65535")
         least = self.demand[1] if self.demand else 1
         if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
             raise ValueError(
-                f"capacity = {list(self.capacity)} is no range from the largest demand, {least}, up"
+                f"capacity = {list(self.capacity)} is not a range from the largest demand, {least}, upwards"
             )
         return self
 
@@ -131,38 +135,39 @@ class LabelSpec(OrdersSpec):
 
     @property
     def partitions(self) -> int:
-        """The number of sizes, each a folder of its own."""
+        """The number of sizes; each is a partition of the dataset."""
         return len(self.sizes)
 
     @property
     def chosen_budget(self) -> BudgetName | Budget:
-        """The name of the budget, or what the fields say."""
+        """The name of the budget, or the budget that the fields give."""
         return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
 
     @property
     def held_out_dataset(self) -> str:
-        """The dataset of the instances that training is watched by."""
+        """The name of the held-out dataset, which training validates on."""
         return f"{self.dataset}-held-out"
 
     @property
     def datasets(self) -> tuple[Self, ...]:
-        """This dataset and, where ``held_out`` is not 0, the held-out one: split valid, same budget."""
+        """This dataset and, unless ``held_out`` is 0, the held-out one: split valid, same budget."""
         if not self.held_out:
             return (self,)
-        apart = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
-        return self, self.model_copy(update=apart)
+        changes = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
+        return self, self.model_copy(update=changes)
 
     def identity(self, city: City) -> dict[str, object]:
-        """Return the fields that a dataset cannot change: sizes and counts may grow, workers may vary."""
+        """Return the fields that are fixed for a dataset: its extent may grow, and workers may vary."""
         chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
         return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen}
 
     def recipe(self, city: City) -> LabelRecipe:
-        """Return what a worker needs to know."""
-        decides = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
-        text = json.dumps(decides, sort_keys=True)
+        """Return the settings that a worker needs."""
+        # The split into files is no property of the labels: datasets of other shard_rows share the hash.
+        hashed = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
+        text = json.dumps(hashed, sort_keys=True)
         return LabelRecipe(
             dataset=self.dataset,
             spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
@@ -175,58 +180,105 @@ class LabelSpec(OrdersSpec):
         )
 
 
-def _not_taken(solver: str, field: str, value: object, who: str) -> str:
-    if field == "time_limit":
-        return f"{solver} has no time_limit here: give iterations, if it takes them, or nothing"
-    return f"{field} = {value}: only {who} {'takes a fleet' if field == 'fleet' else 'has one'}"
+def _unsupported(solver: str, name: str, value: object, solvers: str) -> str:
+    if name == "time_limit":
+        return f"{solver} does not support time_limit: give iterations if it supports them, or nothing"
+    return f"{name} = {value} is only supported by {solvers}, the solver is {solver}: leave it out"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The spec that a dataset was made from, and its city."""
+    """The spec of a dataset and its city: together they determine its instances."""
 
     spec: LabelSpec
     city: City
 
     @cached_property
     def recipe(self) -> LabelRecipe:
-        """All that decides the labels."""
+        """The settings that determine the labels."""
         return self.spec.recipe(self.city)
 
     @property
     def stream(self) -> InstanceStream:
-        """The instances that are labelled."""
+        """The instance stream of the dataset."""
         return self.recipe.stream(self.city)
 
 
-def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
-    """Return the spec of the dataset ``dataset`` and the id of its city.
+@dataclass(frozen=True)
+class SpecDocument:
+    """Spec of a dataset as the store has it: its ``fields``, empty if there are none or it is ``corrupt``."""
 
-    Raises
-    ------
-    McvrpError
-        If the spec is missing or corrupt.
-    """
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    corrupt: bool = False
+
+    @classmethod
+    def read(cls, store: Store, dataset: str) -> SpecDocument:
+        """Return the document of ``dataset``, corrupt if it is not JSON or has no extent."""
+        path = layout.label_spec(dataset)
+        if not store.exists(path):
+            return cls()
+        try:
+            document = parse_json(store.get(path))
+        except ValueError:
+            return cls(corrupt=True)
+        if not (isinstance(document, dict) and all(type(document.get(name)) is int for name in _EXTENT)):
+            return cls(corrupt=True)
+        return cls(document)
+
+    def require_same(self, source: Source) -> None:
+        """Raise McvrpError if the dataset was made from another spec or city than ``source``."""
+        name, city, stored_city = source.spec.dataset, source.city, self.fields.get("city_id")
+        if stored_city in city.ancestors:
+            raise McvrpError(
+                f"dataset {name!r} is of city {stored_city}, which city {city.city_id} extends: it is still "
+                "valid and can be trained on, give the dataset of the new city another name"
+            )
+        identity = source.spec.identity(city)
+        differing = [key for key in identity if self.fields and self.fields.get(key) != identity[key]]
+        if differing:
+            details = "; ".join(
+                f"{key} is {shown(self.fields.get(key))}, requested {shown(identity[key])}"
+                for key in differing
+            )
+            raise McvrpError(
+                f"dataset {name!r} was made from another spec ({details}): request the same, or another name"
+            )
+
+    def extended(self, source: Source) -> SpecDocument:
+        """Return the document with everything that was ever requested: a smaller run removes nothing."""
+        spec, fields = source.spec, self.fields
+        return SpecDocument(
+            {
+                **spec.identity(source.city),
+                "smallest": min(spec.smallest, fields.get("smallest", spec.smallest)),
+                "largest": max(spec.largest, fields.get("largest", spec.largest)),
+                "count": max(spec.count, fields.get("count", spec.count)),
+            }
+        )
+
+
+def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
+    """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
     path = layout.label_spec(dataset)
-    there = store.get_json(path)
+    document = store.get_json(path)
     try:
-        fields = dict(there)
+        fields = dict(document)
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
         return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise McvrpError(
-            f"{store.url(path)} is no spec of labels ({_first(error)}): "
-            "remove it, mcvrp label writes it again"
+            f"{store.url(path)} is not a spec of labels ({_first(error)}): remove it, mcvrp label "
+            "recreates it"
         ) from error
 
 
 def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
-        return brief(str(error), _FOUND)
+        return brief(str(error), _MOST_CHARACTERS)
     first = error.errors(include_url=False)[0]
-    return brief(": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])), _FOUND)
+    return brief(": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])), _MOST_CHARACTERS)
 
 
-def seconds_an_instance(spec: LabelSpec, n: int) -> float:
-    """Return about how long one core takes for an instance of ``n`` customers, write-up included."""
+def seconds_per_instance(spec: LabelSpec, n: int) -> float:
+    """Return the estimated seconds that one core takes for an instance of ``n`` customers."""
     return SOLVERS[spec.solver].estimate(budget_for(spec.chosen_budget, n), n)

@@ -1,4 +1,4 @@
-"""The statistics of a dataset, computed where its labels have changed: a size a task, on Ray if large."""
+"""Statistics of a dataset, computed for sizes whose labels have changed, on Ray if they are many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import ray
 
 from mcvrp.model.errors import reason
-from mcvrp.storage.labels.files import CorruptFile
+from mcvrp.storage.labels.label_files import CorruptFile
 from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.shards import Shard, ShardList
 from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
@@ -23,7 +23,7 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 
-_ALONE = 500_000  # labels that are not worth starting Ray for
+_WITHOUT_RAY = 500_000  # labels: starting Ray would take longer
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ class _Size:
 
 
 def update_statistics(store: Store, dataset: str, workers: int | None = None) -> list[SizeStatistics]:
-    """Return the statistics of ``dataset`` by size, and keep them; its manifest has to be up to date.
+    """Return the statistics of ``dataset`` by size, and store them; its manifest must be up to date.
 
-    Only the sizes whose shards are not those of the last time are read.
+    Only sizes whose shards have changed since the last call are read.
 
     Raises
     ------
     McvrpError
         If a shard cannot be read.
     """
-    kept = {size.n: size for size in read_statistics(store, dataset)}
-    there = list(_sizes(store, dataset))
-    changed = [size for size in there if size.n not in kept or kept[size.n].content != size.content]
-    found = {size.n: kept[size.n] for size in there if size not in changed}
-    found |= {size.n: size for size in _computed(store, dataset, changed, workers)}
-    statistics = [found[n] for n in sorted(found)]
-    if changed or len(kept) != len(found):
+    stored = {size.n: size for size in read_statistics(store, dataset)}
+    sizes = list(_sizes(store, dataset))
+    changed = [size for size in sizes if size.n not in stored or stored[size.n].content != size.content]
+    by_size = {size.n: stored[size.n] for size in sizes if size not in changed}
+    by_size |= {size.n: size for size in _computed(store, dataset, changed, workers)}
+    statistics = [by_size[n] for n in sorted(by_size)]
+    if changed or len(stored) != len(by_size):
         write_statistics(store, dataset, statistics)
     return statistics
 
@@ -71,19 +71,19 @@ def _computed(
     store: Store, dataset: str, changed: list[_Size], workers: int | None
 ) -> Iterator[SizeStatistics]:
     changed = [size for size in changed if size.rows]
-    if not ray.is_initialized() and sum(size.rows for size in changed) <= _ALONE:
+    if not ray.is_initialized() and sum(size.rows for size in changed) <= _WITHOUT_RAY:
         yield from (_statistics(size, store) for size in changed)
         return
     with ray_session(workers) as cores, Progress(f"card {dataset}", len(changed), "sizes") as progress:
-        for size, found in windowed(_statistics, changed, cores, store, store):
-            if not isinstance(found, SizeStatistics):
+        for size, result in windowed(_statistics, changed, cores, store, store):
+            if not isinstance(result, SizeStatistics):  # every worker that read them crashed
                 raise CorruptFile(f"the labels of n={size.n} in {dataset!r} cannot be read: run mcvrp verify")
             progress.advance()
-            yield found
+            yield result
 
 
 def _statistics(size: _Size, store: Store) -> SizeStatistics:
-    """Return the statistics of one size, having read the columns that it takes."""
+    """Return the statistics of one size; reads only the columns that they need."""
     columns = ["cost", "routes", "runtime", *MADE_BY]
     tables = []
     for shard in size.shards:

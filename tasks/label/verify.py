@@ -1,6 +1,6 @@
-"""Verification of a dataset from its bytes: every file on Ray, then what only all of them together show.
+"""Verification of a dataset from its bytes: every file on Ray, then the properties of all files together.
 
-Nothing is changed but the report, which is kept beside the dataset for `mcvrp label` to repair it by.
+Changes nothing except the report, which is stored with the dataset and read by `mcvrp label` for repairs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import groupby
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.labels.shards import Fingerprint, ShardList
@@ -23,7 +23,6 @@ from mcvrp.storage.labels.verification import FileFault, VerificationReport, wri
 from mcvrp.storage.labels.verified_files import VerifiedFile, VerifiedFiles
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.storage.versions import refuse_earlier
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
 from mcvrp.tasks.label.verify_file import FileReport, in_staging, misplaced, verify_file
@@ -31,12 +30,12 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 
-_SHARED_NAMED = 10  # instances that two datasets share, named a size; more are counted
+_MOST_SHARED = 10  # instances per size that two datasets share; more are counted
 
 
 @dataclass(frozen=True)
 class _VerifyContext:
-    """Context of every worker: where the dataset is, what it was made from, what it is compared with."""
+    """Context of every worker: the store, the spec and city, and the datasets of other splits."""
 
     store: Store
     source: Source
@@ -44,23 +43,22 @@ class _VerifyContext:
 
 
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
-    """Verify every label of ``dataset`` and keep the report with it.
+    """Verify every label of ``dataset`` and store the report with it.
 
-    Stopped, the next call within a day resumes it; after a report everything is verified again.
+    A call within a day of an interrupted one resumes it; after a report everything is verified again.
 
     Parameters
     ----------
     workers
-        Cores to use, else all.
+        Number of cores (default: all).
 
     Raises
     ------
     McvrpError
-        If there is no such dataset, or the store has not its city.
+        If there is no such dataset, or its city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
-    refuse_earlier(store, layout.label_dir(dataset))
     try:
         spec, city_id = stored_spec(store, dataset)
     except StoreError:
@@ -75,13 +73,13 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
         write_verification(store, report)
         store.delete(layout.verification_progress(dataset))
     except StoreError as error:
-        unkept = f"the report is not kept, mcvrp label will not repair what it finds corrupt: {error}"
-        report = replace(report, unchecked=(*report.unchecked, unkept))
+        unsaved = f"the report could not be stored, mcvrp label will not repair corrupt files: {error}"
+        report = replace(report, unchecked=(*report.unchecked, unsaved))
     return report
 
 
 def _is_table(path: str, dataset: str) -> bool:
-    """Return whether ``path`` is where a reader of the dataset, or the next run, would look for rows."""
+    """Return whether a reader of the dataset, or the next run, would read rows from ``path``."""
     below = path.removeprefix(layout.label_dir(dataset) + "/")
     return path.endswith(".parquet") and (not below.startswith("_") or in_staging(path, dataset))
 
@@ -89,7 +87,7 @@ def _is_table(path: str, dataset: str) -> bool:
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
     sha256 = hashlib.sha256(store.get(path)).hexdigest() if store.exists(path) else ""
-    nothing = "without its spec nothing else of the dataset can be proved"
+    nothing = "without its spec nothing else of the dataset can be verified"
     fault = FileFault(path, sha256, reason)
     return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
 
@@ -99,7 +97,7 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     verified = VerifiedFiles.open(store, dataset, _decided_by(source))
     tables = [file for file in store.files(layout.label_dir(dataset)) if _is_table(file.path, dataset)]
     if store.exists(layout.driver_lease(dataset)):
-        unchecked.append("somebody is labelling it, or was stopped: what is missing may be on its way")
+        unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
     try:
         checksums = {shard.path: shard.sha256 for shard in ShardList(store, dataset)}
     except StoreError:
@@ -111,9 +109,10 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     context = _VerifyContext(store, source, tuple(others))
     reports = list(_verified(context, tables, checksums, verified, cores))
     faults = [fault for report in reports for fault in report.faults]
-    reports = [report for report in reports if not in_staging(report.path, dataset)]  # on their way: missing
+    # Staged rows are verified, as the next run merges them, but they count as missing until then.
+    reports = [report for report in reports if not in_staging(report.path, dataset)]
     faults += [
-        FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} and not there")
+        FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} but does not exist")
         for path in sorted(checksums.keys() - {file.path for file in tables})
     ]
     whole = [report for report in reports if report.footer]
@@ -137,10 +136,10 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
 
 
 def _decided_by(source: Source) -> str:
-    """Return a hash of what the report on a file depends on besides its bytes."""
+    """Return a hash of everything that the report on a file depends on, except its bytes."""
     spec = source.spec
-    decides = {**spec.identity(source.city), "sizes": [spec.smallest, spec.largest], "count": spec.count}
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    fields = {**spec.identity(source.city), "sizes": [spec.smallest, spec.largest], "count": spec.count}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _verified(
@@ -150,24 +149,26 @@ def _verified(
     verified: VerifiedFiles,
     cores: int,
 ) -> Iterator[FileReport]:
-    """Yield the report on each file, without its rows; ``verified`` knows some, and keeps the others."""
-    known = [found for file in tables if (found := verified.find(file, checksums.get(file.path)))]
-    rows, faults = sum(file.rows for file in known), sum(len(file.faults) for file in known)
-    yield from (FileReport(f.path, f.sha256, f.footer, list(f.faults), f.rows) for f in known)
-    paths = {file.path for file in known}
+    """Yield the report on each file, without its rows; ``verified`` has some and stores the others."""
+    done = [old for file in tables if (old := verified.find(file, checksums.get(file.path)))]
+    rows, faults = sum(file.rows for file in done), sum(len(file.faults) for file in done)
+    yield from (FileReport(f.path, f.sha256, f.footer, list(f.faults), f.rows) for f in done)
+    paths = {file.path for file in done}
     jobs = [(file, checksums.get(file.path)) for file in tables if file.path not in paths]
     label = f"verify {context.source.spec.dataset}"
-    with Progress(label, len(tables), "files", done=len(known)) as progress:
-        for (file, expected), found in windowed(_verify_one, jobs, cores, context, context.store):
-            report = found if isinstance(found, FileReport) else _unreadable(context.store, file.path, found)
+    with Progress(label, len(tables), "files", done=len(done)) as progress:
+        for (file, expected), result in windowed(_verify_one, jobs, cores, context, context.store):
+            if isinstance(result, FileReport):
+                report = result
+                verified.add(_verified_file(file, expected, report))
+            else:  # not stored: whether the next reader crashes is to be tried again
+                report = _unreadable(context.store, file.path, result)
             rows, faults = rows + report.rows, faults + len(report.faults)
-            if report is found:
-                verified.add(_kept(file, expected, report))
-            progress.advance(note=f"{rows:,} labels proved" + (f", {faults:,} faults" if faults else ""))
+            progress.advance(note=f"{rows:,} labels verified" + (f", {faults:,} faults" if faults else ""))
             yield report
 
 
-def _kept(file: StoredFile, expected: str | None, report: FileReport) -> VerifiedFile:
+def _verified_file(file: StoredFile, expected: str | None, report: FileReport) -> VerifiedFile:
     faults = tuple(report.faults)
     return VerifiedFile(
         file.path, file.size, file.modified, expected, report.sha256, report.footer, faults, report.rows
@@ -176,16 +177,16 @@ def _kept(file: StoredFile, expected: str | None, report: FileReport) -> Verifie
 
 def _verify_one(job: tuple[StoredFile, str | None], context: _VerifyContext) -> FileReport:
     file, sha256 = job
-    if not context.store.exists(file.path):  # merged, or taken out, since it was listed
+    if not context.store.exists(file.path):  # merged, or moved away, since it was listed
         return FileReport(file.path, "")
     report = verify_file(context.store.get(file.path), file.path, context.source, sha256)
-    return replace(report, good=[])  # what goes back to the driver is small, however large the file
+    return replace(report, good=[])  # the driver would hold the rows of the whole dataset
 
 
 def _unreadable(store: Store, path: str, error: Exception) -> FileReport:
-    """Return the report on a file that killed whoever read it."""
+    """Return the report on a file that crashed its reader."""
     sha256 = hashlib.sha256(store.get(path)).hexdigest()
-    what = f"whoever reads it dies ({type(error).__name__})"
+    what = f"its readers crash ({type(error).__name__})"
     return FileReport(path, sha256, faults=[FileFault(path, sha256, what)])
 
 
@@ -195,7 +196,7 @@ def _by_row(reports: Sequence[FileReport], n: int) -> list[tuple[Footer, FileRep
 
 
 def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
-    """Return the fingerprint of what was proved, "" where a file has no footer or another's name."""
+    """Return the fingerprint of the verified files, "" if one has no footer or is misplaced."""
     digest = Fingerprint()
     files = [LabelFile(report.path, report.footer) for report in reports if report.footer]
     for n, of_size in groupby(sorted(files, key=lambda file: file.footer.n), lambda file: file.footer.n):
@@ -210,19 +211,19 @@ def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
 
 
 def _overlaps(source: Source, reports: Sequence[FileReport]) -> Iterator[FileFault]:
-    """Yield the files with rows that another has too: files in their places have none in common."""
+    """Yield the misplaced files with rows that another file has, too; files in their places never overlap."""
     for stray in reports:
         if stray.footer and any(misplaced(stray.path, stray.footer, source)):
             for footer, other in _by_row(reports, stray.footer.n):
                 first = max(footer.row_start, stray.footer.row_start)
                 last = min(footer.row_stop, stray.footer.row_stop)
                 if other is not stray and first < last:
-                    what = f"its rows {first} to {last} of n={footer.n} are in {other.path} too"
+                    what = f"its rows {first} to {last} of n={footer.n} are also in {other.path}"
                     yield FileFault(stray.path, stray.sha256, what)
 
 
 def _missing(source: Source, reports: Sequence[FileReport]) -> Iterator[tuple[int, int, int]]:
-    """Yield the runs of rows that the spec asks for and no file has."""
+    """Yield the ranges of rows of the spec that are in no file."""
     for n in source.spec.sizes:
         files = [LabelFile(report.path, footer) for footer, report in _by_row(reports, n)]
         yield from ((n, start, stop) for start, stop in missing_rows(files, 0, source.spec.count))
@@ -231,7 +232,7 @@ def _missing(source: Source, reports: Sequence[FileReport]) -> Iterator[tuple[in
 def _compared(
     context: _VerifyContext, reports: Sequence[FileReport], cores: int
 ) -> Iterator[tuple[int, str | list[FileFault]]]:
-    """Yield each size with the instances that a dataset of another split has too, or why not."""
+    """Yield each size with the instances that a dataset of another split has, too, or why it is unknown."""
     sizes = sorted({report.footer.n for report in reports if report.footer})
     if not context.others:
         return
@@ -246,22 +247,22 @@ def _compared(
 
 
 def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
-    """Return the instances of size ``n`` that another dataset has too, and where."""
-    found: list[tuple[int, str]] = []
+    """Return the instances of size ``n`` that another dataset has, too, and where."""
+    shared: list[tuple[int, str]] = []
     try:
         ours = dataset_keys(context.store, context.source.spec.dataset, n)
         for other in context.others:
-            here, there = ours.shared(dataset_keys(context.store, other, n))
-            pairs = sorted(zip(here.tolist(), there.tolist(), strict=True))
-            found += [(i, f"it is instance (n={n}, i={j}) of dataset {other!r}") for i, j in pairs]
+            here, elsewhere = ours.shared(dataset_keys(context.store, other, n))
+            pairs = sorted(zip(here.tolist(), elsewhere.tolist(), strict=True))
+            shared += [(i, f"it is instance (n={n}, i={j}) of dataset {other!r}") for i, j in pairs]
     except StoreError:
         raise
     except McvrpError as error:
         return str(error)
-    if len(found) > _SHARED_NAMED:
-        more = f"and {len(found) - _SHARED_NAMED:,} more instances of n={n} are in another split"
-        found = [*found[:_SHARED_NAMED], (found[_SHARED_NAMED][0], more)]
-    return found
+    if len(shared) > _MOST_SHARED:
+        more = f"and {len(shared) - _MOST_SHARED:,} more instances of n={n} are in another split"
+        shared = [*shared[:_MOST_SHARED], (shared[_MOST_SHARED][0], more)]
+    return shared
 
 
 def _in_its_file(
@@ -269,7 +270,9 @@ def _in_its_file(
 ) -> FileFault:
     for footer, report in _by_row(reports, n):
         if (row := footer.row_of(i)) is not None:
-            return FileFault(report.path, "", what, n, row, i)  # the bytes are right: nothing to repair
+            return FileFault(
+                report.path, "", what, n, row, i
+            )  # without checksum: the bytes are good, nothing is to be repaired
     return FileFault(layout.size_dir(context.source.spec.dataset, n), "", what, n, None, i)
 
 

@@ -1,6 +1,6 @@
-"""Verification of one file of labels from its bytes: every row against the spec, the city and the footer.
+"""Verification of one label file from its bytes: every row against the spec, the city and the footer.
 
-Whatever the bytes are, the result is a list of what is wrong with them, and the rows that are right.
+Whatever the bytes are, the result is a list of faults and the rows that are good.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from mcvrp.model.errors import reason
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage import layout
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import RowFault, row_faults
-from mcvrp.storage.labels.columns import Columns, content_hash
 from mcvrp.storage.labels.schema import SCHEMA, Footer
 from mcvrp.storage.labels.verification import FileFault
 from mcvrp.tasks.label.spec import Source
 
-_MOST_FAULTS = 1_000  # listed a file; more are counted
-_LONGEST = 160  # characters of what a library says
-_LEVEL = 1e-9  # areas and angles closer to a tie than this are compared exactly
+_MOST_FAULTS = 1_000  # listed per file; the others are counted
+_MOST_CHARACTERS = 160  # of a message of a library
+_TIE = 1e-9  # areas and angles that differ by less are compared by `canonical` itself
+_SHORTEST_RUNTIME = 1e-9  # seconds: a corrupt encoding yields tiny numbers, no solver is as fast
 
 
 @dataclass
@@ -39,13 +40,13 @@ class FileReport:
     path, sha256
         The file and its checksum.
     footer
-        None where it cannot be read.
+        None if it cannot be read.
     faults
-        What is wrong with the file itself or with a row.
+        What is wrong with the file or with a row.
     rows
-        How many rows are right.
+        Number of good rows.
     good
-        Those rows, a table a row group.
+        The good rows, one table per row group.
     """
 
     path: str
@@ -55,8 +56,13 @@ class FileReport:
     rows: int = 0
     good: list[pa.Table] = field(default_factory=list)
 
+    def add(self, what: str, row: int | None = None, i: int | None = None) -> None:
+        """Add a fault of the file, or of one ``row``, which has instance (n, i)."""
+        n = self.footer.n if self.footer and i is not None else None
+        self.faults.append(FileFault(self.path, self.sha256, what, n, row, i))
+
     def good_rows(self) -> pa.Table:
-        """Return the rows that are right, by index, each once."""
+        """Return the good rows by index, each once."""
         table = pa.concat_tables([SCHEMA.empty_table(), *self.good])
         _, first = np.unique(table["index"].to_numpy(), return_index=True)
         return table.take(pa.array(first, pa.int64()))
@@ -68,72 +74,85 @@ def verify_file(data: bytes, path: str, source: Source, sha256: str | None = Non
     Parameters
     ----------
     path
-        Where it lies in the store: its place has to be the one of its rows.
+        Path in the store, which determines the rows that the file may have.
     source
-        Spec and city of its dataset.
+        Spec and city of the dataset.
     sha256
-        The checksum that it should have, where that is known.
+        Expected checksum, if known.
     """
-    found = hashlib.sha256(data).hexdigest()
-    report = FileReport(path, found)
+    report = FileReport(path, hashlib.sha256(data).hexdigest())
+    if sha256 is not None and sha256 != report.sha256:
+        report.add(f"its SHA-256 is {report.sha256[:12]}…, {sha256[:12]}… when it was written")
+    opened = _open(data, report)
+    if opened is None:
+        return report
+    file, footer, expected = opened
+    for what in misplaced(path, footer, source):
+        report.add(what)
+    rows = _check_row_groups(file, report, source, footer.n, expected)
+    _check_whole(report, footer, rows)
+    report.rows = sum(table.num_rows for table in report.good)
+    if len(report.faults) > _MOST_FAULTS:
+        more = len(report.faults) - _MOST_FAULTS
+        del report.faults[_MOST_FAULTS:]
+        report.add(f"{more:,} more faults")
+    return report
 
-    def wrong(what: str, row: int | None = None, i: int | None = None) -> None:
-        report.faults.append(FileFault(path, found, what, None if i is None else n, row, i))
 
-    n = 0
-    if sha256 is not None and sha256 != found:
-        wrong(f"its SHA-256 is {found[:12]}…, {sha256[:12]}… when it was written")
+def _open(data: bytes, report: FileReport) -> tuple[pq.ParquetFile, Footer, NDArray[np.int64]] | None:
+    """Return the file, its footer and the index of its rows, or None with the reason in ``report``."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        schema, groups = file.schema_arrow, file.metadata.num_row_groups
-        lengths = [file.metadata.row_group(g).num_rows for g in range(groups)]
-    except Exception as error:  # bytes of any kind raise errors of any kind
-        wrong(f"no whole Parquet file ({reason(error)[:_LONGEST]})")
-        return report
+        schema = file.schema_arrow
+        for group in range(file.metadata.num_row_groups):
+            file.metadata.row_group(group)
+    except Exception as error:  # corrupt bytes raise errors of any kind, here and below
+        report.add(f"no whole Parquet file ({reason(error)[:_MOST_CHARACTERS]})")
+        return None
     try:
-        footer = Footer.of(schema.metadata, path)
+        footer = Footer.of(schema.metadata, report.path)
         expected = _expected_index(footer) if footer else None
     except Exception as error:
-        wrong(f"not a file of labels ({reason(error)[:_LONGEST]})")
-        return report
+        report.add(f"not a file of labels ({reason(error)[:_MOST_CHARACTERS]})")
+        return None
     if footer is None or expected is None:
-        wrong("a corrupt footer")
-        return report
+        report.add("a corrupt footer")
+        return None
     report.footer = footer
     if not schema.remove_metadata().equals(SCHEMA):
-        wrong("not the columns of a label file")
-        return report
-    n = footer.n
-    for what in misplaced(path, footer, source):
-        wrong(what)
+        report.add("not the columns of a label file")
+        return None
+    return file, footer, expected
+
+
+def _check_row_groups(
+    file: pq.ParquetFile, report: FileReport, source: Source, n: int, expected: NDArray[np.int64]
+) -> int:
+    """Add the faults of every row and the good rows to ``report``; return the number of all rows."""
     first = 0
-    for group, length in enumerate(lengths):
+    for group in range(file.metadata.num_row_groups):
         try:
             table = file.read_row_group(group)
             table.validate(full=True)
         except Exception as error:
+            length = file.metadata.row_group(group).num_rows
             last = first + max(length, 1) - 1
             i = int(expected[first]) if first < len(expected) else None
-            wrong(f"rows {first} to {last} cannot be read ({reason(error)[:_LONGEST]})", first, i)
+            what = f"rows {first} to {last} cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
+            report.add(what, first, i)
             first += max(length, 0)
             continue
         right = np.ones(table.num_rows, dtype=np.bool_)
         for fault in _row_faults(table, source, n, expected):
             right[fault.row] = False
-            wrong(fault.what, first + fault.row, fault.i)
+            report.add(fault.what, first + fault.row, fault.i)
         report.good.append(table if right.all() else table.filter(pa.array(right)))
         first += table.num_rows
-    _check_whole(report, first, wrong)
-    report.rows = sum(table.num_rows for table in report.good)
-    if len(report.faults) > _MOST_FAULTS:
-        more = len(report.faults) - _MOST_FAULTS
-        del report.faults[_MOST_FAULTS:]
-        wrong(f"{more:,} more faults")
-    return report
+    return first
 
 
 def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
-    """Yield why a file with ``footer`` does not belong at ``path``: nothing where it does."""
+    """Yield the reasons why a file with ``footer`` does not belong at ``path``."""
     spec, recipe = source.spec, source.recipe
     if footer.city_id != source.city.city_id:
         yield f"labels of city {footer.city_id}, the dataset is of city {source.city.city_id}"
@@ -142,24 +161,23 @@ def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
     k, rows = layout.shard_number(path), spec.shard_rows
     if in_staging(path, spec.dataset):
         if path != layout.staged_chunk(spec.dataset, footer.n, footer.row_start, footer.row_stop):
-            yield f"no name for rows {footer.row_start} to {footer.row_stop} of n={footer.n}"
+            yield f"not the path of rows {footer.row_start} to {footer.row_stop} of n={footer.n}"
     elif k is None or path != layout.label_shard(spec.dataset, footer.n, k):
-        yield f"no shard's name for n={footer.n}"
+        yield f"not the path of a shard of n={footer.n}"
     elif footer.n not in spec.sizes or footer.row_stop > spec.count:
-        there = f"n={spec.smallest} to {spec.largest}, {spec.count} rows each"
-        yield f"rows {footer.row_start} to {footer.row_stop} of n={footer.n}, the spec asks for {there}"
+        extent = f"n={spec.smallest} to {spec.largest}, {spec.count} rows each"
+        yield f"rows {footer.row_start} to {footer.row_stop} of n={footer.n}, the spec has {extent}"
     elif footer.row_start != k * rows or footer.row_stop > (k + 1) * rows:
-        here = f"this place is for {k * rows} to {(k + 1) * rows}"
-        yield f"rows {footer.row_start} to {footer.row_stop}, {here}"
+        yield f"rows {footer.row_start} to {footer.row_stop}, expected {k * rows} to {(k + 1) * rows}"
 
 
 def in_staging(path: str, dataset: str) -> bool:
-    """Return whether ``path`` lies where ``dataset`` has rows on their way into shards."""
+    """Return whether ``path`` is in the staging folder of ``dataset``."""
     return path.startswith(layout.staging_dir(dataset) + "/")
 
 
 def _expected_index(footer: Footer) -> NDArray[np.int64]:
-    """Return the instances that the footer promises; ValueError when it cannot be believed."""
+    """Return the index of the rows that ``footer`` declares; ValueError if it is implausible."""
     start, stop = footer.row_start, footer.row_stop
     if not 0 <= start <= stop < 2**32 or stop - start > 2**28 or footer.n < 1:
         raise ValueError(f"a footer with rows {start} to {stop} of n={footer.n}")
@@ -171,35 +189,34 @@ def _expected_index(footer: Footer) -> NDArray[np.int64]:
     return np.setdiff1d(index, absent)
 
 
-def _check_whole(report: FileReport, rows: int, wrong: Callable[[str], None]) -> None:
-    assert report.footer is not None
-    if rows != report.footer.rows:
-        wrong(f"{rows} rows, its footer says {report.footer.rows}")
+def _check_whole(report: FileReport, footer: Footer, rows: int) -> None:
+    if rows != footer.rows:
+        report.add(f"{rows} rows, its footer says {footer.rows}")
     elif report.good and sum(table.num_rows for table in report.good) == rows:
-        content = content_hash(Columns.of(pa.concat_tables(report.good), report.footer.n))
-        if content != report.footer.content:  # nobody knows which of them
-            wrong("its rows are right, but not those that its footer vouches for")
-            report.good = []
+        content = content_hash(LabelArrays.of(pa.concat_tables(report.good), footer.n))
+        if content != footer.content:
+            report.add("its rows are valid, but have another hash than its footer")
+            report.good = []  # which of them were replaced cannot be known
 
 
 def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]) -> list[RowFault]:
-    """Return what is wrong with the rows of ``table``, the first fault of each row.
+    """Return the first fault of each wrong row of ``table``.
 
-    Where the rows cannot even be taken together, halves are, down to the row that is to blame.
+    If the rows cannot be converted together, halves are checked, down to the row that is the cause.
     """
     rows = table.num_rows
     try:
-        columns = Columns.of(table, n)
+        labels = LabelArrays.of(table, n)
         first: dict[int, RowFault] = {}
-        for fault in _all_faults(columns, table, source, n, expected):
+        for fault in _all_faults(labels, table, source, n, expected):
             first.setdefault(fault.row, fault)
         return [first[row] for row in sorted(first)]
-    except Exception as error:  # columns of any bytes raise errors of any kind
+    except Exception as error:  # values of corrupt columns raise errors of any kind
         if rows == 0:
             return []
         if rows == 1:
             i = table["index"][0].as_py()
-            return [RowFault(0, i, f"it cannot be understood ({reason(error)[:_LONGEST]})")]
+            return [RowFault(0, i, f"it is invalid ({reason(error)[:_MOST_CHARACTERS]})")]
     half = rows // 2
     right = _row_faults(table.slice(half), source, n, expected)
     return [
@@ -209,69 +226,69 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
 
 
 def _all_faults(
-    columns: Columns, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
+    labels: LabelArrays, table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]
 ) -> Iterator[RowFault]:
-    index = columns.index
+    index = labels.index
 
-    def of(rows: NDArray[np.int64], what: Callable[[int], str]) -> Iterator[RowFault]:
+    def faults(rows: NDArray[np.int64], what: Callable[[int], str]) -> Iterator[RowFault]:
         yield from (RowFault(row, int(index[row]), what(row)) for row in rows.tolist())
 
-    ours = np.isin(index, expected)
-    yield from of(np.flatnonzero(~ours), lambda row: f"its index {index[row]} is none of the file's")
-    again = np.flatnonzero(ours)[1:][np.diff(index[ours]) <= 0]
-    yield from of(again, lambda row: f"its index {index[row]} comes after a larger one, or twice")
+    declared = np.isin(index, expected)
+    yield from faults(np.flatnonzero(~declared), lambda row: f"its index {index[row]} is not in the footer")
+    unordered = np.flatnonzero(declared)[1:][np.diff(index[declared]) <= 0]
+    yield from faults(unordered, lambda row: f"its index {index[row]} is not above the one before")
     sound = np.ones(len(index), dtype=np.bool_)
-    for fault in row_faults(source.city, columns):
+    for fault in row_faults(source.city, labels):
         sound[fault.row] = False
         yield replace(fault, what=f"it has {fault.what}")
-    yield from _other_instances(columns, source.stream, n)
-    turned = np.flatnonzero(sound)[_not_canonical(source.city, columns.take(sound))]
-    yield from of(turned, lambda _: "its routes are not in canonical form")
+    yield from _other_instances(labels, source.stream, n)
+    # Of feasible rows only: canonical form is undefined for routes that do not serve the instance.
+    turned = np.flatnonzero(sound)[_not_canonical(source.city, labels.take(sound))]
+    yield from faults(turned, lambda _: "its routes are not in canonical form")
     runtimes = table["runtime"].to_numpy()
-    # A corrupt encoding makes tiny numbers of them, too, and no solver takes less than a nanosecond.
-    odd = np.flatnonzero(~(np.isfinite(runtimes) & ((runtimes == 0) | (runtimes >= 1e-9))))
-    yield from of(odd, lambda row: f"it has runtime {runtimes[row]}")
+    plausible = np.isfinite(runtimes) & ((runtimes == 0) | (runtimes >= _SHORTEST_RUNTIME))
+    yield from faults(np.flatnonzero(~plausible), lambda row: f"it has runtime {runtimes[row]}")
 
 
-def _other_instances(columns: Columns, stream: InstanceStream, n: int) -> Iterator[RowFault]:
-    """Yield the rows whose instance is not the one that the spec makes."""
-    for row, i in enumerate(columns.index.tolist()):
+def _other_instances(labels: LabelArrays, stream: InstanceStream, n: int) -> Iterator[RowFault]:
+    """Yield the rows whose instance differs from that of the spec."""
+    for row, i in enumerate(labels.index.tolist()):
         instance = stream(n, i)
-        if not np.array_equal(instance.ids, columns.ids[row]):
+        if not np.array_equal(instance.ids, labels.ids[row]):
             yield RowFault(row, i, "its customers are not those of the instance")
-        elif not np.array_equal(instance.demands, columns.demands[row]):
+        elif not np.array_equal(instance.demands, labels.demands[row]):
             yield RowFault(row, i, "its demands are not those of the instance")
-        elif instance.capacity != columns.capacities[row]:
-            what = f"it has capacity {columns.capacities[row]}, the instance {instance.capacity}"
+        elif instance.capacity != labels.capacities[row]:
+            what = f"it has capacity {labels.capacities[row]}, the instance {instance.capacity}"
             yield RowFault(row, i, what)
 
 
-def _not_canonical(city: City, columns: Columns) -> list[int]:
-    """Return the rows whose routes are not those of `canonical`, in its order.
+def _not_canonical(city: City, labels: LabelArrays) -> list[int]:
+    """Return the rows whose routes differ from their canonical form.
 
-    Orientation and order are computed for all routes at once; only rows with a route near a tie
-    are put through `canonical` itself.
+    Orientation and order are computed for all routes at once, as `canonical` takes most of the time of a
+    verification; only rows that have a route near a tie are compared with `canonical`.
     """
-    nodes, routes, rows = columns.nodes, len(columns.row_of), len(columns.index)
+    nodes, routes, rows = labels.nodes, len(labels.row_of), len(labels)
     delta = city.xy[nodes] - city.xy[0]
-    lengths = np.bincount(columns.route_of, minlength=routes)
-    sums = [np.bincount(columns.route_of, delta[:, axis], minlength=routes) for axis in (0, 1)]
+    lengths = np.bincount(labels.route_of, minlength=routes)
+    sums = [np.bincount(labels.route_of, delta[:, axis], minlength=routes) for axis in (0, 1)]
     angle = np.mod(np.arctan2(sums[1], sums[0]), 2 * np.pi)
-    doubtful = (lengths == 0) | (angle < _LEVEL) | (angle > 2 * np.pi - _LEVEL)
-    same_row = np.diff(columns.row_of) == 0
-    doubtful[1:] |= same_row & (np.diff(angle) < _LEVEL)
-    if city.symmetric:
+    doubtful = (lengths == 0) | (angle < _TIE) | (angle > 2 * np.pi - _TIE)
+    same_row = np.diff(labels.row_of) == 0
+    doubtful[1:] |= same_row & (np.diff(angle) < _TIE)
+    if city.symmetric:  # routes of an asymmetric cost matrix are never reversed
         cross = delta[:-1, 0] * delta[1:, 1] - delta[1:, 0] * delta[:-1, 1]
-        inside = np.diff(columns.route_of) == 0
-        area = np.bincount(columns.route_of[1:][inside], cross[inside], minlength=routes)
-        doubtful |= (lengths > 1) & (area < _LEVEL * city.scale**2)
+        inside = np.diff(labels.route_of) == 0
+        area = np.bincount(labels.route_of[1:][inside], cross[inside], minlength=routes)
+        doubtful |= (lengths > 1) & (area < _TIE * city.scale**2)
     wrong = []
-    starts = np.searchsorted(columns.row_of, np.arange(rows + 1))
+    starts = np.searchsorted(labels.row_of, np.arange(rows + 1))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    for row in np.unique(columns.row_of[doubtful]).tolist():
-        stored = [
+    for row in np.unique(labels.row_of[doubtful]).tolist():
+        stored = tuple(
             tuple(nodes[bounds[k] : bounds[k + 1]].tolist()) for k in range(starts[row], starts[row + 1])
-        ]
-        if canonical(city, Solution.of(stored)).routes != tuple(stored):
+        )
+        if canonical(city, Solution.of(stored)).routes != stored:
             wrong.append(row)
     return wrong

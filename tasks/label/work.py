@@ -1,4 +1,4 @@
-"""Work units of labelling: the recipe of a dataset, the rows that a worker takes, the receipt it returns."""
+"""Units of labelling work: the recipe of a dataset, the rows for one worker, and the receipt it returns."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Literal
 
 from mcvrp.model.instances import InstanceStream, Rules, Split
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Label
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SolverEntry
 
 ATTEMPTS = 3  # runs of the solver before an instance is quarantined
-LONGEST_INSTANCE = 60.0  # seconds that even the easiest instance may take
-UNIT_GRACE = 300.0  # seconds that even the shortest unit may take
-_SLOWEST = 20.0  # times its estimate: what anything may take
+LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
+UNIT_GRACE = 300.0  # seconds: added to the limit of a unit, for the store
+_SLOWEST = 20.0  # time limit as a multiple of the estimate
 
 
 @dataclass(frozen=True)
 class LabelRecipe:
-    """Everything that decides which labels a dataset has, apart from its city and its extent."""
+    """Settings that determine the labels of a dataset, except for its city and extent."""
 
     dataset: str
     spec_hash: str
@@ -33,17 +33,17 @@ class LabelRecipe:
     budget: BudgetName | Budget
 
     def stream(self, city: City) -> InstanceStream:
-        """Return the instances in ``city``."""
+        """Return the instance stream of ``city``."""
         return InstanceStream(city, self.seed, self.split, self.rules)
 
     def budget_of(self, n: int) -> Budget:
-        """Return what a solver may spend on an instance of ``n`` customers."""
+        """Return the solver budget of an instance of ``n`` customers."""
         return budget_for(self.budget, n)
 
     def budget_text(self, n: int) -> str:
-        """Return the budget of ``n`` customers in one line, as a label carries it."""
+        """Return the budget of ``n`` customers as text, for the column of a label."""
         budget = self.budget_of(n)
-        if "time_limit" not in self.solver.takes:  # it knows itself when to stop
+        if "time_limit" not in self.solver.takes:  # such a solver has a stopping criterion of its own
             return "1 run" if budget.iterations is None else f"1 run, {budget.iterations} trials"
         return budget.description if self.fleet == "default" else f"{budget.description}, fleet {self.fleet}"
 
@@ -55,15 +55,14 @@ class Unit:
     Parameters
     ----------
     shard_rows
-        Labels a shard where the rows are whole shards, which the worker publishes; None where
-        they are a part of one, to be staged.
+        Labels per shard if the rows are whole shards, which the worker publishes; None if they are part of
+        one shard, and are staged.
     isolated
-        Solve in a process apart, so that a crash or a hang costs one instance only.
+        Whether to solve in a separate process, so that a crash or a hang costs one instance only.
     seconds
-        About how long they take.
+        Estimated duration.
     seeds
-        The solver's first seed for those of them, by i, that earlier runs have left without an answer;
-        only where it is isolated.
+        First seed of the solver, by i, of instances that earlier runs have not solved; isolated units only.
     """
 
     n: int
@@ -81,27 +80,27 @@ class Unit:
 
     @property
     def instance_seconds(self) -> float:
-        """Seconds that one instance may take before its solver counts as hanging."""
+        """Time limit of an instance in seconds: after it, the solver counts as hanging."""
         return max(LONGEST_INSTANCE, _SLOWEST * self.seconds / self.rows)
 
     @property
     def limit(self) -> float:
-        """Seconds after which something must be wrong."""
+        """Time limit of the unit in seconds: after it, its worker is killed."""
         if self.isolated:
             return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
         return UNIT_GRACE + _SLOWEST * self.seconds
 
     def shards(self, shard_rows: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, first row and last row (excluded) of each of its shards."""
+        """Yield the number, first row and last row (excluded) of each shard."""
         for start in range(self.start, self.stop, shard_rows):
             yield start // shard_rows, start, min(start + shard_rows, self.stop)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An instance (n, ``i``) that no attempt has solved.
+    """Instance (n, ``i``) that no attempt has solved.
 
-    ``seed`` is the last that was tried; ``crashed`` where the solver died of it or took too long.
+    ``seed`` is the last one tried; ``crashed`` if the solver crashed or exceeded its time limit.
     """
 
     i: int
@@ -115,9 +114,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """Receipt of a unit: how many labels, which instances could not be solved, where they are staged.
+    """Result of a unit: number of labels, unsolved instances, and the staged file if there is one.
 
-    ``solving`` of its ``seconds`` were inside the solver.
+    ``solving`` of its ``seconds`` were spent in the solver.
     """
 
     rows: int

@@ -1,6 +1,6 @@
-"""Work of one Ray worker for a dataset: the rows of a unit are labelled, and staged or published.
+"""Work of a Ray worker: labels the rows of a unit, and stages or publishes them.
 
-No Ray, no Prefect, no torch here: a worker imports this and starts at once.
+Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.files import LabelFile, read_footer, write_table
+from mcvrp.storage.labels.label_files import LabelFile, read_footer, write_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.attempt import plain_solving
@@ -22,10 +22,7 @@ from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitRece
 def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
     """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
 
-    Raises
-    ------
-    McvrpError
-        If the store does not take them, or a label is wrong.
+    Raises McvrpError if the store refuses them, or a label is wrong.
     """
     began = time.perf_counter()
     if unit.isolated:
@@ -43,8 +40,9 @@ def _label(
     parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
     for k, start, stop in parts:
         shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
-        if shard and (there := _published(store, shard, stop)):  # by this unit, whose worker was lost
-            made += there
+        # The unit of a lost worker is repeated: shards that the worker has published are complete.
+        if shard and (published := _published(store, shard, stop)):
+            made += published
             continue
         outcomes = [solve(i) for i in range(start, stop)]
         labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
@@ -62,7 +60,7 @@ def _label(
 
 
 def _published(store: Store, shard: str, stop: int) -> int:
-    """Return how many rows the shard has if it is whole up to row ``stop``, else 0."""
+    """Return the number of rows of the shard if it is complete up to row ``stop``, otherwise 0."""
     if not store.exists(shard):
         return 0
     footer = read_footer(store, shard)

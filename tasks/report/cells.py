@@ -1,7 +1,6 @@
 """Text of the cells of a benchmark's tables, the same in every format.
 
-The paper's own figure, where there is one, is told apart from ours: `tasks.report.formats` puts it in
-brackets, or in a line or columns of its own.
+The paper's figures are kept apart from ours; `tasks.report.formats` shows them in brackets or separately.
 """
 
 from __future__ import annotations
@@ -9,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from mcvrp.tasks.report.lines import Line, Percentiles, Published, method_name
+from mcvrp.tasks.report.lines import Line, Published, method_name
+from mcvrp.tasks.report.metrics import Percentiles
 from mcvrp.tasks.report.paper_values import PAPERS_HGS
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
@@ -21,10 +21,10 @@ _HEADINGS = (
     *("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
     *("Gap avg. (%)", "Gap 80 % (%)", "Time", "Run on"),
 )
-_WINS = 2  # its place among the headings
+_WINS = 2  # index of the column
 _NOTHING = "–"
-_LARGE = 10_000  # a mean that needs no decimals: costs in metres
-_SMALLEST = 1e-300  # below, a double has no digits left to tell
+_LARGE = 10_000  # means from here on need no decimals, such as metres
+_SMALLEST = 1e-300  # below, a double loses precision
 _STATISTICS = {  # the rows of the paper's Tables 7 and 8: fields of `Statistics`, decimals
     "mean of X": (("x_mean",), 2),
     "mean of Y": (("y_mean",), 2),
@@ -39,7 +39,7 @@ _STATISTICS = {  # the rows of the paper's Tables 7 and 8: fields of `Statistics
 
 @dataclass(frozen=True)
 class Cell:
-    """Our text, the paper's ("" for none), and what to sort by."""
+    """Our text, the paper's ("" for none), and the value to sort by."""
 
     text: str
     paper: str = ""
@@ -50,16 +50,16 @@ class Cell:
 
 
 def headings(table: Table) -> tuple[str, ...]:
-    """Return the columns' headings."""
+    """Return the headings of the columns."""
     return tuple(h for k, h in enumerate(_HEADINGS) if table.has_wins or k != _WINS)
 
 
 def cells(table: Table, line: Line) -> tuple[Cell, ...]:
-    """Return what stands in each column of ``line``, in the order of `headings`."""
+    """Return the cells of ``line``, in the order of `headings`."""
     paper = line.published
 
     def spread(name: str) -> tuple[Cell, Cell]:
-        """Return the cells of a mean and of its range; the paper has two decimals, and dashes."""
+        """Return the cells of a mean and its range; the paper has two decimals, or dashes."""
         ours: Percentiles | None = getattr(line, name)
         theirs = _spread(getattr(paper, name), 2) if paper else ("", "")
         mean, span = _spread(ours, 0 if ours and ours.mean >= _LARGE else table.decimals)
@@ -83,7 +83,7 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
 
 
 def _share(figures: Line | Published) -> str:
-    """Return the wins in percent of the instances, "" where they are unknown: the paper had other numbers."""
+    """Return the wins in percent of the instances, "" if unknown."""
     return "" if figures.wins is None else f"{100 * figures.wins / figures.instances:.1f}"
 
 
@@ -100,10 +100,7 @@ def _fixed(value: float, decimals: int) -> str:
 
 
 def significance_rows(tests: Sequence[PairedTest]) -> list[tuple[str, ...]]:
-    """Return the rows of the tests' table, the headings first: name and value of each quantity.
-
-    The paper's value, where there is one, stands in brackets.
-    """
+    """Return the rows of the table of tests, headings first; the paper's values are in brackets."""
     return [
         ("", *(_hypothesis(test) for test in tests)),
         ("Customers", *(str(test.n) for test in tests)),
@@ -114,7 +111,7 @@ def significance_rows(tests: Sequence[PairedTest]) -> list[tuple[str, ...]]:
 
 
 def significance_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
-    """Yield why a test has no figures, and what the brackets mean."""
+    """Yield the reasons for missing figures, and definitions."""
     for test in tests:
         if test.reason:
             yield f"{_hypothesis(test)}: {test.reason}."
@@ -130,10 +127,10 @@ def _hypothesis(test: PairedTest) -> str:
 def _both(test: PairedTest, fields: tuple[str, ...], decimals: int) -> str:
     """Return one value or an interval, ours and the paper's."""
     ours = asdict(test.statistics) if test.statistics else None
-    found = _NOTHING if ours is None else " to ".join(_number(f, ours[f], decimals) for f in fields)
+    text = _NOTHING if ours is None else " to ".join(_number(f, ours[f], decimals) for f in fields)
     if not test.paper:
-        return found
-    return f"{found} ({' to '.join(f'{test.paper[f]:.{decimals}f}' for f in fields)})"
+        return text
+    return f"{text} ({' to '.join(f'{test.paper[f]:.{decimals}f}' for f in fields)})"
 
 
 def _number(field: str, value: float, decimals: int) -> str:

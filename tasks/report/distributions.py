@@ -1,4 +1,4 @@
-"""Pictures of a benchmark's costs: distributions of two methods, and gaps of all of them."""
+"""Figures of a benchmark's costs: distributions of two methods, and gaps of all methods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from mcvrp.tasks.report.lines import MethodRun, gaps, method_name, paired
+from mcvrp.model.problem import gap
+from mcvrp.tasks.report.lines import method_name
+from mcvrp.tasks.report.metrics import MethodRun, paired
 from mcvrp.tasks.report.paper_values import PublishedDistances
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, in_unit, panel_grid, style
 
-_HEADROOM = 1.25  # the axis over its highest bar, for the legend
-_BOXES_WIDTH, _LETTER_WIDTH = 6.6, 0.082  # inches: of the boxes, and of a letter of their names
-_LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # of the base and of the other method
+_HEADROOM = 1.25  # height of the axis relative to its highest bar, for the legend
+_BOXES_WIDTH, _LETTER_WIDTH = 6.6, 0.082  # inches: of the boxes, of a character of their labels
+_LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # baseline and other method
 
 
 def paper_distances(
@@ -31,17 +33,17 @@ def paper_distances(
     unit: str = "",
     published: PublishedDistances | None = None,
 ) -> Figure:
-    """Return the distributions of two methods' costs on ``n`` customers, with means, as the paper draws them.
+    """Return the paper's figure of the cost distributions of two methods on ``n`` customers, with means.
 
-    The title has the mean of the instances' relative differences (the paper's -1.05 % and
-    0.81 %). The two need a solved instance in common. ``published`` stands beside ours.
+    The title gives the mean relative difference (the paper's -1.05 % and 0.81 %). The methods need a solved
+    instance in common. ``published`` are the paper's figures, shown beside ours.
     """
     costs = paired(results, n, base, other)
     figure = Figure(figsize=(8.6, 5.6 if published else 5.0), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     _histograms(axis, costs, [method_name(method) for method in (base, other)])
-    title = f"mean relative difference {gaps(costs[1], costs[0]).mean():+.2f} %"
+    title = f"mean relative difference {gap(costs[1], costs[0]).mean():+.2f} %"
     if published:
         title += f" (the paper: {published.difference:+.2f} %)"
         for mean, name, (colour, _) in zip(
@@ -57,7 +59,7 @@ def paper_distances(
 
 
 def _histograms(axis: Axes, costs: Sequence[NDArray[np.float64]], names: Sequence[str]) -> None:
-    """Draw the histograms over each other, a line at each mean; names may be empty."""
+    """Draw overlaid histograms with a line at each mean; names may be empty."""
     both = np.concatenate(costs)
     count = min(30, max(8, round(math.sqrt(len(both)))))
     bins = np.histogram_bin_edges(both, bins=count).tolist()
@@ -75,9 +77,9 @@ def _histograms(axis: Axes, costs: Sequence[NDArray[np.float64]], names: Sequenc
 def distance_distributions(
     results: pd.DataFrame, base: MethodRun, other: MethodRun, unit: str = ""
 ) -> Figure:
-    """Return the distributions of two methods' costs with their means, one panel a size.
+    """Return the cost distributions of two methods with their means, one panel per size.
 
-    Sizes that the two have no solved instance of in common are left out.
+    Sizes without a common solved instance are left out.
     """
     pairs = {n: paired(results, n, base, other) for n in sorted(results["n"].unique().tolist())}
     pairs = {n: pair for n, pair in pairs.items() if len(pair[0])}
@@ -86,8 +88,8 @@ def distance_distributions(
         _histograms(axis, costs, ["", ""])
         axis.set_title(f"{n} customers, {len(costs[0]):,} instances")
         axis.set_xlabel(f"Total distance{in_unit(unit)}")
-        close = {"handlelength": 1.3, "columnspacing": 0.9, "handletextpad": 0.4, "borderpad": 0.1}
-        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=FONT - 1, **close)
+        compact = {"handlelength": 1.3, "columnspacing": 0.9, "handletextpad": 0.4, "borderpad": 0.1}
+        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=FONT - 1, **compact)
     for axis in axes[:: min(3, len(axes))]:
         axis.set_ylabel("Instances")
     lines = [Line2D([], [], color=c, linestyle=d, linewidth=2.2) for c, d in _LOOKS]
@@ -97,15 +99,15 @@ def distance_distributions(
 
 
 def gap_boxes(results: pd.DataFrame, base: MethodRun, others: Sequence[MethodRun]) -> Figure:
-    """Return each method's gaps to ``base`` as boxes, all sizes together.
+    """Return a box plot of each method's gaps to ``base`` over all sizes.
 
-    Boxes span the quartiles, whiskers the 10th to 90th percentile, a diamond marks the mean.
+    Boxes span the quartiles, whiskers the 10th to 90th percentile; diamonds are means.
     """
     named = {}
     for other in others:
         theirs, reference = paired(results, None, other, base)
         if len(theirs):
-            named[method_name(other)] = gaps(theirs, reference)
+            named[method_name(other)] = gap(theirs, reference)
     width = _BOXES_WIDTH + _LETTER_WIDTH * max(map(len, named), default=0)
     figure = Figure(figsize=(width, 1.5 + 0.5 * max(len(named), 1)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
@@ -127,8 +129,8 @@ def gap_boxes(results: pd.DataFrame, base: MethodRun, others: Sequence[MethodRun
         meanprops={"marker": "D", "markerfacecolor": ORANGE, "markeredgecolor": "white", "markersize": 8},
     )
     for row, values in enumerate(named.values(), start=1):
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
-        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=FONT - 1, **place)
-    axis.set_ylim(len(named) + 0.6, 0.4)  # the first method on top
+        aligned: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
+        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=FONT - 1, **aligned)
+    axis.set_ylim(len(named) + 0.6, 0.4)  # first method at the top
     axis.set_xlabel(f"Gap to {method_name(base)} (%)")
     return figure

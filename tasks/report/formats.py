@@ -1,7 +1,6 @@
-"""Benchmark tables and tests of significance as CSV, Markdown, LaTeX and HTML, of the same cells.
+"""Benchmark tables and tests of significance as CSV, Markdown, LaTeX and HTML, from the same cells.
 
-The paper's own figure, where there is one, stands in brackets behind ours, in CSV in columns of its own,
-in LaTeX in a line of its own.
+The paper's figures are in brackets behind ours, in CSV in separate columns, in LaTeX in a separate line.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
 
-_TEXTS = ("Method", "Run on")  # columns that are no numbers
-# A page of Prefect cuts off what is wider than its middle column, a terminal breaks it.
+_TEXTS = ("Method", "Run on")  # columns of text
+# Prefect's pages cut off wider tables, and terminals wrap them.
 _NARROW = (
     ("N", "Method", "Gap avg. (%)", "Gap 80 % (%)", "Time"),
     ("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
 )
-_HERE = "mcvrp.tasks.report"
+_PACKAGE = "mcvrp.tasks.report"
 
 
 def to_csv(table: Table) -> str:
-    """Return the numbers at full precision as CSV, one row a line; missing is empty."""
-    with_papers = any(line.published for line in table.lines)
+    """Return the numbers at full precision as CSV, one row per line; missing ones are empty."""
+    has_paper = any(line.published for line in table.lines)
     rows = [
         {
             "n": line.n,
@@ -50,7 +49,7 @@ def to_csv(table: Table) -> str:
             **_numbers("", line),
             "run_on": line.run_on,
             "failure": line.failure,
-            **(_numbers("paper_", line.published) if with_papers else {}),
+            **(_numbers("paper_", line.published) if has_paper else {}),
         }
         for line in table.lines
     ]
@@ -67,18 +66,18 @@ def _numbers(prefix: str, figures: Line | Published | None) -> dict[str, float |
 
 
 def to_markdown(table: Table) -> str:
-    """Return the table as GitHub Markdown, the notes as a list below."""
+    """Return the table as GitHub Markdown, with the notes as a list."""
     columns = _columns(table, headings(table))
     return _markdown(table.caption, columns, (*table.notes, *table.conditions))
 
 
 def to_narrow_markdown(table: Table) -> str:
-    """Return the table as two of five columns, gaps and times, wins and costs, the notes as a list below.
+    """Return `to_markdown` as two tables of at most five columns: gaps and times, wins and costs.
 
-    What a method ran on, the last column of `to_markdown`, is in its note alone (`Table.conditions`).
+    The column "Run on" is left out; the notes on the methods name their hardware.
     """
-    there = headings(table)
-    columns = "\n\n".join(_columns(table, [name for name in names if name in there]) for names in _NARROW)
+    existing = headings(table)
+    columns = "\n\n".join(_columns(table, [name for name in names if name in existing]) for names in _NARROW)
     return _markdown(table.caption, columns, (*table.notes, *table.conditions))
 
 
@@ -89,31 +88,31 @@ def _columns(table: Table, names: Sequence[str]) -> str:
 
 
 def _markdown(caption: str, table: str, notes: Sequence[str]) -> str:
-    return (
-        "\n".join([f"**{caption}**", "", table, "", *(f"- {markdown.escaped(note)}" for note in notes)])
-        + "\n"
+    return "\n".join(
+        [f"**{caption}**", "", table, "", *(f"- {markdown.escaped(note)}" for note in notes), ""]
     )
 
 
 def to_html(table: Table) -> str:
-    """Return the table in a scrolling box, its notes below, how each method ran folded away.
+    """Return the table in a scrolling box with its notes; those on how each method ran are collapsed.
 
-    Cells carry what to sort by. Everything shows without a script; the page's adds the buttons.
+    Cells carry the value to sort by. Everything is visible without JavaScript; the page's script adds the
+    buttons.
     """
     rows = [
-        (line, start, cells(table, line)[1:])  # the size is each group's own heading
+        (line, start, cells(table, line)[1:])  # the size is the heading of each group
         for line, start in zip(table.lines, beginnings(table), strict=True)
     ]
     sizes = [(n, list(group)) for n, group in groupby(rows, key=lambda row: row[0].n)]
-    return render(_HERE, "table.html.j2", table=table, headings=headings(table)[1:], sizes=sizes)
+    return render(_PACKAGE, "table.html.j2", table=table, headings=headings(table)[1:], sizes=sizes)
 
 
 def to_latex(table: Table) -> str:
-    """Return the table as a LaTeX ``longtable`` (booktabs), notes below."""
+    """Return the table as a LaTeX ``longtable`` (booktabs), with the notes below."""
     columns = len(headings(table))
     first = 4 if table.has_wins else 3  # the column of the objective
     return render(
-        _HERE,
+        _PACKAGE,
         "table.tex.j2",
         arg=_argument,
         caption=latex_escape(table.caption),
@@ -126,16 +125,16 @@ def to_latex(table: Table) -> str:
 
 
 def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
-    """Yield our figures and, where there are any, the paper's, and the rules between groups."""
+    """Yield rows with our figures, those with the paper's, and the rules between groups."""
     starts = [*beginnings(table), Beginning.SIZE]
-    for place, (line, (start, following)) in enumerate(zip(table.lines, pairwise(starts), strict=True)):
-        if place and start is Beginning.SIZE:
+    for k, (line, (start, following)) in enumerate(zip(table.lines, pairwise(starts), strict=True)):
+        if k and start is Beginning.SIZE:
             yield "\\midrule"
         elif start in (Beginning.GROUP, Beginning.BEYOND):
             yield f"\\cmidrule{{2-{columns}}}"
         row = cells(table, line)
         ours = [_figure(cell.text) for cell in row]
-        ours[0] = ours[0] if start is Beginning.SIZE else ""  # a size is told once
+        ours[0] = ours[0] if start is Beginning.SIZE else ""  # once per size
         ours[1], ours[-1] = (latex_escape(cell.text).replace("s = ", "s~=~") for cell in (row[1], row[-1]))
         if row[first + 1].text == BASELINE:
             ours[first + 1 : first + 3] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
@@ -143,12 +142,12 @@ def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
             theirs = ["", "\\quad\\itshape the paper", *(_figure(cell.paper) for cell in row[2:])]
             yield f"{' & '.join(ours)} \\\\*"
             ours = theirs
-        # the star keeps a page from ending here: it may between groups only
+        # the star forbids a page break, except between groups
         yield f"{' & '.join(ours)} \\\\" + "*" * (following is Beginning.NOTHING)
 
 
 def significance_csv(tests: Sequence[PairedTest]) -> str:
-    """Return the figures at full precision, a row a test."""
+    """Return the figures at full precision as CSV, one row per test."""
     names = [field.name for field in fields(Statistics)]
     records = [
         {
@@ -167,16 +166,16 @@ def significance_csv(tests: Sequence[PairedTest]) -> str:
 
 
 def significance_markdown(tests: Sequence[PairedTest]) -> str:
-    """Return the tests as a GitHub Markdown table, the notes as a list below."""
+    """Return the tests as a GitHub Markdown table, with the notes as a list."""
     heading, *rows = significance_rows(tests)
     table = markdown.table(heading, rows, "l" + "r" * len(tests))
     return _markdown(SIGNIFICANCE, table, list(significance_notes(tests)))
 
 
 def significance_latex(tests: Sequence[PairedTest]) -> str:
-    """Return the tests as a LaTeX ``table`` for the packages booktabs and array."""
+    """Return the tests as a LaTeX ``table`` (packages booktabs and array)."""
     return render(
-        _HERE,
+        _PACKAGE,
         "significance.tex.j2",
         arg=_argument,
         caption=SIGNIFICANCE,
@@ -187,9 +186,9 @@ def significance_latex(tests: Sequence[PairedTest]) -> str:
 
 
 def significance_html(tests: Sequence[PairedTest]) -> str:
-    """Return the tests as an HTML fragment: a table in a scrolling box, the notes as a list."""
+    """Return the tests as an HTML fragment: a table in a scrolling box and a list of notes."""
     rows, notes = significance_rows(tests), list(significance_notes(tests))
-    return render(_HERE, "significance.html.j2", caption=SIGNIFICANCE, rows=rows, notes=notes)
+    return render(_PACKAGE, "significance.html.j2", caption=SIGNIFICANCE, rows=rows, notes=notes)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
@@ -222,20 +221,20 @@ _SIGNS = {
     "“": "``",
     "”": "''",
 }
-_LAST_LETTER = "\u017f"  # pdfLaTeX has the European letters up to here without further packages
+_LAST_LETTER = "\u017f"  # last letter that pdfLaTeX supports without further packages
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 def latex_escape(text: str) -> str:
-    """Return ``text`` with every character that LaTeX would act on, or stop at, made harmless."""
+    """Return ``text`` escaped for LaTeX; characters that it cannot set become question marks."""
     return "".join(_SIGNS.get(c, c if c <= _LAST_LETTER and c.isprintable() else "?") for c in text)
 
 
 def _figure(text: str) -> str:
-    """Return numbers with minus signs in place of hyphens."""
+    """Return numbers with minus signs instead of hyphens."""
     return _MINUS.sub("$-$", latex_escape(text))
 
 
 def _argument(text: object) -> str:
-    """Return an argument of a LaTeX command; its braces are Jinja's too, so templates cannot write them."""
+    """Return an argument of a LaTeX command, whose braces would clash with Jinja's in a template."""
     return f"{{{text}}}"

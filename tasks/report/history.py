@@ -1,4 +1,4 @@
-"""History of a benchmarked model, as far as the store still knows: labels, phases, settings."""
+"""History of a benchmarked model, as far as it is in the store: labels, training phases, settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TO_STORE = "../.."  # from the folder of a benchmark
 
 @dataclass(frozen=True)
 class History:
-    """A model's card, manifest and spec of its labels, and its phases' last checkpoints and metrics."""
+    """Model card, manifest and spec of the labels, last checkpoints and metrics of the training phases."""
 
     card: ModelCard | None
     manifest: Mapping[str, Any] | None
@@ -39,7 +39,7 @@ class History:
     links: Sequence[Link]
 
     def stages(self, city: City) -> Iterator[StageLine]:
-        """Yield a line on each stage before the benchmark."""
+        """Yield one line per stage before the benchmark."""
         costs = "straight lines" if city.matrix is None else "costs from a matrix"
         yield StageLine("City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}")
         if self.manifest:
@@ -48,19 +48,17 @@ class History:
             yield StageLine(f"Phase {phase}", _phase(frame))
 
     def labelled_by(self, sizes: Iterable[int]) -> dict[int, str]:
-        """Return how the labels of each of ``sizes`` were made, as their solver says it; {} where unknown."""
-        if self.labels is None:
+        """Return the configuration of the solver of the labels by size; {} if unknown."""
+        spec = self.labels
+        if spec is None or (solver := SOLVERS.get(spec.solver)) is None:
             return {}
-        solver, budget, fleet = SOLVERS.get(self.labels.solver), self.labels.chosen_budget, self.labels.fleet
-        if solver is None:
-            return {}
-        with contextlib.suppress(McvrpError):  # a program that is not on this machine
-            made = {n: solver.make(**budget_for(budget, n).options(), fleet=fleet) for n in sizes}
-            return {n: maker.configuration for n, maker in made.items()}
+        with contextlib.suppress(McvrpError):  # the solver is not installed on this machine
+            options = {n: budget_for(spec.chosen_budget, n).options() for n in sizes}
+            return {n: solver.make(**options[n], fleet=spec.fleet).configuration for n in options}
         return {}
 
     def configuration(self, spec: BenchmarkSpec) -> str:
-        """Return every setting as JSON."""
+        """Return all settings as JSON."""
         settings: dict[str, Any] = {}
         if self.manifest and self.manifest.get("spec"):
             settings["label"] = self.manifest["spec"]
@@ -72,7 +70,7 @@ class History:
 
 
 def read_history(store: Store, card: ModelCard | None) -> History:
-    """Return what the store knows of the model of ``card``."""
+    """Return the history of the model of ``card``."""
     if card is None:
         return History(None, None, None, {}, (), ())
     path = layout.manifest(card.dataset)
@@ -83,30 +81,24 @@ def read_history(store: Store, card: ModelCard | None) -> History:
         if (state := latest_checkpoint(store, card.run, name))
     }
     losses = begun_phases(store, card.run, list(phases))
-    return History(
-        card,
-        manifest,
-        _label_spec(store, card.dataset),
-        phases,
-        losses,
-        _links(store, card, [name for name, _ in losses]),
-    )
+    links = _links(store, card, [name for name, _ in losses])
+    return History(card, manifest, _label_spec(store, card.dataset), phases, losses, links)
 
 
 def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
-    """Return what the labels were asked to be; None where they have no spec, as a night has none."""
+    """Return the spec of the labels, None if there is none, as for a night's."""
     if not store.exists(layout.label_spec(dataset)):
         return None
     try:
         return stored_spec(store, dataset)[0]
     except StoreError:
         raise
-    except McvrpError:  # the report goes without
+    except McvrpError:  # optional in a report
         return None
 
 
 def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
-    """Return links to what there still is of the model, its labels and its training."""
+    """Return links to the existing files of the model, its labels and its training."""
     of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
     paths = [
         *(f"{card.folder}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
@@ -118,7 +110,7 @@ def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
 
 
 def _phases(store: Store, run: str) -> list[str]:
-    """Return the names of a run's phases: I, II-A, II-B, II-C sort as they follow."""
+    """Return the names of a run's phases; I, II-A, II-B, II-C sort in order."""
     depth = layout.run_dir(run).count("/") + 1
     return sorted(
         {path.split("/")[depth] for path in store.list(layout.run_dir(run)) if path.count("/") > depth}

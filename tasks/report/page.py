@@ -1,7 +1,6 @@
-"""Report of a benchmark as one HTML page that needs nothing else: pictures, style and script are inside.
+"""Report of a benchmark as one self-contained HTML page, with figures, style and script embedded.
 
-Knows what the page is made of; what it says comes from `tasks.report.write`, how it looks and behaves from
-the templates beside it.
+Content comes from `tasks.report.write`, layout and behaviour from the templates.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mcvrp.tasks.report.tables import Table
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A picture (PNG bytes, and SVG for a file beside the page) with what it shows, in a sentence or two."""
+    """Figure as PNG, and as SVG for a separate file, with a caption."""
 
     name: str
     png: bytes
@@ -27,13 +26,13 @@ class ReportFigure:
 
     @property
     def source(self) -> str:
-        """Picture itself as an address, so that the page loads nothing."""
+        """Figure as a data URL, so that the page loads nothing."""
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A number of the run that matters, ready to print, and what it is."""
+    """Key figure as text, with label and explanation."""
 
     value: str
     label: str
@@ -42,7 +41,7 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class StageLine:
-    """One stage of the run: its name and what it did."""
+    """Stage of the run: its name and a summary."""
 
     name: str
     what: str
@@ -50,7 +49,7 @@ class StageLine:
 
 @dataclass(frozen=True)
 class Link:
-    """A file of the run, by an address relative to the page."""
+    """Link to a file of the run, relative to the page."""
 
     href: str
     text: str
@@ -58,7 +57,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the report says, in order; ``address`` is the folder that the links begin at."""
+    """Content of the report in order; ``address`` is the folder that the links are relative to."""
 
     title: str
     lead: str
@@ -68,11 +67,11 @@ class Page:
     tests: Sequence[PairedTest]
     figures: Sequence[ReportFigure]
     configuration: str
-    links: Sequence[Link]
+    links: Sequence[Link] = ()
     address: str = ""
 
 
 def render(page: Page) -> str:
-    """Return ``page`` as one HTML document; sections without content are left out."""
+    """Return ``page`` as one HTML document; empty sections are left out."""
     tables, tests = [to_html(table) for table in page.tables], significance_html(page.tests)
     return markdown.render("mcvrp.tasks.report", "report.html.j2", page=page, tables=tables, tests=tests)

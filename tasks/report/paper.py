@@ -1,32 +1,33 @@
-"""Tables of results that the paper has, and ours in their place: its rows, its columns, its baselines.
+"""The paper's four tables of results with our figures: same rows, columns and baselines.
 
-Methods that the paper does not have follow its own at every size; a method of the paper without
-results keeps its row, and a note says why it is empty.
+Methods that the paper does not have follow at the end of each size. A method of the paper without results
+keeps its row, and a note says why it is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.report.lines import Blocks, blocks_of, make_line
+from mcvrp.tasks.report.lines import Blocks, Line, blocks_of, make_line
+from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.notes import conditions, data_notes
 from mcvrp.tasks.report.paper_values import PAPERS_HGS, published
 from mcvrp.tasks.report.tables import Table
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
-EQUAL_TIME = "(equal time)"  # ends the labels of rows that all had the same seconds
+EQUAL_TIME = "(equal time)"  # suffix of the labels of methods with the same time limit
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 _ONE_RUN = "a single run of HGS"
-_UNKNOWN = "What made the model's labels is not known here: HGS may be something else."
+_UNKNOWN = "The solver of the model's labels is unknown; its settings may differ from those of the row HGS."
 _ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
 _PAPERS = (
-    "In brackets, or in a line of their own: the paper's figures, from hardware and instances of its own, "
-    f"1,000 of each size and 100 at N = 600 and 800. {PAPERS_HGS}"
+    "In brackets or in a separate line: the paper's figures, measured on its own hardware and instances "
+    f"(1,000 per size, 100 at N = 600 and 800). {PAPERS_HGS}"
 )
 
 
@@ -37,16 +38,15 @@ class Comparison:
     Parameters
     ----------
     name
-        A file's name, and the name of its figures in `published`.
+        File name, and name of its figures in `published`.
     caption
-        What is compared.
+        Caption of the table.
     baseline
-        Against whom gaps and wins are: one run of it at every number of samples, or, with
-        ``equal_samples``, as many runs as samples.
+        Baseline of gaps and wins: a single run of it, or, with ``equal_samples``, as many runs as samples.
     methods
-        The rows at each number of samples, the baseline among them.
+        Rows at each number of samples, including the baseline.
     larger
-        Whether it is about the sizes beyond those trained on, or about the others.
+        Whether it covers the sizes larger than those in training, or the others.
     has_wins
         Whether there is a column of wins.
     """
@@ -60,7 +60,7 @@ class Comparison:
     has_wins: bool = True
 
     def baseline_samples(self, method: str, samples: int) -> int:
-        """Return how many runs of the baseline ``method`` with ``samples`` is compared with."""
+        """Return the number of runs of the baseline that ``method`` with ``samples`` is compared with."""
         return samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
 
 
@@ -75,7 +75,7 @@ COMPARISONS = (  # Tables 3 to 6
     ),
     Comparison(
         "larger",
-        "More customers than in training: FM-MCVRP against HGS, at equal numbers of samples",
+        "Sizes larger than in training: FM-MCVRP against HGS, at equal numbers of samples",
         HGS,
         (HGS, GREEDY, SAMPLED),
         larger=True,
@@ -103,39 +103,35 @@ def paper_tables(
     is_papers_setting: bool = False,
     unit: str = "unit",
 ) -> tuple[Table, ...]:
-    """Return the paper's four tables from ``results``, as `tasks.report.tables` takes them.
+    """Return the paper's four tables from ``results``.
 
     Parameters
     ----------
     trained_up_to
-        Most customers that the model was trained on; None where nothing is known of it, which
-        takes the paper's 400.
+        Largest size in the model's training (default: the paper's 400).
     labelled_by
-        How what the model was trained on was made, by size, as a solver's ``configuration`` says it; None
-        where nothing is known of it.
+        Configuration of the solver of the model's labels by size, None if unknown.
     is_papers_setting
-        Whether city and orders are the paper's, so that its figures stand beside ours.
+        Whether city and orders are the paper's, so that its figures are shown beside ours.
     unit
-        What a cost of 1 means, as `model.problem.City` has it.
+        Unit of cost of the city.
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
-    first, *others = (
-        _table(results, blocks, comparison, limit, is_papers_setting, unit) for comparison in COMPARISONS
-    )
+    first, *others = (_table(results, blocks, each, limit, is_papers_setting, unit) for each in COMPARISONS)
     return _with_labels(first, results, labelled_by or {}), *others
 
 
 def _with_labels(table: Table, results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Table:
-    """Return the paper's first table with what is so of this run: whether HGS is what made the labels."""
+    """Return the paper's first table, stating whether HGS is also the solver of the labels."""
     if not table.lines:
         return table
     sizes = {line.n for line in table.lines}
     runs = results[(results["method"] == HGS) & results["n"].isin(sizes)]
     rows = set(runs[["n", "configuration"]].itertuples(index=False, name=None))
     if rows and rows == {(n, labelled_by.get(n)) for n in sizes}:
-        return replace(table, caption=f"FM-MCVRP against what it was trained on: {_ONE_RUN}")
+        return replace(table, caption=f"FM-MCVRP against the solver of its labels: {_ONE_RUN}")
     made = "; ".join(dict.fromkeys(text for n, text in labelled_by.items() if n in sizes))
-    note = f"HGS is not what made the model's labels, which are from {made}." if made else _UNKNOWN
+    note = f"The row HGS is not the solver of the model's labels, which are by {made}." if made else _UNKNOWN
     return replace(table, notes=(*table.notes, note))
 
 
@@ -164,23 +160,10 @@ def _table(
         for method, samples in _rows([key[1:] for key in blocks if key[0] == n], comparison, others)
     )
     rows = results[results["n"].isin(sizes) & results["method"].isin([*comparison.methods, *others])]
-    notes: list[str] = []
-    if not lines:
-        notes.append(_empty(comparison, limit))
-    else:
-        notes += [*data_notes(lines, unit), f"{_ABBREVIATIONS}."]
-        if any(line.published for line in lines):
-            notes.append(_PAPERS)
-        if others:
-            notes.append(f"Not in the paper: {', '.join(others)}.")
-        if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
-            notes.append(
-                f"Gaps and wins of rows of equal time are against a single run of {comparison.baseline}."
-            )
     return Table(
         comparison.caption,
         lines,
-        tuple(notes),
+        tuple(_notes(comparison, lines, others, limit, unit)),
         tuple(conditions(rows)) if lines else (),
         name=comparison.name,
         has_wins=comparison.has_wins,
@@ -188,27 +171,36 @@ def _table(
     )
 
 
-def _rows(
-    there: list[tuple[str, int]], comparison: Comparison, others: list[str]
-) -> Iterator[tuple[str, int]]:
-    """Yield method and number of samples of each row of one size: the paper's, then all others.
+def _notes(
+    comparison: Comparison, lines: Sequence[Line], others: Sequence[str], limit: int, unit: str
+) -> Iterator[str]:
+    if not lines:
+        which, change = ("more", "larger") if comparison.larger else ("no more", "smaller")
+        yield (
+            f"No rows: this benchmark has no size of {which} than {limit} customers, the largest in "
+            f"training; add {change} sizes to benchmark.sizes."
+        )
+        return
+    yield from data_notes(lines, unit)
+    yield f"{_ABBREVIATIONS}."
+    if any(line.published for line in lines):
+        yield _PAPERS
+    if others:
+        yield f"Not in the paper: {', '.join(others)}."
+    if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
+        yield f"Gaps and wins of equal-time rows are relative to a single run of {comparison.baseline}."
 
-    ``there`` is what has results at this size.
-    """
-    # of more runs of a baseline than of samples, the first table has nothing to compare
+
+def _rows(
+    existing: Sequence[MethodRun], comparison: Comparison, others: Sequence[str]
+) -> Iterator[MethodRun]:
+    """Yield the rows of one size: the paper's, then all ``others`` among the ``existing`` results."""
+    # the first table has a single run of the baseline only, so more runs of it add no rows
     deciding = comparison.methods if comparison.equal_samples else (SAMPLED,)
-    asked = {samples for method, samples in there if method in deciding}
-    for samples in sorted({1, *asked}):
+    counts = {samples for method, samples in existing if method in deciding}
+    for samples in sorted({1, *counts}):
         for method in comparison.methods:
             single = method == GREEDY or (method == comparison.baseline and not comparison.equal_samples)
             if samples == 1 or not single:
                 yield method, samples
-    yield from ((method, samples) for method, samples in there if method in others)
-
-
-def _empty(comparison: Comparison, limit: int) -> str:
-    which, change = ("more", "larger") if comparison.larger else ("no more", "smaller")
-    return (
-        f"No rows yet: this benchmark has no size of {which} than {limit} customers, the most in "
-        f"training; {change} sizes in benchmark.sizes fill this table."
-    )
+    yield from ((method, samples) for method, samples in existing if method in others)

@@ -1,4 +1,4 @@
-"""Figures of the paper itself (Tables 3 to 8), to stand beside ours where the setting is the paper's."""
+"""Published figures of the paper (Tables 3 to 8), shown beside ours if the setting is the paper's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pandas as pd
 
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
-from mcvrp.tasks.report.lines import Percentiles, Published
+from mcvrp.tasks.report.lines import Published
+from mcvrp.tasks.report.metrics import Percentiles
 
 PAPERS_HGS = (
-    "The paper's HGS probably had 10,000 vehicles, as in its authors' public helper, which makes it 2 to 4 % "
-    "worse at N = 100 and more (benchmark.hgs_fleet = 10000)."
+    "The paper's HGS probably ran with 10,000 vehicles, as in its authors' public code, which makes it 2 to "
+    "4 % worse from N = 100 on (benchmark.hgs_fleet = 10000)."
 )
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
 
@@ -30,9 +31,8 @@ TestFigures = dict[str, float]  # by column of published/tests.csv
 def is_papers_setting(city: City, rules: Rules) -> bool:
     """Return whether costs on ``city`` with orders of ``rules`` are comparable with the paper's.
 
-    They are on 10,000 addresses spread uniformly over the unit square, depot in the middle,
-    with the paper's demands and capacities (Sec. 5.1, Table 1). Of the spread only the frame is
-    looked at, not whether the addresses are uniform.
+    That is for 10,000 addresses in the unit square, the depot in the centre, and the paper's demands and
+    capacities (Sec. 5.1, Table 1). Uniformity of the addresses is not checked.
     """
     return (
         city.customers == PAPER_CUSTOMERS
@@ -76,7 +76,7 @@ def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigur
 
 @dataclass(frozen=True)
 class PublishedDistances:
-    """Means of one of the paper's two pictures of distances, and the mean relative difference in percent."""
+    """Means in one of the paper's two figures of distances, and the mean relative difference in percent."""
 
     base: float
     other: float
@@ -84,10 +84,10 @@ class PublishedDistances:
 
 
 def published_distances(base: tuple[str, int], other: tuple[str, int]) -> PublishedDistances | None:
-    """Return what the paper says of the distances of (method, samples) ``other`` and HGS, None if nothing.
+    """Return the paper's figures on the distances of ``other`` and ``base``, None if it has none.
 
-    The paper draws its model's best of 1,000 samples, beside one run of HGS and the best of
-    1,000, on 400 customers (Sec. 6.2 and 6.3; means from Tables 7 and 8).
+    It compares its model's best of 1,000 samples with one run of HGS and the best of 1,000, on 400 customers
+    (Sec. 6.2 and 6.3; means from Tables 7 and 8).
     """
     for one, name in (((other, base), "xy"), ((base, other), "yx")):
         figures = published_tests().get(one)

@@ -1,4 +1,4 @@
-"""Tests of significance, those of the paper (Tables 7 and 8): is one method's mean cost below another's?"""
+"""Paired t-tests of the paper (Tables 7 and 8): is one method's mean cost below another's?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mcvrp.tasks.report.lines import MethodRun, paired
+from mcvrp.tasks.report.metrics import MethodRun, paired
 from mcvrp.tasks.report.paper import HGS, SAMPLED
 from mcvrp.tasks.report.paper_values import published_tests
 from mcvrp.tasks.support.t_test import Statistics, paired_t_test
@@ -16,10 +16,10 @@ PAPER_SIZE = 400  # customers (Appendix "Test Statistics")
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two methods compared on the instances of size ``n`` that both solved.
+    """Comparison of two methods on the instances of size ``n`` that both solved.
 
-    ``statistics`` is None where there is nothing to test, ``reason`` says why; ``paper`` has the
-    paper's figures by the names of `Statistics` where they are comparable.
+    ``statistics`` is None if there is nothing to test, for ``reason``; ``paper`` are the paper's figures by
+    the names of `Statistics` if they are comparable.
     """
 
     x: MethodRun
@@ -31,7 +31,7 @@ class PairedTest:
 
 
 def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
-    """Return the size at which the paper compares distributions: 400 or the largest that it may."""
+    """Return the size of the paper's comparison of distributions: 400, or else the largest in training."""
     sizes = sorted(results["n"].unique().tolist())
     trained = [n for n in sizes if n <= trained_up_to]
     return PAPER_SIZE if PAPER_SIZE in trained else (trained or sizes)[-1]
@@ -42,8 +42,8 @@ def paper_tests(
 ) -> tuple[PairedTest, PairedTest]:
     """Return the paper's two tests on instances of ``n`` customers.
 
-    First, whether the best of the model's ``samples`` is shorter than a single run of HGS;
-    second, whether the best of as many runs of HGS is shorter than the best of the samples.
+    The first compares the best of the model's ``samples`` with a single run of HGS, the second the best of as
+    many runs of HGS with the best of the samples.
     """
     model = (SAMPLED, samples)
     return (
@@ -55,7 +55,7 @@ def paper_tests(
 def benchmark_tests(
     results: pd.DataFrame, trained_up_to: int, *, is_papers_setting: bool = False
 ) -> tuple[PairedTest, ...]:
-    """Return the paper's tests of a benchmark, none where nothing was sampled from a model."""
+    """Return the paper's tests of a benchmark, none without samples of a model."""
     samples = results.loc[results["method"] == SAMPLED, "samples"]
     if samples.empty:
         return ()
@@ -74,5 +74,5 @@ def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun, is_papers_s
         for method, s in (x, y)
         if not ((solved["method"] == method) & (solved["samples"] == s)).any()
     ]
-    reason = f"no results of {' and '.join(missing)} yet" if missing else "fewer than two instances in common"
+    reason = f"no results yet of {' and '.join(missing)}" if missing else "fewer than two instances in common"
     return PairedTest(x, y, n, None, f"{reason} at N = {n}", paper)

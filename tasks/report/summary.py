@@ -1,4 +1,4 @@
-"""Key figures of a benchmark, derived from its results and from nothing else."""
+"""Key figures of a benchmark, derived from its results."""
 
 from __future__ import annotations
 
@@ -11,38 +11,36 @@ import pandas as pd
 from mcvrp.model.problem import City
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.formats import to_narrow_markdown
-from mcvrp.tasks.report.lines import MethodRun, baseline_of, gaps, paired
+from mcvrp.tasks.report.metrics import baseline_of, mean_gap
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.tables import Table
 
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """Key figures of a run; what could not be measured is None.
+    """Key figures of a benchmark; None if not measured.
 
     Parameters
     ----------
-    run, city_id
-        What was run, on which city.
-    model, model_version
-        Which model, None without one.
+    run, city_id, model, model_version
+        Name of the benchmark, city and model.
     instances
-        Held-out instances of each size.
+        Number of held-out instances by size.
     encoder_accuracy
-        Share of the problem tokens of all held-out instances that the encoder names.
+        Accuracy of the encoder on the problem tokens.
     gs_mean_gap, ns_mean_gap
-        Mean of the instances' gaps to ``baseline`` s = 1 in percent, all sizes together: greedy,
-        and the best of ``ns_samples`` draws with nucleus ``p``.
+        Mean gap to a single run of ``baseline`` in percent over all sizes: greedy, and the best of
+        ``ns_samples`` samples with nucleus ``p``.
     mean_costs
-        Mean cost of each method and number of samples at each size, over solved instances.
+        Mean cost over solved instances, by method with number of samples and by size.
     failures
-        Instances without an answer, for each method with any, and the commonest reason.
+        Number of instances without an answer and the most frequent reason, by method.
     hardware
-        What this ran on.
+        Machine.
     markdown
-        The table of every method, as two narrow ones.
+        Table of all methods, as two narrow ones.
     baseline
-        HGS, or who stands in for it (`tasks.report.tables.baseline_of`).
+        HGS, or PyVRP if HGS has no answers.
     """
 
     run: str
@@ -63,7 +61,7 @@ class BenchmarkSummary:
 
 
 def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:
-    """Return the key figures of ``results``; ``table`` is that of every method (`benchmark_table`)."""
+    """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
     samples, means = spec.samples[-1], dict[str, dict[int, float]]()
     for line in table.lines:
@@ -86,12 +84,6 @@ def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkS
         markdown=to_narrow_markdown(table),
         baseline=baseline_of(frame)[0],
     )
-
-
-def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
-    """Return the mean gap of ``method`` to the baseline in percent, all sizes together; None without any."""
-    cost, base = paired(results, None, method, baseline_of(results))
-    return float(gaps(cost, base).mean()) if len(cost) else None
 
 
 def _failures(results: pd.DataFrame) -> dict[str, tuple[int, str]]:

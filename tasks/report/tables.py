@@ -1,7 +1,6 @@
-"""Tables of a benchmark: lines in their order, a caption, and notes below.
+"""Tables of a benchmark: lines, caption and notes.
 
-How a table is written down is `tasks.report.formats`' business, which tables there are in the
-paper that of `tasks.report.paper`.
+`tasks.report.formats` writes them, `tasks.report.paper` makes those of the paper.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from enum import Enum
 
 import pandas as pd
 
-from mcvrp.tasks.report.lines import Line, baseline_of, blocks_of, make_line
+from mcvrp.tasks.report.lines import Line, blocks_of, make_line
+from mcvrp.tasks.report.metrics import baseline_of
 from mcvrp.tasks.report.notes import conditions, data_notes
 
 
 @dataclass(frozen=True)
 class Table:
-    """Lines in the order of size, with a caption and notes below.
+    """Lines sorted by size, with a caption and notes.
 
-    ``conditions`` are the notes on how each method ran. ``name`` is a file's name without its
-    ending. ``has_wins`` is whether there is a column of wins, ``by_samples`` whether lines of
-    equal numbers of samples belong together.
+    ``conditions`` are notes on how each method ran, ``name`` is the file name without extension, ``has_wins``
+    adds the column of wins, and ``by_samples`` groups lines by number of samples.
     """
 
     caption: str
@@ -35,7 +34,7 @@ class Table:
 
 
 class Beginning(Enum):
-    """Part of a table that begins with a line."""
+    """Part of a table that a line begins."""
 
     SIZE = "size"
     GROUP = "group"
@@ -44,9 +43,9 @@ class Beginning(Enum):
 
 
 def beginnings(table: Table) -> list[Beginning]:
-    """Return for each line what begins with it: a size, the methods beyond the paper, equal samples."""
+    """Return what each line begins: a size, the methods beyond the paper, a group of equal samples."""
     previous: Line | None = None
-    found = []
+    starts = []
     for line in table.lines:
         if previous is None or previous.n != line.n:
             start = Beginning.SIZE
@@ -55,22 +54,20 @@ def beginnings(table: Table) -> list[Beginning]:
         else:
             apart = table.by_samples and previous.samples != line.samples
             start = Beginning.GROUP if apart else Beginning.NOTHING
-        found.append(start)
+        starts.append(start)
         previous = line
-    return found
+    return starts
 
 
 def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: str = "unit") -> Table:
-    """Return the table of a benchmark: every method against a single run of the baseline.
+    """Return the table of all methods, with gaps to a single run of the baseline.
 
     Parameters
     ----------
-    results
-        One row an instance, method and number of samples.
     accuracy
-        Share of the problem tokens that the model's encoder names, None without a model.
+        Accuracy of the model's encoder on the problem tokens, None without a model.
     unit
-        What a cost of 1 means, as `model.problem.City` has it.
+        Unit of cost of the city.
     """
     blocks, baseline = blocks_of(results), baseline_of(results)
     lines = tuple(make_line(blocks, *key, baseline) for key in blocks)

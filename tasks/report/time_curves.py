@@ -1,16 +1,16 @@
-"""Curves of cost against time, what a dispatcher asks: the best cost of each method after t seconds."""
+"""Cost against time: the cost of each method's best answer after t seconds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, label_lengths, panel_grid
 
-_POINTS = 200  # of a curve, evenly apart on a logarithmic scale
+_POINTS = 200  # of a curve, evenly spaced on a logarithmic scale
 _SKY, _AMBER, _WINE, _BROWN, _INK, _SLATE = "#56B4E9", "#E69F00", "#882255", "#5B3A00", "#000000", "#6B6B6B"
-_LOOKS = {  # colour, dash and marker, no two markers alike; HGS and the model as in the other pictures
+_LOOKS = {  # colour, dash and marker, which is unique; HGS and the model as in the other figures
     "hgs": (BLUE, "-", "o"),
     "pyvrp": (_SKY, "-", "s"),
     "lkh3": (GREEN, "-", "p"),
@@ -41,18 +41,18 @@ _KNOWN = {all_methods()[name].label: look for name, look in _LOOKS.items()}
 _OTHERS = ((_INK, ":", "$1$"), (_SLATE, "-", "$2$"), (_BROWN, ":", "$3$"), (_WINE, ":", "$4$"))
 _TICKS = {1e-3: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min"}
 _TICKS |= {3600: "1 h", 36_000: "10 h"}
-_COARSE, _CROWDED = (1e-3, 0.1, 10, 600, 36_000), 1e4  # the ticks of an axis that spans more than so much
+_COARSE, _CROWDED = (1e-3, 0.1, 10, 600, 36_000), 1e4  # ticks if an axis spans more than this factor
 _COLUMNS = 3
-_LEGEND_WIDTH, _LEGEND_LINE = 4.1, 0.25  # inches that the longest label takes, and a line of labels
-_MARGIN = 2.0  # of the time axis beyond the first and the last answer, a factor
+_LEGEND_WIDTH, _LEGEND_LINE = 4.1, 0.25  # inches: width of the longest label, height of a row
+_MARGIN = 2.0  # factor by which the time axis extends beyond the first and the last answer
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean cost of the best answer that a method has so far; one point where only its outcome is known.
+    """Mean cost of a method's best answer so far over time; a single point if only the outcome is known.
 
-    ``seconds`` ``(k,)`` ascend, wall-clock of an instance; ``cost`` ``(k,)`` falls. ``marks`` are
-    the places in both at which the time was measured; between them it is interpolated.
+    ``seconds`` ``(k,)`` ascend, wall-clock time per instance; ``cost`` ``(k,)`` descends. ``marks`` are the
+    indices at which the time was measured; between them it is interpolated.
     """
 
     method: str
@@ -63,7 +63,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class SizeCurves:
-    """Curves of all methods at one size, over the ``instances`` that all of them solved."""
+    """Curves of all methods at one size over the ``instances`` that all of them solved."""
 
     n: int
     instances: int
@@ -71,12 +71,12 @@ class SizeCurves:
 
 
 def time_curves(results: pa.Table) -> list[SizeCurves]:
-    """Return the curves of each size, ascending, from stored results with the costs of all samples.
+    """Return the curves of each size, ascending, from results with the costs of all samples.
 
-    A method without an answer to any instance of a size has no curve there.
+    A method without answers at a size has no curve there.
     """
     solved = results.filter(pc.field("feasible"))
-    found = []
+    sizes = []
     for n in sorted(pc.unique(solved["n"]).to_pylist()):
         rows = solved.filter(pc.field("n") == n)
         by_method = {
@@ -86,12 +86,12 @@ def time_curves(results: pa.Table) -> list[SizeCurves]:
         answered = [_answered(block) for block in by_method.values()]
         common = sorted(set.intersection(*answered))
         curves = [_curve(method, block, common) for method, block in by_method.items()] if common else []
-        found.append(SizeCurves(n, len(common), tuple(curve for curve in curves if len(curve.cost))))
-    return found
+        sizes.append(SizeCurves(n, len(common), tuple(curve for curve in curves if len(curve.cost))))
+    return sizes
 
 
 def _answered(block: pa.Table) -> set[int]:
-    """Return the instances of which all samples are there."""
+    """Return the instances with the costs of all samples."""
     return set(block.filter(pc.is_valid(pc.field("costs")))["index"].to_pylist())
 
 
@@ -100,15 +100,15 @@ def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
     means = block.select(["samples", "seconds"]).group_by("samples").aggregate([("seconds", "mean")])
     means = means.sort_by("samples")
     measured = np.array(means["samples"].to_pylist(), np.int64)
-    # where each number was decoded anew, fewer samples may have taken longer
+    # numbers of samples that were timed separately need not ascend in time
     seconds = np.maximum.accumulate(means["seconds_mean"].to_numpy())
     costs = block.filter(pc.is_valid(pc.field("costs")))["costs"]
     if pc.any(pc.not_equal(pc.list_value_length(costs), measured[-1])).as_py():
-        # only the outcome is known, such as that of a search which began with the samples
+        # only the outcome is known, for example of a search that started from the samples
         outcome = np.mean([min(of_instance) for of_instance in costs.to_pylist()])
         return Curve(method, seconds[-1:], np.array([outcome]), np.array([0]))
     every = costs.combine_chunks().flatten().to_numpy().reshape(len(common), -1)  # (instances, samples)
-    best = np.minimum.accumulate(every, axis=1).mean(axis=0)  # infinite until each instance has an answer
+    best = np.minimum.accumulate(every, axis=1).mean(axis=0)  # infinite until all instances have an answer
     spaced = np.geomspace(1, len(best), _POINTS).round().astype(np.int64)
     counts = np.union1d(spaced, measured)  # numbers of samples
     counts = counts[np.isfinite(best[counts - 1])]
@@ -118,10 +118,10 @@ def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
 
 
 def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
-    """Return the mean cost of each method's best answer so far over the time of an instance, a panel a size.
+    """Return the mean cost of each method's best answer over the time per instance, one panel per size.
 
-    A method has nothing before its first answer, and keeps its best after its last; marks are
-    the numbers of samples at which the time was measured.
+    A curve begins with the method's first answer and is extended beyond its last. Marks are the numbers of
+    samples at which the time was measured.
     """
     drawn = [size for size in sizes if size.curves]
     methods = list(dict.fromkeys(curve.method for size in drawn for curve in size.curves))
@@ -129,39 +129,53 @@ def cost_against_time(sizes: Sequence[SizeCurves], unit: str = "") -> Figure:
     looks = {**_KNOWN, **dict(zip(others, cycle(_OTHERS), strict=False))}
     figure, axes = panel_grid(max(len(drawn), 1), columns=_COLUMNS, width=4.2, height=3.5)
     for axis, size in zip(axes, drawn, strict=False):
-        first = min(curve.seconds[0] for curve in size.curves) / _MARGIN
-        last = max(curve.seconds[-1] for curve in size.curves) * _MARGIN
-        for curve in size.curves:
-            colour, dash, marker = looks[curve.method]
-            line: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 2}
-            seconds, cost = [*curve.seconds, last], [*curve.cost, curve.cost[-1]]
-            axis.step(seconds, cost, where="post", **line)
-            x, y = curve.seconds[curve.marks], curve.cost[curve.marks]
-            axis.plot(
-                x, y, linestyle="none", marker=marker, color=colour, markersize=9, markeredgecolor="white"
-            )
-        axis.set_xscale("log")
-        ticks = _TICKS if last < _CROWDED * first else {t: _TICKS[t] for t in _COARSE}
-        axis.set_xticks(list(ticks), list(ticks.values()))
-        axis.set_xlim(first, last)
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_locator(MaxNLocator(5))
-        axis.set_title(f"{size.n} customers, {size.instances:,} instances", fontsize=FONT)
-        axis.set_xlabel("Time per instance", fontsize=FONT)
-    dearest = max((float(curve.cost[0]) for size in drawn for curve in size.curves), default=0.0)
+        _draw(axis, size, looks)
+    highest = max((float(curve.cost[0]) for size in drawn for curve in size.curves), default=0.0)
     for k, axis in enumerate(axes):
-        label_lengths(axis.yaxis, dearest, unit, "Mean distance of the\nbest answer")
+        label_lengths(axis.yaxis, highest, unit, "Mean distance of the\nbest answer")
         axis.yaxis.label.set_fontsize(FONT - 1)
         if k % _COLUMNS:
             axis.set_ylabel("")
-    handles = [
-        Line2D([], [], color=colour, linestyle=dash, linewidth=2, marker=marker, label=method)
-        for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)
-    ]
-    if handles:
+    if methods:
         columns = max(1, int(figure.get_figwidth() // _LEGEND_WIDTH))
-        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * math.ceil(len(handles) / columns))
+        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * math.ceil(len(methods) / columns))
+        handles = [
+            Line2D([], [], color=colour, linestyle=dash, linewidth=2, marker=marker, label=method)
+            for method, (colour, dash, marker) in ((method, looks[method]) for method in methods)
+        ]
         figure.legend(
             handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=FONT - 1
         )
     return figure
+
+
+def _draw(axis: Axes, size: SizeCurves, looks: Mapping[str, tuple[str, str, str]]) -> None:
+    first = min(curve.seconds[0] for curve in size.curves) / _MARGIN
+    last = max(curve.seconds[-1] for curve in size.curves) * _MARGIN
+    for curve in size.curves:
+        colour, dash, marker = looks[curve.method]
+        axis.step(
+            [*curve.seconds, last],
+            [*curve.cost, curve.cost[-1]],
+            where="post",
+            color=colour,
+            linestyle=dash,
+            linewidth=2,
+        )
+        axis.plot(
+            curve.seconds[curve.marks],
+            curve.cost[curve.marks],
+            linestyle="none",
+            marker=marker,
+            color=colour,
+            markersize=9,
+            markeredgecolor="white",
+        )
+    axis.set_xscale("log")
+    ticks = _TICKS if last < _CROWDED * first else {t: _TICKS[t] for t in _COARSE}
+    axis.set_xticks(list(ticks), list(ticks.values()))
+    axis.set_xlim(first, last)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_locator(MaxNLocator(5))
+    axis.set_title(f"{size.n} customers, {size.instances:,} instances", fontsize=FONT)
+    axis.set_xlabel("Time per instance", fontsize=FONT)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mcvrp.model.problem import CAPACITY_TABLE
+from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
 
 DRAWN, FRESH = "drawn", "fresh"  # instances of a trial's own, and days kept for comparing

@@ -19,7 +19,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table, write_table
+from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.store.store import Store

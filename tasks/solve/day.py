@@ -1,6 +1,6 @@
-"""Stage that routes a day: checks everything that can be wrong, then solves, then says how it went.
+"""Routing of a day: all input is checked first, then the day is solved and summarized.
 
-What takes long to import is imported once the orders are known to be good.
+Heavy imports happen after the orders have been checked.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from mcvrp.model.problem import Solution
     from mcvrp.tasks.solve.search import Baseline, Routed
 
-_MENTIONED = 5  # merged customers that are named
+_NAMED = 5  # merged customers that are named
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A day that can be solved: its orders on their city, and the model that is going to route them.
+    """Day that can be solved: its orders, their city and the model.
 
-    ``card`` is None where a search does it without a model; ``vrp`` is the file of CVRPLIB that the orders
-    come from, if they do; ``start`` are earlier routes to begin with, if any.
+    ``card`` is None for a search without a model, ``vrp`` is the CVRPLIB file of the orders, if any, and
+    ``start`` are earlier routes to start from, if any.
     """
 
     city_name: str
@@ -48,13 +48,13 @@ class Planned:
     day: Day
     card: ModelCard | None
     spec: SolveSpec
-    folder: Store | None = None  # where the model lies if not in the store
+    folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None
     start: Start | None = None
 
     @property
     def digest(self) -> str:
-        """Equal for equal orders: same city, customers, demands and capacity."""
+        """Hash of city, customers, demands and capacity."""
         instance = self.day.instance
         content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
         content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
@@ -63,7 +63,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Compared:
-    """The same day by HGS (or PyVRP) alone; ``gap`` says by how many per cent the routes cost more."""
+    """The same day solved by HGS or PyVRP from scratch; ``gap`` is that of our routes to it, in percent."""
 
     label: str
     configuration: str
@@ -74,7 +74,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of a day's steps; ``start_up`` is everything before the model got the orders."""
+    """Wall-clock seconds of each step; ``start_up`` includes loading the model."""
 
     start_up: float
     decoding: float
@@ -84,10 +84,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class SolveSummary:
-    """Summary of a routed day; costs in the city's unit, ``utilisation`` is load over what vehicles hold.
+    """Summary of a routed day; costs are in the city's unit, ``utilisation`` is demand over total capacity.
 
-    ``model``, its version and ``best_sample`` are None without a model, ``best_known`` is the cost of the
-    solution that lies beside an instance of CVRPLIB.
+    ``model``, ``model_version`` and ``best_sample`` are None without a model; ``best_known`` is the cost of
+    the .sol file of a CVRPLIB instance.
     """
 
     orders: str
@@ -116,7 +116,7 @@ class SolveSummary:
 
 @dataclass(frozen=True)
 class Solved:
-    """A routed day: what there is to say, and the routes."""
+    """Routed day: plan, routes and summary."""
 
     planned: Planned
     solution: Solution
@@ -134,58 +134,56 @@ def plan_day(
     unrounded: bool = False,
     start: str | None = None,
 ) -> Planned:
-    """Return the day that is asked for, nothing solved yet.
+    """Return the checked plan of a day; nothing is solved.
 
     Parameters
     ----------
     city, model
-        Their names in the store; of a model that was exported, its folder. The city may be None for an
-        instance of CVRPLIB, which is one itself; no model is looked for where ``spec`` asks for no samples.
+        Names in the store, or the folder of an exported model. The city may be None for a CVRPLIB instance.
     orders
-        As `tasks.solve.orders.read_orders` takes them, or an instance of CVRPLIB.
+        CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     capacity
-        What a vehicle holds, None where the orders or the city say it.
-    unrounded
-        Of an instance of CVRPLIB: as `read_vrp` takes it.
+        Of a vehicle, None if the orders or the city define it.
     start
-        Earlier routes to begin with, as `tasks.solve.start.read_start` takes them.
+        File of earlier routes to start from, see `read_start`.
 
     Raises
     ------
     McvrpError
-        If there is no such city, model or version, the model is another city's, the orders are wrong, or
-        no routes can keep the limits of ``spec``, or nobody that it names would.
+        If city and model do not exist or do not match, the orders are invalid, or the limits are infeasible.
     """
-    vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     require_kept(spec)
-    if city is None:
-        if not vrp:
-            raise McvrpError(
-                "city is missing: name one, as only orders that are an instance of CVRPLIB (.vrp) need none"
-            )
-        city = PurePath(vrp.name).stem
-        there, addresses = vrp.city, Addresses.numbered(vrp.city.customers)
-    else:
-        stored = stored_city(store, city)
-        there, addresses = stored.city, stored.addresses
-        if vrp and vrp.city.city_id != there.city_id:
-            raise McvrpError(f"city {city!r} is not that of {vrp.name}, which is one itself: name no city")
-    table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, there, addresses, city, capacity)
-    require_possible(spec.limits, there, addresses, day.instance)
+    vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
+    name, problem, addresses = _city(store, city, vrp)
+    day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
+    require_possible(spec.limits, problem, addresses, day.instance)
     if finisher := SOLVERS.get(spec.polish):
-        finisher.require_costs(there, "polish with pyvrp")
+        finisher.require_costs(problem, "polish with pyvrp")
+    card = _model(store, model, problem, spec) if spec.samples else None
     folder = model if isinstance(model, Store) else None
-    card = None
-    if spec.samples:
-        card = folder_card(folder) if folder else chosen_model(store, str(model), spec.version)
-        card.require_city(there)
-    begin = read_start(store, start, there, addresses, day.instance) if start else None
-    return Planned(city, there, addresses, day, card, spec, folder, vrp, begin)
+    first = read_start(store, start, problem, addresses, day.instance) if start else None
+    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
+
+
+def _model(store: Store, model: str | Store, city: City, spec: SolveSpec) -> ModelCard:
+    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+    card.require_city(city)
+    return card
+
+
+def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+    if name is None:
+        if not vrp:
+            raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")
+        return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers)
+    stored = stored_city(store, name)
+    if vrp and vrp.city.city_id != stored.city.city_id:
+        raise McvrpError(f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out")
+    return name, stored.city, stored.addresses
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
-    """Return the card of a version of ``name``: without a word its champion, where there is none the latest.
+    """Return the card of a model version; by default that of the champion, otherwise of the latest version.
 
     Raises
     ------
@@ -198,13 +196,7 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
 
 
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:
-    """Return the routes of a day.
-
-    Parameters
-    ----------
-    began
-        When, by `time.monotonic`, whoever waits for them began to wait.
-    """
+    """Return the routes of a day; ``began`` is the `time.monotonic` at which the user's request began."""
     from mcvrp.tasks.solve.search import baseline, searched, usual_search
 
     spec, city, instance = planned.spec, planned.city, planned.day.instance
@@ -213,20 +205,20 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         routed = searched(city, instance, spec, planned.start.solution if planned.start else None)
     else:
         start_up, routed = _routed_by_model(store, planned, planned.card, began)
-    other, failure = None, ""
-    # a search from nothing is not compared with itself
+    other, notes = None, list[str]()
+    # a search from scratch is not compared with itself
     if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city)):
         try:
             other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
-        except SolverFailed as error:  # the routes are good without a comparison
-            failure = f"nothing to compare with: {error}"
+        except SolverFailed as error:  # the routes are valid without a comparison
+            notes.append(f"no comparison: {error}")
     seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
-    notes = [*_notes(planned, routed, other), *([failure] if failure else [])]
+    notes = [*_notes(planned, routed, other), *notes]
     return Solved(planned, routed.solution, _summary(planned, routed, other, seconds, notes))
 
 
 def _routed_by_model(store: Store, planned: Planned, card: ModelCard, began: float) -> tuple[float, Routed]:
-    """Return the seconds until the model was there, and its routes."""
+    """Return the start-up time including the model's, and its routes."""
     import torch
 
     from mcvrp.tasks.solve.search import route
@@ -248,13 +240,8 @@ def _summary(
     demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
     compared = None
     if other:
-        compared = Compared(
-            other.label,
-            other.configuration,
-            other.cost,
-            other.gap(routed),
-            len(other.solution.routes),
-        )
+        size = len(other.solution.routes)
+        compared = Compared(other.label, other.configuration, other.cost, other.gap(routed), size)
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,
@@ -282,35 +269,28 @@ def _summary(
 
 
 def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator[str]:
-    """Yield what a person should know before trusting the routes, a sentence each."""
-    day, card, spec = planned.day, planned.card, planned.spec
+    """Yield caveats of the routes, one sentence each."""
+    day, card, spec, n = planned.day, planned.card, planned.spec, planned.day.instance.n
     yield from day.notes
     if planned.start:
-        yield f"begun with {planned.start.note}"
-    for merged in day.merged[:_MENTIONED]:
+        yield f"started from earlier routes: {planned.start.note}"
+    for merged in day.merged[:_NAMED]:
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
-    if len(day.merged) > _MENTIONED:
-        yield f"orders of {len(day.merged) - _MENTIONED:,} more customers merged, one delivery each"
+    if len(day.merged) > _NAMED:
+        yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if day.ignored:
-        yield f"column{'s' if len(day.ignored) > 1 else ''} not used: {listed(day.ignored)}"
-    n = day.instance.n
+        yield f"ignored column{'s' if len(day.ignored) > 1 else ''}: {listed(day.ignored)}"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
-            f"the model was trained on days of {card.smallest} to {card.largest} customers and this one has "
-            f"{n}: it may do worse than it did there"
+            f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
+            "its gap may be larger"
         )
     if card and card.city_id != planned.city.city_id:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
     if routed.samples < spec.samples:
-        yield (
-            f"{routed.samples:,} of {spec.samples:,} samples fitted into the time limit of "
-            f"{spec.time_limit:g} s"
-        )
+        yield f"time limit {spec.time_limit:g} s: {routed.samples:,} of {spec.samples:,} samples were drawn"
     if spec.limits.given:
         longest = length_text(longest_route(planned.city, routed.solution), planned.city.unit)
-        yield f"the routes keep {limits_text(spec.limits)}; the longest is {longest}"
+        yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
     if other and not planned.city.symmetric:
-        yield (
-            f"HGS takes symmetric costs only and the city's depend on the direction: {other.label} "
-            "is what the routes are compared with"
-        )
+        yield f"compared with {other.label}, because HGS supports symmetric costs only"

@@ -1,4 +1,4 @@
-"""Limits of a day beside the capacity: who does not keep them and what no routes can, said before work."""
+"""Limits of a day besides the capacity: checks that they are supported and feasible, before any work."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def limits_text(limits: Limits) -> str:
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError where the polish of ``spec`` does not keep its limits.
+    """Raise McvrpError if the polish of ``spec`` does not support its limits.
 
-    Without samples nothing is polished: who searches then is chosen by what it keeps, unless it is named.
+    Without samples there is no polish: unless it names a search, one that supports the limits is chosen.
     """
-    keepers = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
+    supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
     chosen = not spec.samples and spec.polish not in finishers()
-    if spec.limits.given and not chosen and spec.polish not in keepers:
+    if spec.limits.given and not chosen and spec.polish not in supporting:
         raise McvrpError(
-            f"--polish {spec.polish} does not keep {limits_text(spec.limits)}: give --polish "
-            f"{' or '.join(keepers)}, which does"
+            f"--polish {spec.polish} does not support {limits_text(spec.limits)}: use --polish "
+            f"{' or '.join(supporting)}"
         )
 
 
 def require_possible(limits: Limits, city: City, addresses: Addresses, instance: Instance) -> None:
-    """Check that there may be routes which keep ``limits``.
+    """Check necessary conditions for routes that satisfy ``limits``.
 
     Raises
     ------
@@ -46,13 +46,12 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
     needed = fewest_vehicles(instance)
     if limits.fleet is not None and limits.fleet < needed:
         raise McvrpError(
-            f"--fleet {limits.fleet} is too few: the orders want {int(instance.demands.sum()):,} in all and "
-            f"a vehicle holds {instance.capacity:,}, which takes {needed:,} vehicles at least: give "
-            "as many, or larger ones"
+            f"--fleet {limits.fleet} is too small: a total demand of {int(instance.demands.sum()):,} at a "
+            f"capacity of {instance.capacity:,} needs at least {needed:,} vehicles: give more or larger ones"
         )
     if limits.longest_route is None:
         return
-    lengths = _there_and_back(city, instance)
+    lengths = _round_trips(city, instance)
     far = int((lengths > limits.longest_route * (1 + COST_TOLERANCE)).sum())
     if far:
         worst = int(lengths.argmax())
@@ -60,24 +59,24 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
         more = f" (and {far - 1:,} more)" if far > 1 else ""
         raise McvrpError(
             f"customer {shown(name)}{more} is too far for --longest-route {limits.longest_route:.10g}: "
-            f"there and back it is {lengths[worst]:,.10g} {unit_text(city.unit)}, give that much or none"
+            f"the round trip is {lengths[worst]:,.10g} {unit_text(city.unit)}, allow at least that"
         )
 
 
-def _there_and_back(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return what the way to each customer and back costs at least, ``(n,)``.
+def _round_trips(city: City, instance: Instance) -> NDArray[np.float64]:
+    """Return a lower bound on the cost of a route to each customer, ``(n,)``.
 
-    In a matrix the way over others of the day may be cheaper than the direct one.
+    With a cost matrix, the path via other customers of the day may be cheaper than the direct one.
     """
     costs = city.costs(instance.nodes)
     if city.matrix is None:
         return 2 * costs[0, 1:]
-    return _cheapest_ways(costs)[1:] + _cheapest_ways(costs.T)[1:]
+    return _shortest_paths(costs)[1:] + _shortest_paths(costs.T)[1:]
 
 
-def _cheapest_ways(costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what the cheapest way from the depot to each node costs, ``(n + 1,)`` (Bellman and Ford)."""
-    ways = costs[0]
-    while ((shorter := (ways[:, None] + costs).min(axis=0)) < ways).any():
-        ways = np.minimum(ways, shorter)
-    return ways
+def _shortest_paths(costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cost of the shortest path from the depot to each node, ``(n + 1,)`` (Bellman–Ford)."""
+    paths = costs[0]
+    while ((shorter := (paths[:, None] + costs).min(axis=0)) < paths).any():
+        paths = np.minimum(paths, shorter)
+    return paths

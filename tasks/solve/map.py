@@ -1,4 +1,4 @@
-"""The map of a routed day: a colour a route, the depot, what customers want where there are few."""
+"""Map of a routed day as PNG: one colour per route, the depot, demands if there are few customers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text
 
-# Routes beside each other have numbers beside each other: their colours are far apart.
+# Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
-_PALE, _NAMED, _WITH_DEMAND = "#D4D4D4", 30, 60  # up to so many customers have names, demands
-_LEGEND, _LARGE = 40, 18  # routes that it has room for, and in large letters
-_DPI = 120  # so that Prefect shows the picture inline
-_NAME = 14  # letters of a customer's name
+_PALE, _NAMED, _WITH_DEMAND = "#D4D4D4", 30, 60  # maximum number of customers with names, with demands
+_LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large type
+_DPI = 120  # small enough for Prefect to show the picture inline
+_NAME = 14  # characters of a customer's name
 
 
 def colour(k: int) -> str:
@@ -30,7 +30,7 @@ def colour(k: int) -> str:
 
 
 def route_map(solved: Solved) -> bytes:
-    """Return the picture of the routes as PNG."""
+    """Return the map as PNG."""
     city, instance = solved.planned.city, solved.planned.day.instance
     figure = Figure(figsize=(9.6, 7.2), dpi=_DPI, layout="constrained")
     axis, beside = figure.subplots(1, 2, width_ratios=[4, 1])
@@ -53,13 +53,13 @@ def route_map(solved: Solved) -> bytes:
         f"{_plain(summary.orders)}: {summary.customers:,} customers, {summary.routes:,} routes, "
         f"cost {length_text(summary.cost, city.unit)}"
     )
-    several = handles if len(handles) <= _LEGEND else []
+    shown = handles if len(handles) <= _LEGEND else []
     others = [Line2D([], [], label=f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})", **depot)]
     if len(rest):
         grey: dict[str, Any] = {"marker": "o", "color": _PALE, "linestyle": "none"}
         others.append(Line2D([], [], label="No order today", **grey))
-    letters = FONT - 3 if len(several) <= _LARGE else FONT - 5
-    beside.legend(handles=[*several, *others], loc="upper left", frameon=False, fontsize=letters)
+    fontsize = FONT - 3 if len(shown) <= _LARGE else FONT - 5
+    beside.legend(handles=[*shown, *others], loc="upper left", frameon=False, fontsize=fontsize)
     return png(figure)
 
 
@@ -72,19 +72,19 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
     looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
     axis.scatter(xy[route, 0], xy[route, 1], s=18 * thin, color=colour(k), **looks)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
-    words = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
-    return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=words)
+    label = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
+    return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
 def _label(axis: Axes, solved: Solved) -> None:
-    """Write each route's number where it is farthest from the depot, and what customers want."""
+    """Label each route at its farthest customer from the depot, and customers with their demand."""
     city, instance, names = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
     boxed: dict[str, Any] = {"boxstyle": "round,pad=0.2", "linewidth": 0}
-    crowded: set[int] = set()  # customers with the number of their route at their right
+    crowded: set[int] = set()  # customers with the route's number on their right
     for k, route in enumerate(solved.solution.routes):
         delta = city.xy[list(route)] - city.xy[DEPOT]
         far = int(np.hypot(*delta.T).argmax())
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 6}
+        aligned: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 6}
         shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 15
         if shift[0] > 0:
             crowded.add(route[far])
@@ -96,7 +96,7 @@ def _label(axis: Axes, solved: Solved) -> None:
             fontsize=FONT - 2,
             fontweight="bold",
             bbox=boxed | {"facecolor": colour(k)},
-            **place,
+            **aligned,
         )
     if instance.n > _WITH_DEMAND:
         return
@@ -109,5 +109,5 @@ def _label(axis: Axes, solved: Solved) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return ``text`` so that Matplotlib takes no part of it for mathematics."""
+    """Return ``text`` escaped so that Matplotlib does not typeset it as mathematics."""
     return text.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""A day's orders: read from what people bring, checked against the city, merged into an instance."""
+"""Orders of a day: read from a table, checked against the city, merged into an instance."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
-MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
-MOST_CAPACITY = 2**24  # the network's float32 counts loads exactly up to here
+MOST = 2**16 - 1  # maximum demand: instances store 16 bits
+MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
-# What a column may say that no route here would respect: better no answer than one that ignores it.
+# Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
     FLEET: {
         *("vehicle", "vehicles", "vehicle_id", "num_vehicles", "number_of_vehicles", "max_vehicles"),
@@ -40,7 +40,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Merged:
-    """Several orders of one customer that have become one."""
+    """Several orders of one customer, merged into one."""
 
     customer: str
     orders: int
@@ -49,22 +49,22 @@ class Merged:
 
 @dataclass(frozen=True)
 class Day:
-    """A day's orders as they are solved, and what has been done to them.
+    """Orders of a day as an instance.
 
     Parameters
     ----------
     source
-        Where they come from: a file's name, or "orders".
+        Name of the file, or "orders".
     instance
-        The orders, one a customer.
+        Orders, one per customer.
     orders
-        How many there were.
+        Number of orders before merging.
     merged
-        The customers with more than one.
+        Customers with several orders.
     ignored
         Columns that were not read.
     notes
-        What had to be guessed to read them, a sentence each.
+        Assumptions made in reading them, one sentence each.
     """
 
     source: str
@@ -76,22 +76,21 @@ class Day:
 
 
 def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
-    """Return orders as a table: those of a file, or the ones that are given.
+    """Return orders as a table.
 
     Parameters
     ----------
     orders
-        A file here, one at an ``s3://`` address, one in the store ("store:PATH"), or the orders. Those of an
-        instance of CVRPLIB are `VrpFile.orders`.
+        Local file, ``s3://`` address, file in the store ("store:PATH"), or a list of orders.
 
     Raises
     ------
     McvrpError
-        If there is no such file, or it is no table.
+        If there is no such file, or it is not a table.
     """
     if not isinstance(orders, str):
         if not orders:
-            raise McvrpError("there are no orders in the list: add some")
+            raise McvrpError("the list of orders is empty: add orders")
         frame = pd.DataFrame([order.model_dump() for order in orders])
         return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
@@ -103,53 +102,78 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
 def checked_day(
     table: Tabular, city: City, addresses: Addresses, name: str, capacity: int | None = None
 ) -> Day:
-    """Return the orders of ``table`` as an instance of the city.
+    """Return the orders of ``table`` as an instance of the city ``name``.
 
     Parameters
     ----------
-    name
-        Of the city, for messages.
     capacity
-        What a vehicle holds; None where a column says it, or all vehicles of the city hold the same.
+        Capacity of a vehicle; None if a column defines it, or if all vehicles of the city have the same.
 
     Raises
     ------
     McvrpError
-        If columns are missing or ask for what routes here do not respect, no capacity is known, or
-        rows have faults: all of them at once.
+        If columns are missing or request constraints that are not supported, the capacity is unknown, or rows
+        have faults, which are all listed.
     """
     customer = _customer_column(table)
-    holds = _capacity(table, city, capacity)
+    limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
-    ids, demands = table.text(customer).tolist(), table.text(_DEMAND).tolist()
-    wanted: dict[int, list[int]] = {}
-    for row, id_, demand, node in zip(
-        table.rows.tolist(), ids, demands, addresses.nodes(ids).tolist(), strict=True
-    ):
-        wrong = list(_wrong(id_, demand, node, name))
-        for text in wrong:
-            faults.at(row, text)
-        if not wrong:
-            wanted.setdefault(node, []).append(whole(demand) or 0)
-    nodes = sorted(wanted)
+    demands = _demands(table, table.text(customer).tolist(), addresses, name, faults)
+    nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
-    total = {node: sum(wanted[node]) for node in nodes}
+    total = {node: sum(demands[node]) for node in nodes}
     for node in nodes:
-        together = f" in {len(wanted[node])} orders" if len(wanted[node]) > 1 else ""
-        wants = f"customer {shown(names[node])} wants {total[node]:,}{together}"
-        if total[node] > holds:
-            faults.add(f"{wants}, a vehicle holds {holds:,}")
+        orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
+        subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
+        if total[node] > limit:
+            faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
-            faults.add(f"{wants}, more than {MOST:,}: count in a larger unit")
+            faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
     faults.check()
-    instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), holds)
-    merged = tuple(Merged(names[k], len(wanted[k]), total[k]) for k in nodes if len(wanted[k]) > 1)
+    instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
+    merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
     ignored = tuple(c for c in table.frame.columns if c not in (customer, _DEMAND, _CAPACITY))
     return Day(table.name, instance, len(table), merged, ignored, table.notes)
 
 
+def _demands(
+    table: Tabular, customers: list[str], addresses: Addresses, city: str, faults: Faults
+) -> dict[int, list[int]]:
+    """Return the demands of the valid rows by node."""
+    found: dict[int, list[int]] = {}
+    nodes, cells = addresses.nodes(customers).tolist(), table.text(_DEMAND).tolist()
+    for row, customer, cell, node in zip(table.rows.tolist(), customers, cells, nodes, strict=True):
+        texts = [*_customer_faults(customer, node, city), *_demand_faults(cell)]
+        for text in texts:
+            faults.at(row, text)
+        if not texts:
+            found.setdefault(node, []).append(whole(cell) or 0)
+    return found
+
+
+def _customer_faults(customer: str, node: int, city: str) -> Iterator[str]:
+    if not customer:
+        yield "customer is missing"
+    elif node == UNKNOWN:
+        yield f"{shown(customer)} is not a customer of city {city!r}"
+    elif node == DEPOT:
+        yield f"{shown(customer)} is the depot"
+
+
+def _demand_faults(cell: str) -> Iterator[str]:
+    demand = whole(cell)
+    if not cell:
+        yield "demand is missing"
+    elif demand is None:
+        yield f"demand {shown(cell)} is not a whole number"
+    elif demand < 1:
+        yield f"demand {brief(cell, 40)} is not positive"
+    elif demand > MOST:
+        yield f"demand {shown(cell)} is more than {MOST:,}: use a larger unit"
+
+
 def _renamed(table: Tabular) -> Tabular:
-    """Return ``table`` with its columns as we call them: "Customer-ID" is customer_id."""
+    """Return ``table`` with normalized column names: "Customer-ID" becomes customer_id."""
     names = ["_".join(str(column).casefold().replace("-", " ").split()) for column in table.frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -158,12 +182,12 @@ def _renamed(table: Tabular) -> Tabular:
 
 
 def _customer_column(table: Tabular) -> str:
-    """Return the name of the column of customers, having looked for what must and must not be there."""
+    """Return the name of the column of customers; McvrpError if columns are missing or not supported."""
     customer = table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or _DEMAND not in table.frame:
-        lacks = "customer (or id)" if customer is None else _DEMAND
+        missing = "customer (or id)" if customer is None else _DEMAND
         raise McvrpError(
-            f"{table.name} has no column {lacks} (there are {listed(table.frame.columns, most=8)}): add it"
+            f"{table.name} has no column {missing} (columns: {listed(table.frame.columns, most=8)}): add it"
         )
     for what, names in _REFUSED.items():
         for column in table.frame.columns:
@@ -172,55 +196,43 @@ def _customer_column(table: Tabular) -> str:
     return customer
 
 
-def _capacity(table: Tabular, city: City, given: int | None) -> int:
-    said: dict[int, int] = {}  # capacity, the first row that says it
-    if _CAPACITY in table.frame:
-        faults = Faults(table.name)
-        for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
-            number = whole(cell)
-            if cell and not (number and 1 <= number <= MOST_CAPACITY):
-                what = f"is no whole number from 1 to {MOST_CAPACITY:,}"
-                faults.at(row, f"capacity {shown(cell)} {what}")
-            elif number:
-                said.setdefault(number, row)
-        faults.check()
-    if len(said) > 1:
-        (one, first), (other, second) = list(said.items())[:2]
-        raise McvrpError(
-            f"{table.name} has two capacities, {one:,} in row {first} and {other:,} in row {second}: "
-            "give one, as all vehicles hold the same here"
-        )
-    if given is not None:
-        if not 1 <= given <= MOST_CAPACITY:
-            raise McvrpError(f"a capacity is a whole number from 1 to {MOST_CAPACITY:,}, not {given:,}")
-        if said and given not in said:
+def _capacity(table: Tabular, city: City, option: int | None) -> int:
+    in_table = _capacity_column(table)
+    if option is not None:
+        if not 1 <= option <= MOST_CAPACITY:
+            raise McvrpError(f"a capacity is a whole number from 1 to {MOST_CAPACITY:,}, not {option:,}")
+        if in_table not in (None, option):
             raise McvrpError(
-                f"the capacity is {given:,} as an option and {next(iter(said)):,} in {table.name}: keep one"
+                f"the capacity is {option:,} as an option and {in_table:,} in {table.name}: keep one"
             )
-        return given
-    if said:
-        return next(iter(said))
+        return option
+    if in_table is not None:
+        return in_table
     if city.capacity is not None and city.capacity[0] == city.capacity[1]:
         return city.capacity[0]
-    known = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
+    in_city = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
     raise McvrpError(
-        f"{table.name} does not say what a vehicle holds{known}: give --capacity, or a column capacity"
+        f"{table.name} does not define the capacity of a vehicle{in_city}: give --capacity, or add a column "
+        "capacity"
     )
 
 
-def _wrong(customer: str, demand: str, node: int, city: str) -> Iterator[str]:
-    if not customer:
-        yield "customer is missing"
-    elif node == UNKNOWN:
-        yield f"{shown(customer)} is no customer of city {city!r}"
-    elif node == DEPOT:
-        yield f"{shown(customer)} is the depot"
-    amount = whole(demand)
-    if not demand:
-        yield "demand is missing"
-    elif amount is None:
-        yield f"demand {shown(demand)} is no whole number"
-    elif amount < 1:
-        yield f"demand {brief(demand, 40)} is not positive"
-    elif amount > MOST:
-        yield f"demand {shown(demand)} is more than {MOST:,}: count in a larger unit"
+def _capacity_column(table: Tabular) -> int | None:
+    """Return the one capacity that the table defines, None if it defines none."""
+    if _CAPACITY not in table.frame:
+        return None
+    faults, rows = Faults(table.name), dict[int, int]()  # first row by capacity
+    for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
+        number = whole(cell)
+        if cell and not (number and 1 <= number <= MOST_CAPACITY):
+            faults.at(row, f"capacity {shown(cell)} is not a whole number from 1 to {MOST_CAPACITY:,}")
+        elif number:
+            rows.setdefault(number, row)
+    faults.check()
+    if len(rows) > 1:
+        (one, first), (other, second) = list(rows.items())[:2]
+        raise McvrpError(
+            f"{table.name} has two capacities, {one:,} in row {first} and {other:,} in row {second}: keep "
+            "one, because all vehicles have the same capacity"
+        )
+    return next(iter(rows), None)

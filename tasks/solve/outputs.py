@@ -1,13 +1,13 @@
-"""Files of a routed day: stops as CSV, routes as GeoJSON, a map as picture and page, a summary, and a README.
+"""Files of a routed day: stops as CSV, routes as GeoJSON, map as PNG and HTML, summary and README.
 
-A summary is written last: a folder without one is not finished.
+The summary is written last: a folder without one is incomplete.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
@@ -21,28 +21,16 @@ from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
 from mcvrp.tasks.solve.readme import sol_name, solve_readme
+from mcvrp.tasks.solve.stops import Stop, stops_of
 
 SUMMARY = "summary.json"
-_DECIMALS = 6  # of a cost; of degrees, 10 cm
-_LONGEST = 40  # letters of a folder's name that come from the orders' name
-
-
-@dataclass(frozen=True)
-class Stop:
-    """A line of routes.csv: where a vehicle is, with which load, and what it cost to get there."""
-
-    route: int
-    stop: int
-    customer: str
-    demand: int
-    load_after: int
-    leg_cost: float
-    cumulative_cost: float
+_DECIMALS = 7  # of degrees: 1 cm
+_LONGEST = 40  # characters of a folder's name that come from the name of the orders
 
 
 @dataclass(frozen=True)
 class Place:
-    """Folder of a day's files in a store, which for the command is any folder."""
+    """Folder of a day's files in a store; the command wraps a local folder as a store."""
 
     store: Store
     folder: str = ""
@@ -53,132 +41,86 @@ class Place:
 
     @property
     def url(self) -> str:
-        """The address of the folder, for people."""
+        """Address of the folder for messages."""
         return self.store.url(self.folder)
-
-    def found(self) -> str | None:
-        """Return the digest of the orders whose routes are here, None where there is nothing.
-
-        Raises
-        ------
-        McvrpError
-            If there is something else.
-        """
-        if self.store.exists(self.path(SUMMARY)):
-            summary = self.store.get_json(self.path(SUMMARY))
-            if isinstance(summary, dict) and "digest" in summary and "orders" in summary:
-                return str(summary["digest"])
-        files = self.store.list(self.folder)
-        if files:
-            raise McvrpError(
-                f"{self.url} holds files that are no routes of ours ({files[0]}): give a folder of its own"
-            )
-        return None
 
 
 def day_name(planned: Planned) -> str:
-    """Return the name of the day's folder: that of the orders' file, and what they are."""
+    """Return the folder name of a day: the name of its orders and their digest."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(planned.day.source).stem).strip("-._")[:_LONGEST]
     return f"{stem or 'orders'}-{planned.digest}"
 
 
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
-    """Return what to say if the routes of these very orders are there, to be replaced.
+    """Return a note if the folder holds routes that will be replaced, None if it is empty.
 
     Raises
     ------
     McvrpError
-        If there is something else, and where that are other orders' routes, ``overwrite`` does not allow it.
+        If it holds other files, or routes of other orders without ``overwrite``.
     """
-    found = place.found()
-    if found is None:
-        return None
-    if found == planned.digest:
-        return "routes of the same orders were there and are replaced"
-    if not overwrite:
+    if place.store.exists(place.path(SUMMARY)):
+        summary = place.store.get_json(place.path(SUMMARY))
+        if isinstance(summary, dict) and "digest" in summary and "orders" in summary:
+            if summary["digest"] == planned.digest:
+                return "existing routes of the same orders were replaced"
+            if overwrite:
+                return "existing routes of other orders were replaced"
+            raise McvrpError(
+                f"{place.url} holds the routes of other orders: give another --out, or --overwrite to "
+                "replace them"
+            )
+    if files := place.store.list(place.folder):
         raise McvrpError(
-            f"{place.url} holds the routes of other orders: give another --out, or --overwrite to "
-            "replace them"
+            f"{place.url} holds files that mcvrp solve did not write ({files[0]}): give a new folder"
         )
-    return "routes of other orders were there and are replaced"
+    return None
 
 
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
-    """Write the files of a day; return their addresses, README.md first."""
+    """Write the files of a day and return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import route_map
     from mcvrp.tasks.solve.page import map_page
 
-    stops, card = stops_of(solved), solved.planned.card
-    sol = sol_name(solved.planned)
+    planned, stops = solved.planned, stops_of(solved)
+    sol = sol_name(planned)
+    spec = {
+        "city": planned.city_name,
+        "model": planned.card.name if planned.card else None,
+        "model_version": planned.card.version if planned.card else None,
+        "capacity": planned.day.instance.capacity,
+        "solve": planned.spec.model_dump(mode="json"),
+    }
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved).encode(),
-        "routes.csv": _csv(stops),
+        "routes.csv": csv_bytes(pd.DataFrame([asdict(stop) for route in stops for stop in route])),
         "routes.geojson": _geojson(solved, stops),
         "map.png": route_map(solved),
         "map.html": map_page(solved, stops).encode(),
-        **({sol: sol_text(solved.planned.city, solved.solution).encode()} if sol else {}),
-        "spec.json": _json(
-            {
-                "city": solved.planned.city_name,
-                "model": card.name if card else None,
-                "model_version": card.version if card else None,
-                "capacity": solved.planned.day.instance.capacity,
-                "solve": solved.planned.spec.model_dump(mode="json"),
-            }
-        ),
-        SUMMARY: _json(asdict(solved.summary)),
+        **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
+        "spec.json": _json(spec, indent=2),
+        SUMMARY: _json(asdict(solved.summary), indent=2),
     }
-    place.store.delete(place.path(SUMMARY))  # what was there is no longer whole
+    place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in files)
 
 
-def _json(document: Mapping[str, object]) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:
+    return (json.dumps(document, indent=indent, ensure_ascii=False) + "\n").encode()
 
 
-def stops_of(solved: Solved) -> list[list[Stop]]:
-    """Return the stops of each route: the depot, the customers in their order, the depot again."""
-    city, instance, ids = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
-    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = []
-    for number, route in enumerate(solved.solution.routes, start=1):
-        path = np.array([DEPOT, *route, DEPOT])
-        legs = np.concatenate([[0.0], city.legs(path)])
-        demands = [demand.get(node, 0) for node in path.tolist()]
-        loads, costs = np.cumsum(demands), np.cumsum(legs)
-        routes.append(
-            [
-                Stop(
-                    number,
-                    stop,
-                    ids[node],
-                    demands[stop],
-                    int(loads[stop]),
-                    round(float(legs[stop]), _DECIMALS),
-                    round(float(costs[stop]), _DECIMALS),
-                )
-                for stop, node in enumerate(path.tolist())
-            ]
-        )
-    return routes
-
-
-def _csv(routes: list[list[Stop]]) -> bytes:
-    return csv_bytes(pd.DataFrame([asdict(stop) for route in routes for stop in route]))
-
-
-def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:
+def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
-    Degrees where the city has them; else its own coordinates, and a member that says so.
+    In degrees if the city has them; otherwise in its own coordinates, with a member that says so.
     """
     from mcvrp.tasks.solve.map import colour
 
     planned = solved.planned
     lonlat, capacity = planned.addresses.lonlat, planned.day.instance.capacity
-    points = np.round(planned.city.xy if lonlat is None else lonlat, _DECIMALS + 1).tolist()
+    points = np.round(planned.city.xy if lonlat is None else lonlat, _DECIMALS).tolist()
     features: list[dict[str, object]] = []
     for nodes, stops in zip(solved.solution.routes, routes, strict=True):
         load = stops[-1].load_after
@@ -193,18 +135,17 @@ def _geojson(solved: Solved, routes: list[list[Stop]]) -> bytes:
             "stroke": colour(stops[0].route - 1),
             "stroke-width": 3,
         }
-        path = [points[node] for node in (DEPOT, *nodes, DEPOT)]
-        features.append(_feature("LineString", path, line))
+        features.append(_feature("LineString", [points[node] for node in (DEPOT, *nodes, DEPOT)], line))
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
-            place = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
-            features.append(_feature("Point", points[node], customer | place))
+            position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
+            features.append(_feature("Point", points[node], customer | position))
     depot = {"kind": "depot", "customer": planned.addresses.ids[DEPOT], "marker-color": "#000000"}
     features.append(_feature("Point", points[DEPOT], depot))
     document: dict[str, object] = {"type": "FeatureCollection", "features": features}
     if lonlat is None:
         document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
-    return (json.dumps(document, ensure_ascii=False) + "\n").encode()
+    return _json(document)
 
 
 def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -> dict[str, object]:

@@ -1,9 +1,8 @@
-"""The map of a routed day as one HTML page that needs nothing else: zoom, follow a route, read its stops."""
+"""Map of a routed day as one self-contained HTML page: zoom, highlight a route, list its stops."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,31 +11,29 @@ from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
+from mcvrp.tasks.solve.stops import Stop
 from mcvrp.tasks.support.text import length_text
 
-if TYPE_CHECKING:
-    from mcvrp.tasks.solve.outputs import Stop
-
-_SIDE, _MARGIN = 1000.0, 30.0  # of the drawing, which the browser scales
+_SIDE, _MARGIN = 1000.0, 30.0  # of the drawing; the browser scales it
 
 
 def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
-    """Return the page; ``routes`` has the stops of each, depots included."""
+    """Return the page; ``routes`` are the stops of each route, including the depot."""
     planned, summary = solved.planned, solved.summary
     city, instance = planned.city, planned.day.instance
-    places = _places(city.xy)
+    points = _drawn(city.xy)
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
     drawn = [
         {
             "number": stops[0].route,
             "colour": colour(k),
-            "line": _line(places[[DEPOT, *nodes, DEPOT]]),
+            "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points[[DEPOT, *nodes, DEPOT]]),
             "load": stops[-1].load_after,
             "share": round(100 * stops[-1].load_after / instance.capacity),
             "cost": length_text(stops[-1].cumulative_cost, city.unit),
             "stops": [
                 {
-                    "at": _point(places[node]),
+                    "at": _dot(points[node]),
                     "customer": stop.customer,
                     "demand": stop.demand,
                     "stop": stop.stop,
@@ -55,24 +52,20 @@ def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
         customers=summary.customers,
         cost=length_text(summary.cost, city.unit),
         capacity=instance.capacity,
-        depot={"at": _point(places[DEPOT]), "name": planned.addresses.ids[DEPOT]},
-        rest="".join(map(_point, places[rest])),
+        depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
+        rest="".join(map(_dot, points[rest])),
         routes=drawn,
         side=_SIDE + 2 * _MARGIN,
     )
 
 
-def _places(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``xy`` ``(N, 2)`` in the drawing: the same scale in both directions, north above."""
+def _drawn(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``xy`` ``(N, 2)`` in the drawing's coordinates: equal scale in both directions, north up."""
     low, spread = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
     scaled = (xy - low) * (_SIDE / spread)
     return np.column_stack([_MARGIN + scaled[:, 0], _MARGIN + scaled[:, 1].max() - scaled[:, 1]])
 
 
-def _point(place: NDArray[np.float64]) -> str:
-    """Return a dot as a path of no length: its size stays the same however near one looks."""
-    return f"M{place[0]:.1f} {place[1]:.1f}h0"
-
-
-def _line(places: NDArray[np.float64]) -> str:
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+def _dot(point: NDArray[np.float64]) -> str:
+    """Return a dot as a path of zero length, so that its size does not change with the zoom."""
+    return f"M{point[0]:.1f} {point[1]:.1f}h0"

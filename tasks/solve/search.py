@@ -1,8 +1,7 @@
-"""A day's orders to routes within a time limit: samples of a model, polished, or a search without one.
+"""Search for a day's routes within a time limit: samples of a model with post-optimization, or a solver.
 
-Samples are drawn in growing portions. Knows instances and models, neither files of orders nor what is
-written about the routes. The clock is wall-clock; what HGS gets to be compared at equal time is processor
-time, where the model ran on the CPU too, so that other work on the machine takes from neither.
+The time limit is wall-clock time. The comparison in equal time gets processor time instead, if the model ran
+on the CPU, so that other load on the machine affects neither.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mcvrp.model.decoding import Decoded, Map, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibility
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.spec import LOCAL_SEARCH, SolveSpec
 from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
@@ -27,33 +26,32 @@ from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.support.pool import Pool
 
-_FIRST = 4  # samples of the first portion: one would hardly be faster
-_DECODING_SHARE = 0.5  # of the time, where polishing follows
-_CHUNK = 8  # samples that are polished between two looks at the clock
-_LEAST_SECONDS = 0.01  # of a search: less is no time
+_FIRST = 4  # samples of the first batch: fewer would hardly be faster
+_DECODING_SHARE = 0.5  # of the time limit, if post-optimization follows
+_CHUNK = 8  # samples that are improved between two checks of the clock
+_LEAST_SECONDS = 0.01  # minimum time of a search
 
 
 @dataclass(frozen=True)
 class Routed:
-    """The routes of a day, and how they came about.
+    """Routes of a day and how they were found.
 
     Parameters
     ----------
     solution
-        Feasible, within the limits, and canonical.
+        Feasible and canonical routes within the limits.
     cost
         In the city's unit.
     samples, sampled
-        How many samples were drawn within the time, and the cost of the best of them; 0 and None without
-        a model.
+        Number of samples and the cost of the best of them; 0 and None without a model.
     decoding, polishing
-        Seconds of wall-clock time.
+        Wall-clock seconds.
     fair
-        Seconds of both that count for equal time: of processor time, on a GPU of wall-clock.
+        Seconds that count in a comparison at equal time: processor time, or wall-clock time on a GPU.
     polish
-        What improved the samples, or searched without any.
+        Post-optimization of the samples, or the search without a model.
     device
-        What the model ran on.
+        Device of the model.
     """
 
     solution: Solution
@@ -69,7 +67,7 @@ class Routed:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Routes of the same day by HGS, or PyVRP where HGS cannot, in equal time."""
+    """Routes of the same day by HGS in equal time, or by PyVRP if HGS does not support the city."""
 
     label: str
     configuration: str
@@ -78,8 +76,8 @@ class Baseline:
     seconds: float
 
     def gap(self, routed: Routed) -> float:
-        """Return by how many per cent the routes cost more than the baseline's."""
-        return 100 * (routed.cost - self.cost) / self.cost if self.cost else 0.0
+        """Return the gap of ``routed`` to this baseline in percent."""
+        return gap(routed.cost, self.cost) if self.cost else 0.0
 
 
 def route(
@@ -91,68 +89,45 @@ def route(
     rotations: int,
     start: Solution | None = None,
 ) -> Routed:
-    """Return the routes of ``instance``, within the time limit of ``spec``.
+    """Return the routes of ``instance`` by ``model`` within the time limit of ``spec``.
 
     Parameters
     ----------
-    model
-        In evaluation mode, on the device to use.
     rotations
-        Ways that samples see the city turned; 1 where the model was trained without rotation.
+        Number of rotations of the city for samples; 1 if the model was trained without rotation.
     start
-        Routes of the instance that stand beside the samples.
+        Routes of the instance that compete with the samples.
 
     Raises
     ------
-    McvrpError
-        If the model does not know the city.
     SolverFailed
-        If there are limits and no routes were found that keep them.
+        If no routes within the limits were found.
     """
     clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
-    share = 1.0 if spec.polish == "none" else _DECODING_SHARE
     costs: list[float] = []
-    best: dict[Solution, float] = {}  # by cost, each once, the cheapest first
-    if start:
-        best[start.in_order] = cost(city, start)
-    # threads for a network that is too large for processes to share
+    best = {start.in_order: cost(city, start)} if start else dict[Solution, float]()  # distinct solutions
+    # torch threads are for a network that is too large to share with other processes
     with torch_threads(spec.threads), Pool(spec.threads) as pool, decoding_map(model, pool) as mapped:
-        for decoded in _portions(model, city, instance, spec, rotations, spec.time_limit * share, mapped):
+        for decoded in _batches(model, city, instance, spec, rotations, mapped):
             costs += decoded.costs.tolist()
             for sample in range(len(decoded.costs)):
                 best.setdefault(decoded.solution(sample).in_order, float(decoded.costs[sample]))
         device = device_text(model, pool)
         clock.children = pool.children_seconds
-    # those that break a limit are no answers, but starts
-    samples = sorted(best, key=lambda solution: (bool(spec.limits.broken(city, solution)), best[solution]))
     decoding = clock.seconds()
-    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
-    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
-    if not found:  # feasible by construction, and checked again
-        raise McvrpError(
-            f"the model's routes are wrong ({infeasibility(instance, samples[0])}): name another model"
-        )
-    solution = canonical(city, _cheapest(city, found, spec))
-    return Routed(
-        solution=solution,
-        cost=cost(city, solution),
-        samples=len(costs),
-        sampled=min(costs),
-        decoding=decoding,
-        polishing=clock.seconds() - decoding,
-        fair=clock.fair(),
-        polish=spec.polish,
-        device=device,
-    )
+    solution = _improved(city, instance, best, spec, spec.time_limit - decoding, clock.share())
+    total, price = clock.seconds(), cost(city, solution)
+    times = decoding, total - decoding, clock.fair()
+    return Routed(solution, price, len(costs), min(costs), *times, spec.polish, device)
 
 
 def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | None = None) -> Routed:
-    """Return the routes of ``instance`` by the search that ``spec`` names, from ``start`` or from nothing.
+    """Return the routes of ``instance`` by the search of ``spec`` without a model, from ``start`` if given.
 
     Raises
     ------
     SolverFailed
-        If it ends without an answer.
+        If no routes within the limits were found.
     """
     name = spec.polish if spec.polish in finishers() else usual_search(city)
     clock = _SearchClock(on_cpu=True)
@@ -163,23 +138,23 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
     except SolverFailed:
         if not spec.limits.given:
             raise
-        found = []  # the start may keep them
+        found = []  # the start may be within them
     if found and (wrong := infeasibility(instance, found[0])):
-        raise SolverFailed(f"the routes of {search.label} are wrong: {wrong}")
+        raise SolverFailed(f"the routes of {search.label} are infeasible: {wrong}")
     solution = canonical(city, _cheapest(city, [*found, *starts], spec))
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
 
 def usual_search(city: City) -> str:
-    """Return who searches from nothing: HGS where costs are symmetric, else PyVRP."""
+    """Return the default search: HGS if costs are symmetric, otherwise PyVRP."""
     return "hgs" if city.symmetric else "pyvrp"
 
 
 def baseline(
     city: City, instance: Instance, seconds: float, seed: int, limits: Limits = NO_LIMITS
 ) -> Baseline:
-    """Return what a search from nothing makes of ``instance`` in ``seconds`` of processor time."""
+    """Return the routes of the default search from scratch in ``seconds`` of processor time."""
     entry = SOLVERS[usual_search(city)]
     search = entry.search(time_limit=max(seconds, _LEAST_SECONDS), **limits.given)
     began = time.perf_counter()
@@ -188,47 +163,62 @@ def baseline(
     return Baseline(search.label, search.configuration, solution, cost(city, solution), seconds)
 
 
-def _portions(
-    model: FmMcvrp,
-    city: City,
-    instance: Instance,
-    spec: SolveSpec,
-    rotations: int,
-    seconds: float,
-    mapped: Map,
+def _batches(
+    model: FmMcvrp, city: City, instance: Instance, spec: SolveSpec, rotations: int, mapped: Map
 ) -> Iterator[Decoded]:
-    """Yield samples until ``spec.samples`` are there or another would take too long; a few at least."""
+    """Yield batches of samples, at least one, until ``spec.samples`` are drawn or the time is used up."""
+    seconds = spec.time_limit * (1.0 if spec.polish == "none" else _DECODING_SHARE)
     strategy = STRATEGIES[spec.strategy].make(spec.decoding)
     table = CityTable.of(city, model.output.weight.device)
     began = time.perf_counter()
-    done, portion = 0, min(_FIRST, spec.samples)
-    while portion > 0:
+    done, size = 0, min(_FIRST, spec.samples)
+    while size > 0:
         start = time.perf_counter()
         yield decode(
             model,
             city,
             [instance],
             strategy=strategy,
-            samples=portion,
+            samples=size,
             first=done,
             rotations=rotations,
             seed=spec.seed,
             table=table,
             mapped=mapped,
         )[0]
-        done += portion
+        done += size
         now = time.perf_counter()
-        # more at once take less each, so that what fits by this portion's pace does fit
-        fitting = (seconds - (now - began)) * portion / (now - start)
-        portion = min(int(fitting), spec.samples - done)
+        # larger batches take less time per sample, so the estimate from this one is safe
+        fitting = (seconds - (now - began)) * size / (now - start)
+        size = min(int(fitting), spec.samples - done)
+
+
+def _improved(
+    city: City,
+    instance: Instance,
+    costs: dict[Solution, float],
+    spec: SolveSpec,
+    seconds: float,
+    share: float,
+) -> Solution:
+    """Return the cheapest of the samples, given with their ``costs``, and of the polished ones."""
+    # samples that violate a limit come last: they are starts of a search, but not answers
+    samples = sorted(costs, key=lambda each: (bool(spec.limits.broken(city, each)), costs[each]))
+    polished = _polished(city, instance, samples, spec, seconds, share)
+    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
+    if not found:  # decoding is feasible by construction
+        raise McvrpError(
+            f"the model's routes are infeasible ({infeasibility(instance, samples[0])}): use another model"
+        )
+    return canonical(city, _cheapest(city, found, spec))
 
 
 def _polished(
     city: City, instance: Instance, samples: list[Solution], spec: SolveSpec, seconds: float, share: float
 ) -> list[Solution]:
-    """Return what polishing makes of ``samples``, the cheapest first, in ``seconds`` of wall-clock time.
+    """Return improved ``samples``, the cheapest of which come first, in ``seconds`` of wall-clock time.
 
-    Searches count processor time: of a second they are given the ``share`` that this process gets.
+    Searches count processor time, so they get the ``share`` of it that this process has had so far.
     """
     if spec.polish == "none" or instance.n == 1:  # one customer has one route
         return []
@@ -243,29 +233,29 @@ def _polished(
     if seconds < _LEAST_SECONDS:
         return []
     finisher = SOLVERS[spec.polish]
-    with contextlib.suppress(SolverFailed):  # then the samples stand
+    with contextlib.suppress(SolverFailed):  # then the samples are the answer
         search = finisher.search(time_limit=max(seconds * share, _LEAST_SECONDS), **spec.limits.given)
         return [search.search(city, instance, spec.seed, samples[: finisher.starts])]
     return []
 
 
 def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
-    """Return the cheapest of ``found`` that keeps the limits; SolverFailed where none does."""
+    """Return the cheapest of ``found`` within the limits; SolverFailed if there is none."""
     within = [solution for solution in found if spec.limits.broken(city, solution) is None]
     if not within:
         raise SolverFailed(
-            f"no routes that keep {limits_text(spec.limits)} were found in {spec.time_limit:g} s: "
-            "give more time (--time-limit) or a wider limit"
+            f"no routes within {limits_text(spec.limits)} were found in {spec.time_limit:g} s: increase "
+            "--time-limit or the limit"
         )
     return min(within, key=lambda solution: cost(city, solution))
 
 
 @dataclass
 class _SearchClock:
-    """Wall-clock time, and the time that counts for a fair comparison."""
+    """Wall-clock time, and the time that counts in a comparison at equal time."""
 
     on_cpu: bool
-    children: float = 0.0  # seconds of processor time of other processes
+    children: float = 0.0  # processor time of child processes
     _wall: float = field(default_factory=time.perf_counter, init=False)
     _processor: float = field(default_factory=time.process_time, init=False)
 
@@ -273,7 +263,7 @@ class _SearchClock:
         return time.perf_counter() - self._wall
 
     def share(self) -> float:
-        """Return how much processor time a second has had so far, at most 1: less on a busy machine."""
+        """Return processor time per wall-clock time so far, at most 1; it is less on a busy machine."""
         return min(1.0, self.fair() / self.seconds())
 
     def fair(self) -> float:

@@ -1,4 +1,4 @@
-"""Spec of a day: version of the model, samples, time limit, what follows, what routes have to keep."""
+"""Spec of a day: model version, samples, time limit, post-optimization and limits of the routes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LOCAL_SEARCH = "local-search"
 
 
 def polishes() -> tuple[str, ...]:
-    """Return what samples can be improved by: nothing, local search, or a solver that goes on from them."""
+    """Return the post-optimizations: none, local search, and the solvers that accept initial solutions."""
     return ("none", LOCAL_SEARCH, *finishers())
 
 
 class Order(BaseModel):
-    """One order, as it is typed into a form; columns of other names are treated as a file's."""
+    """One order of a form; other fields are treated like columns of a file."""
 
     model_config = ConfigDict(extra="allow", frozen=True, coerce_numbers_to_str=True)
 
@@ -40,8 +40,8 @@ class Order(BaseModel):
 
     @field_validator("demand", mode="wrap")
     @classmethod
-    def _number(cls, given: object, validate: ValidatorFunctionWrapHandler) -> object:
-        require_number(given, value := validate(given))
+    def _number(cls, raw: object, validate: ValidatorFunctionWrapHandler) -> object:
+        require_number(raw, value := validate(raw))
         return value
 
 
@@ -104,11 +104,11 @@ class SolveSpec(StrictSpec):
 
     @property
     def limits(self) -> Limits:
-        """What routes have to keep beside the capacity."""
+        """Limits of the routes besides the capacity."""
         return Limits(self.fleet, self.longest_route)
 
     @property
     def decoding(self) -> Decoding:
-        """The settings of decoding strategies."""
+        """Settings of the decoding strategies."""
         hotter = self.polish_temperature if self.polish == LOCAL_SEARCH else None
         return Decoding(self.p, self.top_k, hotter or self.temperature)

@@ -1,4 +1,4 @@
-"""Start of a day's search: earlier routes, fitted to the orders of today."""
+"""Start of a day's search: earlier routes, adapted to the orders of the day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes
-from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.support.text import length_text, listed
 
 _COLUMNS = ("route", "stop", "customer")
@@ -21,7 +21,7 @@ _COLUMNS = ("route", "stop", "customer")
 
 @dataclass(frozen=True)
 class Start:
-    """Routes that serve a day, made of those of another day, and what there is to say about it."""
+    """Routes of another day, adapted to serve this one, and a note on them."""
 
     solution: Solution
     note: str
@@ -33,64 +33,69 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     Parameters
     ----------
     place
-        A table with the columns route, stop and customer, as ``routes.csv`` of a day has it: here, or in
-        the store ("store:PATH"). Stops at the depot are passed over.
+        Table with the columns route, stop and customer, as in ``routes.csv`` of a day: a local file, or
+        "store:PATH" in the store. Stops at the depot are skipped.
 
     Raises
     ------
     McvrpError
-        If columns are missing, there are several days, or rows have faults: all of them at once.
+        If columns are missing, there are several days, or rows have faults, which are all listed.
     """
     table = read_tabular(*file_bytes(store, place))
-    if absent := [column for column in _COLUMNS if column not in table.frame]:
-        there = listed(table.frame.columns, most=8)
-        raise McvrpError(
-            f"{table.name} has no column {absent[0]}, routes have route, stop, customer ({there}): add it"
-        )
-    if "date" in table.frame and len(days := dict.fromkeys(table.text("date").tolist())) > 1:
-        raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
-    faults = Faults(table.name)
-    stops = table.numbers("stop", faults)
-    names = table.text("customer").tolist()
-    nodes, seen = addresses.nodes(names).tolist(), dict[int, int]()
-    lines = table.text("route").tolist()
-    taken: dict[tuple[str, float], int] = {}  # the row of each stop
-    for row, route, stop, name, node in zip(
-        table.rows.tolist(), lines, stops.tolist(), names, nodes, strict=True
-    ):
-        if not route:
-            faults.at(row, "route is missing")
-        if node != DEPOT and (first := taken.setdefault((route, stop), row)) != row:
-            faults.at(row, f"route {shown(route)} has stop {stop:g} already, in row {first}")
-        if node == UNKNOWN:
-            faults.at(row, f"{shown(name)} is no customer of the city")
-        elif node in seen:
-            faults.at(row, f"customer {shown(name)} is on a route already, in row {seen[node]}")
-        elif node != DEPOT:
-            seen[node] = row
-    faults.check()
-    routes: dict[str, list[tuple[float, int]]] = {}
-    for route, stop, node in zip(lines, stops.tolist(), nodes, strict=True):
-        if node != DEPOT:
-            routes.setdefault(route, []).append((stop, node))
-    earlier = [[node for _, node in sorted(route, key=lambda stop: stop[0])] for route in routes.values()]
+    earlier = _routes(table, addresses)
     solution = fitted_routes(city, instance, earlier)
-    kept = len(seen.keys() & set(instance.ids.tolist()))
+    kept = len({node for route in earlier for node in route} & set(instance.ids.tolist()))
     price = length_text(cost(city, solution), city.unit)
     note = f"{table.name} has {kept:,} of {instance.n:,} customers; with the others its routes cost {price}"
     return Start(solution, note)
 
 
-def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int]]) -> Solution:
-    """Return ``earlier`` routes for ``instance``: who orders nothing is left out, who is new is inserted.
+def _routes(table: Tabular, addresses: Addresses) -> list[list[int]]:
+    """Return the customers of each route of ``table``, in the order of the stops."""
+    if missing := [column for column in _COLUMNS if column not in table.frame]:
+        columns = listed(table.frame.columns, most=8)
+        raise McvrpError(
+            f"{table.name} has no column {missing[0]} (columns: {columns}): add route, stop and customer"
+        )
+    if "date" in table.frame and len(days := dict.fromkeys(table.text("date").tolist())) > 1:
+        raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
+    faults = Faults(table.name)
+    stops, names = table.numbers("stop", faults).tolist(), table.text("customer").tolist()
+    first_rows: dict[object, int] = {}  # by customer, and by route and stop
+    routes: dict[str, list[tuple[float, int]]] = {}
+    for row, route, stop, name, node in zip(
+        table.rows.tolist(),
+        table.text("route").tolist(),
+        stops,
+        names,
+        addresses.nodes(names).tolist(),
+        strict=True,
+    ):
+        if not route:
+            faults.at(row, "route is missing")
+        if node == DEPOT:
+            continue
+        if (first := first_rows.setdefault((route, stop), row)) != row:
+            faults.at(row, f"route {shown(route)} already has stop {stop:g}, in row {first}")
+        if node == UNKNOWN:
+            faults.at(row, f"{shown(name)} is not a customer of the city")
+        elif (first := first_rows.setdefault(node, row)) != row:
+            faults.at(row, f"customer {shown(name)} is already on a route, in row {first}")
+        routes.setdefault(route, []).append((stop, node))
+    faults.check()
+    return [[node for _, node in sorted(route, key=lambda stop: stop[0])] for route in routes.values()]
 
-    A route that has become too much is cut where the vehicle is full. New customers, the largest demand
-    first, go to the cheapest place where they fit, else on a route of their own.
+
+def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int]]) -> Solution:
+    """Return ``earlier`` routes adapted to ``instance``: other customers are removed, new ones inserted.
+
+    A route that exceeds the capacity is split where the vehicle is full. New customers, largest demand first,
+    are inserted at the cheapest feasible position, or get their own route if that is cheaper.
     """
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     routes, loads = list[list[int]](), list[int]()
     for route in earlier:
-        load = instance.capacity  # as if full: the first customer begins a route
+        load = instance.capacity  # full, so that the first customer opens a route
         for node in route:
             if node not in demand:
                 continue
@@ -104,27 +109,27 @@ def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int
     served = {node for route in routes for node in route}
     for node in sorted(demand.keys() - served, key=lambda node: (-demand[node], node)):
         options = [
-            (*_cheapest_place(city, routes[k], node), k)
+            (*_cheapest_insertion(city, routes[k], node), k)
             for k in range(len(routes))
             if loads[k] + demand[node] <= instance.capacity
         ]
         alone = float(city.legs(np.array([DEPOT, node, DEPOT])).sum())
-        price, place, k = min(options, default=(np.inf, 0, 0))
-        if price > alone:
+        added, position, k = min(options, default=(np.inf, 0, 0))
+        if added > alone:
             routes.append([node])
             loads.append(demand[node])
         else:
-            routes[k].insert(place, node)
+            routes[k].insert(position, node)
             loads[k] += demand[node]
     return Solution.of(routes)
 
 
-def _cheapest_place(city: City, route: list[int], node: int) -> tuple[float, int]:
-    """Return what inserting ``node`` adds at the cheapest place of ``route``, and the place."""
+def _cheapest_insertion(city: City, route: list[int], node: int) -> tuple[float, int]:
+    """Return the cost and the position of the cheapest insertion of ``node`` into ``route``."""
     path = np.array([DEPOT, *route, DEPOT])
-    detours = np.full(2 * len(path) - 1, node)  # there and back, from each stop to the next
+    detours = np.full(2 * len(path) - 1, node)  # from each stop to the node and on to the next stop
     detours[::2] = path
-    ways = city.legs(detours)
-    added = ways[::2] + ways[1::2] - city.legs(path)
-    place = int(added.argmin())
-    return float(added[place]), place
+    legs = city.legs(detours)
+    added = legs[::2] + legs[1::2] - city.legs(path)
+    position = int(added.argmin())
+    return float(added[position]), position

@@ -15,9 +15,9 @@ from mcvrp.model.attention_model import AttentionModel, Orders, rollout
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
-from mcvrp.model.instance_rows import InstanceRows, philox_rows
+from mcvrp.model.instances import InstanceRows
 from mcvrp.model.problem import City, Instance, require_instances
-from mcvrp.model.random import philox_key
+from mcvrp.model.random import philox_key, philox_rows
 from mcvrp.tasks.solvers.devices import decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.support.pool import Pool

@@ -125,7 +125,7 @@ class SampleStream:
             capacity[here] = labels.capacities[at]
             # A path ends at the depot, position 0: its last token again and again is the padding.
             starts, lasts = labels.offsets[at, None], labels.offsets[at + 1, None] - 1
-            path[here] = labels.paths[np.minimum(starts + columns, lasts)]
+            path[here] = labels.positions[np.minimum(starts + columns, lasts)]
         if batch.shuffles is not None:
             path = _shuffled(path, path_lengths, batch.shuffles[rows])
         return Batch(

@@ -19,12 +19,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
-from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.training.checkpoints import Arrays, Moments
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of

@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import require_city
+from mcvrp.storage.labels.label_files import require_city
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.spec import TrainSpec

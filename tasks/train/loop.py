@@ -18,11 +18,10 @@ import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.model.features import Batch, CityTable
+from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.paths import Group
 from mcvrp.model.random import philox_key
-from mcvrp.model.travel_costs import TravelCosts
 from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.training.checkpoints import (

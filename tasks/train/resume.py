@@ -10,7 +10,7 @@ from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import require_city
+from mcvrp.storage.labels.label_files import require_city
 from mcvrp.storage.layout import phase_dir, trainer_lease
 from mcvrp.storage.models.models import ModelCard, model_card, model_weights
 from mcvrp.storage.store.lease import Lease, holding

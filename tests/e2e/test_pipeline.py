@@ -25,7 +25,7 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.problem import infeasibility
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.layout import phase_dir, run_losses
 from mcvrp.storage.models.models import load_model

@@ -70,7 +70,7 @@ def bug(patch: pytest.MonkeyPatch) -> None:
             label.label,
             {"label": SPEC["label"] | {"workers": 9999}},
             nothing,
-            "this machine has .*ask for no more",
+            "this machine has .*request fewer",
         ),
         (train.train, {"train": SPEC["train"]}, nothing, "dataset 'smoke' has no labels of .*mcvrp label"),
         (
@@ -96,15 +96,15 @@ def bug(patch: pytest.MonkeyPatch) -> None:
             city.city,
             {"city": {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}},
             nothing,
-            "^city.addresses.file = '/etc/passwd' is no path in the store: put the file",
+            "^city.addresses.file = '/etc/passwd' is not a path in the store: upload the file",
         ),
         (solve.solve, {"model": "small", "orders": "orders/x.csv"}, nothing, "orders/x.csv"),
-        (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): make room there"),
+        (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): free space there"),
         (
             city.city,
             {"city": SPEC["city"], "store": "s3://b/p"},
             s3_down,
-            r"127.0.0.1:9 \(no connection\): see whether",
+            r"127.0.0.1:9 \(no connection\): check that it is running",
         ),
         (
             city.city,

@@ -149,5 +149,5 @@ def test_a_process_with_little_memory_refuses_a_pipe(tmp_path: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (500 * 2**20, 500 * 2**20)),
     )
     assert (done.returncode, done.stdout) == (2, "")
-    why = "it is no file but a pipe or a device"
+    why = "it is a pipe or a device, not a file"
     assert done.stderr == f"mcvrp: {pipe} cannot be read ({why}): give one that can\n"

@@ -330,7 +330,7 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(
 def test_an_at_sign_is_no_part_of_an_object_stores_address(address: str) -> None:
     """Text before it may be a secret, wherever it stands: refused, and none of it is repeated."""
     with pytest.raises(
-        StoreError, match=r"has an @, as after a key: leave that out .* the environment"
+        StoreError, match=r"contains an @, as after an access key: give keys in the environment"
     ) as caught:
         Store.open(address)
     assert "bu" not in str(caught.value).split("@")[0]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.attention_model import AttentionConfig, AttentionModel, Orders
 from mcvrp.model.features import CityTable
-from mcvrp.model.instance_rows import InstanceRows
+from mcvrp.model.instances import InstanceRows
 from mcvrp.model.problem import City, Instance
 
 SMALL = AttentionConfig(dim=16, heads=4, layers=2, ff=24)
@@ -20,8 +20,8 @@ def small_model(seed: int = 0, config: AttentionConfig = SMALL) -> AttentionMode
     model = AttentionModel(config)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
-            module.running_mean.uniform_(-0.5, 0.5)
-            module.running_var.uniform_(0.5, 1.5)
+            module.get_buffer("running_mean").uniform_(-0.5, 0.5)
+            module.get_buffer("running_var").uniform_(0.5, 1.5)
     return model.eval()
 
 
@@ -51,8 +51,8 @@ def slow_probabilities(
     xy = city.unit_xy[instance.nodes]
     demand = np.array([0, *instance.demands], dtype=float)
     h = [w["depot.weight"] @ xy[0] + w["depot.bias"]]
-    for k in range(1, instance.n + 1):
-        h.append(w["customer.weight"] @ [*xy[k], demand[k] / instance.capacity] + w["customer.bias"])
+    for node in range(1, instance.n + 1):
+        h.append(w["customer.weight"] @ [*xy[node], demand[node] / instance.capacity] + w["customer.bias"])
 
     def norm(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         scaled = (x - w[f"{name}.running_mean"]) / np.sqrt(w[f"{name}.running_var"] + 1e-5)

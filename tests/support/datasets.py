@@ -18,8 +18,8 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels import files
-from mcvrp.storage.labels.files import ROW_GROUP, write_labels
+from mcvrp.storage.labels import label_files
+from mcvrp.storage.labels.label_files import ROW_GROUP, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
@@ -56,13 +56,13 @@ def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Return a counter of reads of each label file's footer from now on."""
-    counts, read = Counter[str](), files.read_footer
+    counts, read = Counter[str](), label_files.read_footer
 
     def counted(store: Store, path: str) -> Footer:
         counts[path] += 1
         return read(store, path)
 
-    monkeypatch.setattr(files, "read_footer", counted)
+    monkeypatch.setattr(label_files, "read_footer", counted)
     return counts
 
 

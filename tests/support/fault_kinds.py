@@ -193,7 +193,8 @@ class Cluster:
         where = [f"--address={self._address}"]
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-        inside, own = (), {"RAY_TMPDIR": str(self.folder)}
+        inside: tuple[str, ...] = ()
+        own = {"RAY_TMPDIR": str(self.folder)}
         if self.places:  # a host has a folder of its own
             inside, own = self.places[name].inside, {}
             where.append(f"--node-ip-address={self.places[name].address}")

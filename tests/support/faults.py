@@ -23,7 +23,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
@@ -254,10 +254,13 @@ class Site:
         assert report.good, report
         assert not report.unchecked, report
         for driver in self.drivers:
-            _wait(lambda driver=driver: not driver.family.without_agents(), TIMEOUT_SECONDS)
-            assert driver.family.without_agents() == {}, "processes are left"
-            _wait(lambda driver=driver: not self.solving(driver), TIMEOUT_SECONDS)
-            assert self.solving(driver) == [], "workers continue after their driver has died"
+            self._require_end(driver)
+
+    def _require_end(self, driver: LabelCommand) -> None:
+        _wait(lambda: not driver.family.without_agents(), TIMEOUT_SECONDS)
+        assert driver.family.without_agents() == {}, "processes are left"
+        _wait(lambda: not self.solving(driver), TIMEOUT_SECONDS)
+        assert self.solving(driver) == [], "workers continue after their driver has died"
 
     def clear(self) -> None:
         """End what is left of all commands."""

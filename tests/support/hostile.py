@@ -108,13 +108,13 @@ NULL = {"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "cou
 
 # name: what lays it, and part of what is said
 HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
-    "a pipe of orders": (lambda p: p.orders(p.pipe()), "no file but a pipe"),
-    "a pipe of addresses": (lambda p: p.city(file=p.pipe()), "no file but a pipe"),
-    "a pipe of costs": (lambda p: p.city(matrix=p.pipe()), "no file but a pipe"),
-    "a pipe of past orders": (lambda p: p.city(history=p.pipe()), "no file but a pipe"),
-    "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "no file but a pipe"),
-    "zeros without end": (lambda p: p.orders("/dev/zero"), "no file but a pipe or a device"),
-    "noise without end": (lambda p: p.city(matrix="/dev/urandom"), "no file but a pipe or a device"),
+    "a pipe of orders": (lambda p: p.orders(p.pipe()), "it is a pipe"),
+    "a pipe of addresses": (lambda p: p.city(file=p.pipe()), "it is a pipe"),
+    "a pipe of costs": (lambda p: p.city(matrix=p.pipe()), "it is a pipe"),
+    "a pipe of past orders": (lambda p: p.city(history=p.pipe()), "it is a pipe"),
+    "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "it is a pipe"),
+    "zeros without end": (lambda p: p.orders("/dev/zero"), "it is a pipe or a device"),
+    "noise without end": (lambda p: p.city(matrix="/dev/urandom"), "it is a pipe or a device"),
     "40 million rows in a few kB": (
         lambda p: p.orders(p.file(_repeated(40 * MILLION, "C1"))),
         "has 80,000,000 cells, a table here has 20,000,000 at most",
@@ -138,7 +138,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "a million strangers": (
         lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
-        "row 2: 'x0' is no customer of city 'town'",
+        "row 2: 'x0' is not a customer of city 'town'",
     ),
     "a matrix of 1e308": (
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
@@ -146,27 +146,27 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "5,000 digits in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "5,000 decimals in a demand": (
         lambda p: p.orders(p.file(f"customer,demand\nC1,3.{'0' * 5000}1\n")),
-        "is no whole number",
+        "is not a whole number",
     ),
     "true in --set": (_set("label.count=true"), "label.count must be a whole number"),
     "true in a list": (_set("benchmark.samples=[1, true]"), "must be a whole number"),
     "true for a share": (_set("solve.p=true"), "solve.p must be a number"),
-    "5,000 digits in --set": (_set(f"label.count={DIGITS}"), "a whole number of more than 64 bits"),
+    "5,000 digits in --set": (_set(f"label.count={DIGITS}"), "an integer of more than 64 bits"),
     "5,000 hexadecimal digits": (_set(f"label.seed=0x{'f' * 5000}"), "more than 64 bits"),
     "5,000 levels in --set": (_set(f"label.count={NESTED}"), "nested more than 100 levels deep"),
     "300 levels in --set": (_set(f"label.count={'[' * 300}{']' * 300}"), "nested more than 100 levels deep"),
-    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field is that deep"),
+    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field has so many parts"),
     "a field of 5,000 letters": (_set(f"{LONG}=1"), "there is no aaa"),
-    "a change of 5,000 letters": (_set(LONG), "write it as key=value"),
+    "a change of 5,000 letters": (_set(LONG), "write key=value"),
     "a value of 5,000 letters": (_set(f"label.solver={LONG}"), "label.solver must be 'hgs'"),
-    "a place of other digits": (_set("train.phases.０.lr=1"), "its entries are 0 to 2"),
+    "a place of other digits": (_set("train.phases.０.lr=1"), "with indices 0 to 2"),
     "5,000 digits in a preset": (
         lambda p: lambda: load_preset(p.file(f"x = {DIGITS}", "own.toml")),
-        "own.toml is not valid TOML: it has a whole number of more than 64 bits",
+        "own.toml is not valid TOML: it has an integer of more than 64 bits",
     ),
     "5,000 levels in a preset": (
         lambda p: lambda: load_preset(p.file(f"x = {NESTED}", "own.toml")),
@@ -178,7 +178,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "a preset of 2 MB": (
         lambda p: lambda: load_preset(p.file("#" * 2 * MILLION, "own.toml")),
-        "own.toml cannot be read: it has 2,000,000 bytes, 1,048,576 are the most",
+        "own.toml cannot be read: it has 2,000,000 bytes, the limit is 1,048,576",
     ),
     "a preset's name of 5,000 letters": (lambda p: lambda: load_preset(LONG), "there is no preset 'aaa"),
     "a preset's path of 5,000 letters": (lambda p: lambda: load_preset(f"{LONG}/x.toml"), "too long"),
@@ -191,18 +191,18 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "5,000 digits in a city's card": (
         lambda p: p.stored(CARD, f'{{"customers": {DIGITS}}}', _city_card),
-        "city.json is not JSON (it has a whole number of more than 64 bits",
+        "city.json is not JSON (it has an integer of more than 64 bits",
     ),
     "5,000 levels in a spec": (lambda p: p.stored(SPEC, NESTED, _label_spec), "spec.json is not JSON"),
     "null in a spec": (
         lambda p: p.stored(SPEC, json.dumps(NULL), _label_spec),
-        "spec.json is no spec of labels (count: Input should be a valid integer)",
+        "spec.json is not a spec of labels (count: Input should be a valid integer)",
     ),
     "null in a manifest": (
         lambda p: p.stored(
             "labels/d/manifest.json", '{"rows": null}', lambda store: read_manifest(store, "d")
         ),
-        "manifest.json is no manifest (rows is None, no whole number)",
+        "manifest.json is not a manifest (rows is None, expected an integer)",
     ),
     "sizes up to 1e15": (_set("label.largest=1e15"), "label.largest must be at most 1000000"),
     "a set of 10^12 customers": (_set(f"train.phases.0.last={10**12}"), "must be at most 1000000"),

@@ -9,9 +9,9 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from tests.support.workbook import compound, edited, ods, with_cell, with_state, with_strings, xls, xlsx
+from tests.support.workbook import Rows, compound, edited, ods, with_cell, with_state, with_strings, xls, xlsx
 
-ROWS = [["customer", "demand"], ["C1", 1]]
+ROWS: Rows = [["customer", "demand"], ["C1", 1]]
 PLAIN = xlsx({"Orders": ROWS})
 MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to its last one", "no whole spreadsheet"
 _SHEET, _STRINGS = "xl/s1.xml", "xl/sharedStrings.xml"
@@ -29,7 +29,7 @@ def _far_after(sheets: int) -> bytes:
     """Return a workbook with a good first sheet and ``sheets`` others with cells far from each other."""
     titles = [f"S{k}" for k in range(sheets)]
     far = {f"xl/s{k + 2}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"') for k in range(sheets)}
-    return edited(xlsx({"Orders": ROWS} | {title: [["a"], ["b"]] for title in titles}), far)
+    return edited(xlsx({"Orders": ROWS, **{title: [["a"], ["b"]] for title in titles}}), far)
 
 
 def _far_before() -> bytes:
@@ -128,7 +128,7 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "far cells in a hidden sheet": (_far_before, None),
     "far cells in a later sheet": (lambda: _far_after(1), None),
     "far cells in 3,000 later sheets": (lambda: _far_after(3000), None),
-    "3,000 empty sheets before": (lambda: xlsx({f"S{k}": [] for k in range(3000)} | {"Orders": ROWS}), None),
+    "3,000 empty sheets before": (lambda: xlsx({**{f"S{k}": [] for k in range(3000)}, "Orders": ROWS}), None),
     "a string of 32 kB in 100,000 cells": (_one_string, MEMORY),
     "a string of 1.2 GB": (_long_string, MEMORY),
     "15 GB of empty elements": (_endless, "as CSV"),  # too long to read, or longer than it says

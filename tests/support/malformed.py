@@ -114,7 +114,11 @@ ADDRESSES = (
     case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet", "CSV"),
     case("a cut Parquet file", parquet(PLANE)[:-20], "no whole Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x holds true and false"),
-    case("lists for ids", parquet(PLANE.assign(x=[[1], [2], [3]])), "row 1: x is '[1]', no number"),
+    case(
+        "lists for ids",
+        parquet(PLANE.assign(x=pd.Series([[1], [2], [3]], dtype=object))),
+        "row 1: x is '[1]', no number",
+    ),
     case(
         "missing and infinite", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"
     ),
@@ -175,7 +179,7 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("no header", "C1,3\nC2,4\n", "no column customer"),
     case("two customers", "customer,customer_id,demand\nC1,C1,3\n", "customer and customer_id mean the same"),
     case("two demands", "customer,demand,Demand\nC1,3,4\n", "two columns", "demand"),
-    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand '2.5' is no whole number"),
+    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand '2.5' is not a whole number"),
     case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand 'x'"),
     case("NaN", "customer,demand\nC1,nan\n", "row 2: demand 'nan'"),
     case("with an exponent", "customer,demand\nC1,1e3\n", "row 2: demand '1e3'"),
@@ -184,13 +188,13 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("demand missing", "customer,demand\nC1,\n", "row 2: demand is missing"),
     case("customer missing", "customer,demand\n,4\n", "row 2: customer is missing"),
     case("huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "more than 65,535"),
-    case("a stranger", "customer,demand\nX9,4\n", "row 2: 'X9' is no customer of city 'town'"),
+    case("a stranger", "customer,demand\nX9,4\n", "row 2: 'X9' is not a customer of city 'town'"),
     case("the depot", "customer,demand\nDepot,4\n", "row 2: 'Depot' is the depot"),
     case(
         "four faults", "customer,demand\nX9,2.5\nC1,0\n\nC2,x\n", "'X9'", "2.5", "row 3", "row 5: demand 'x'"
     ),
-    case("too much", "customer,demand\nC1,21\n", "customer 'C1' wants 21, a vehicle holds 20"),
-    case("too much in two", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' wants 21 in 2 orders"),
+    case("too much", "customer,demand\nC1,21\n", "customer 'C1' has a demand of 21, more than the capacity"),
+    case("too much in two", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
@@ -223,7 +227,7 @@ LIMITS = (  # of a day of the same customers
     case(
         "no polish",
         "customer,demand\nC1,1\n",
-        *("--polish none does not keep --fleet 3", "give --polish hgs or pyvrp"),
+        *("--polish none does not support --fleet 3", "use --polish hgs or pyvrp"),
         fleet=3,
         polish="none",
     ),
@@ -231,8 +235,8 @@ LIMITS = (  # of a day of the same customers
         "local search",
         "customer,demand\nC1,1\n",
         *(
-            "--polish local-search does not keep --fleet 3 and --longest-route 1.5",
-            "give --polish hgs or pyvrp",
+            "--polish local-search does not support --fleet 3 and --longest-route 1.5",
+            "use --polish hgs or pyvrp",
         ),
         fleet=3,
         longest_route=1.5,
@@ -241,19 +245,19 @@ LIMITS = (  # of a day of the same customers
     case(
         "too few vehicles",
         "customer,demand\nC1,15\nC2,8\nC3,1\n",
-        *("--fleet 1 is too few", "want 24 in all", "a vehicle holds 20", "takes 2 vehicles at least"),
+        *("--fleet 1 is too small", "total demand 24", "capacity of 20", "at least 2 vehicles"),
         fleet=1,
     ),
     case(
         "orders that do not share a vehicle",
         "customer,demand\nC1,11\nC2,11\nC3,11\n",
-        *("--fleet 2 is too few", "takes 3 vehicles at least"),
+        *("--fleet 2 is too small", "at least 3 vehicles"),
         fleet=2,
     ),
     case(
         "customers too far away",
         "customer,demand\nC1,1\nC2,1\n",
-        *("(and 1 more) is too far for --longest-route 0.001", "there and back it is", "sides of the city"),
+        *("(and 1 more) is too far for --longest-route 0.001", "the round trip is", "sides of the city"),
         longest_route=0.001,
     ),
 )

@@ -11,7 +11,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.labels.files import write_labels
+from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_shard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint

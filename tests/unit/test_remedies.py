@@ -12,10 +12,10 @@ from tests.unit.test_private_interfaces import ROOT, SOURCE
 VERBS = set(
     re.findall(
         r"\w+",
-        "add ask call check choose copy correct create decode delete draw end export give import install "
-        "keep label leave let list look lower make move name pip promote put raise register remove "
-        "rename repair report reserve restore route run save say see set solve split start stop take train "
-        "update use wait write",
+        "add ask call check choose copy correct create decode delete draw end export free give import "
+        "install keep label leave let list look lower make move name pip promote put raise register "
+        "remove rename repair report request reserve restore route run save say see set solve split start "
+        "stop take train update use wait write",
     )
 )
 # A bound and what was given instead: the sentence says itself what to give.

@@ -1,4 +1,4 @@
-const OPEN_AT_FIRST = 45;  // rows: a longer table shows its first size only
+const OPEN_AT_FIRST = 45;  // rows: a longer table shows only its first size
 
 function button(text, act) {
   const made = document.createElement("button");
@@ -44,7 +44,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
   const long = groups.reduce((sum, group) => sum + group.rows.length, 0) > OPEN_AT_FIRST;
   bodies.forEach((body, place) => fold(body, long && place > 0));
-  const all = button(["Open or close all sizes"], () => {
+  const all = button(["Expand or collapse all sizes"], () => {
     const closing = !bodies.some(body => body.classList.contains("closed"));
     for (const body of bodies) fold(body, closing);
   });

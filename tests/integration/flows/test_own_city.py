@@ -17,7 +17,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
@@ -157,7 +157,7 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
     summary = write_report(place.store, child, run_benchmark(place.store, child, spec, "own"))
     assert summary.city_id == child.city_id
     assert results_frame(read_results(place.store, "own-2"))["feasible"].all()
-    with pytest.raises(McvrpError, match=r"dataset 'own' has orders of city .* extends.*another name"):
+    with pytest.raises(McvrpError, match=r"dataset 'own' is of city .* extends.*another name"):
         labels_missing(place.store, child, place.spec.label)
     other = place.spec.label.model_copy(update={"dataset": "own-2"})
     assert labels_missing(place.store, child, other) == 48

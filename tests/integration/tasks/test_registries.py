@@ -86,7 +86,7 @@ def test_a_day_is_routed_by_them(place: Workplace) -> None:
     out = place.folder / "routes"
     asked = ["--capacity", "20", "--polish", "nearest", "--samples", "4", "--out", str(out)]
     said = mcvrp(place, "solve", str(orders), *asked)
-    assert "the best of them polished by Nearest neighbour" in said
+    assert "the best of them improved by Nearest neighbour" in said
     assert '"strategy": "two"' in (out / "spec.json").read_text()
 
 

@@ -75,8 +75,8 @@ def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> No
     commands = [f"mcvrp {line.split()[0]}" for line in _PIPELINE]
     commands += [f"python -m {program}" for program in _PROGRAMS]
     assert said == [
-        f"mcvrp: {command} needs the extra 'pipeline', of which prefect is not installed: "
-        "pip install '.[pipeline]' where the source of mcvrp is"
+        f"mcvrp: {command} needs the extra 'pipeline', but prefect is not installed: "
+        "run pip install '.[pipeline]' in the source folder of mcvrp"
         for command in commands
     ]
 
@@ -93,6 +93,6 @@ def test_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One package of the extra that is gone is enough, and nothing has begun."""
-    monkeypatch.setattr(extras, "_is_there", lambda name: name != "deepspeed")
+    monkeypatch.setattr(extras, "_is_installed", lambda name: name != "deepspeed")
     assert run(["train"]) == 2
-    assert "mcvrp train needs the extra 'pipeline', of which deepspeed is not" in capsys.readouterr().err
+    assert "mcvrp train needs the extra 'pipeline', but deepspeed is not" in capsys.readouterr().err

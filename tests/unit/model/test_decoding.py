@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model import decoding, paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import CityTable, feasible_along, problem_features, solution_features
+from mcvrp.model.feasibility import feasible_along
+from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, cost, infeasibility

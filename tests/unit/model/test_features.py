@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.features import CityTable, feasible_along, problem_features, solution_features
+from mcvrp.model.feasibility import feasible_along
+from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.problem import City, Instance, Solution
 from tests.support.batches import batch_of
 

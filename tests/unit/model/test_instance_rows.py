@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instance_rows import instance_rows, philox_rows
-from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.instances import InstanceStream, Rules, instance_rows
 from mcvrp.model.problem import City
-from mcvrp.model.random import philox_uniforms
+from mcvrp.model.random import philox_rows, philox_uniforms
 
 WORD = st.integers(0, 2**64 - 1)
 

@@ -4,8 +4,8 @@ from hypothesis import given, strategies as st
 
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.instances import capacity_range
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
-from mcvrp.model.problem import capacity_range
 
 
 @st.composite

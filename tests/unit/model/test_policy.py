@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.features import Batch, CityTable, problem_features
+from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.loss import IGNORED, losses, next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.model.travel_costs import TravelCosts
 from tests.support.batches import batch_of
 from tests.support.optimum import every_path
 from tests.support.sweep import sweep

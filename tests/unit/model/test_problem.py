@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution, capacity_range, cost, infeasibility
+from mcvrp.model.instances import capacity_range
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 CORNERS = City(np.array([[0.5, 0.5], [0, 0], [1, 0], [1, 1], [0, 1]]))  # depot at the centre

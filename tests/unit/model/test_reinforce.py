@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from mcvrp.model.attention_model import AttentionConfig, rollout
-from mcvrp.model.features import CityTable
+from mcvrp.model.features import CityTable, TravelCosts
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.model.reinforce import better, diverged, greedy_costs, surrogate
-from mcvrp.model.travel_costs import TravelCosts
 from tests.support.attention import orders_of, small_model
 from tests.support.optimum import every_path
 

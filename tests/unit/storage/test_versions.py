@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout, versions as schema_versions
 from mcvrp.storage.benchmarks import (
@@ -24,10 +23,9 @@ from mcvrp.storage.benchmarks import (
     write_results,
 )
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import read_footer
+from mcvrp.storage.labels.dataset import load_labels
+from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
-from mcvrp.storage.labels.overlap import dataset_keys
 from mcvrp.storage.models.attention import AttentionCard, attention_card
 from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.models.registry import Pointer, move_champion, pointer, roll_back
@@ -42,9 +40,7 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
 from mcvrp.storage.versions import Schema, TooNew
-from mcvrp.tasks.label.stage import label_missing
-from mcvrp.tasks.label.verify import verify_dataset
-from tests.support.datasets import CITY, label_spec, make_dataset
+from tests.support.datasets import label_spec, make_dataset
 from tests.support.results import ROW
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
@@ -243,58 +239,3 @@ def test_the_table_of_versions_is_the_code_s() -> None:
     rows = [line.split("|") for line in (schema_versions.__doc__ or "").splitlines() if line.startswith("|")]
     assert sorted(int(row[3]) for row in rows[2:]) == sorted(schema.version for schema in schemas)
     assert {document.schema for document in DOCUMENTS} == set(schemas)
-
-
-def test_labels_beside_the_card_are_refused_until_they_are_moved(tmp_path: Path) -> None:
-    """In a sentence that says what to move and to remove; once that is done, all of it is read."""
-    store = Store.open(tmp_path)
-    make_dataset(store, label_spec())
-    before, folder = Dataset.open(store, "d").fingerprint(), tmp_path / "labels/d"
-    for size in (folder / "data").iterdir():
-        size.rename(folder / size.name)
-    (folder / "shards.pq").rename(folder / "shards.parquet")
-    for read in (
-        lambda: Dataset.open(store, "d"),
-        lambda: dataset_keys(store, "d", 20),
-        lambda: inspect(store, "labels/d"),
-        lambda: verify_dataset(store, "d"),
-    ):
-        with pytest.raises(McvrpError, match=r"a folder 'data' there, move the folders n=\* into it") as told:
-            read()
-        assert len(str(told.value)) <= 300
-    for size in folder.glob("n=*"):
-        size.rename(folder / "data" / size.name)
-    (folder / "shards.parquet").unlink()
-    assert Dataset.open(store, "d").fingerprint() == before
-
-
-@pytest.mark.parametrize(
-    ("before", "today", "read"),
-    [
-        ("labels/d/verdict.json", "verification.json", lambda s: Dataset.open(s, "d")),
-        ("labels/d/verdict.json", "verification.json", lambda s: load_labels(s, "d", 20)),
-        ("labels/d/_condemned/x", "_corrupt", lambda s: draw(s, "d", 20, 0, None)),
-        ("labels/d/_condemned/x", "_corrupt", lambda s: inspect(s, "labels/d")),
-        (
-            "labels/d/_condemned/n=020/part-00000.parquet.12",
-            "_corrupt",
-            lambda s: Dataset.open(s, "d"),
-        ),
-        ("labels/d/verdict.json", "verification.json", lambda s: verify_dataset(s, "d")),
-        ("labels/d/_condemned/x", "_corrupt", lambda s: label_missing(s, CITY, label_spec(largest=20))),
-        ("training/run/outlived.json", "models_removed.json", lambda s: latest_checkpoint(s, "run", "I")),
-    ],
-)
-def test_a_name_that_an_earlier_version_gave_is_refused(
-    full: Store, before: str, today: str, read: Callable[[Store], object]
-) -> None:
-    """In one sentence that names it, says who wrote it, and what to do; nothing is changed."""
-    full.put(before, b"{}")
-    files = full.list("")
-    path = "/".join(before.split("/")[:3])
-    told = rf"/{path} was written by an earlier version .* calls it {today}: rename it"
-    with pytest.raises(McvrpError, match=told):
-        read(full)
-    assert full.list("") == files
-    full.delete(before)
-    full.delete("labels/d/_condemned")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.server.dead_runs import CUT_OFF
+from mcvrp.flows.server.automations import CUT_OFF
 from tests.support.command import Workplace
 
 # Runs as a worker and an engine leave them when they are killed, beside some that nobody is to touch.
@@ -22,7 +22,7 @@ from prefect.client.orchestration import get_client
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.states import Cancelling, Completed, Pending, Running
-from mcvrp.flows.server.dead_runs import SILENCES, end_dead_runs
+from mcvrp.flows.server.automations import SILENCES, end_dead_runs
 from mcvrp.flows.server.deployments import TAG
 from mcvrp.flows.server.server import server_at, server_keeper
 from mcvrp.tasks.support.processes import free_port

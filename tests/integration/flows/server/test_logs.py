@@ -27,12 +27,12 @@ settings.prepare(verbose=False)
 from prefect import task
 from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server
-from mcvrp.flows.server.stage import stage, task_options
+from mcvrp.flows.server.stage import TASK_OPTIONS, stage
 from mcvrp.model.errors import McvrpError
 
 logger = logging.getLogger("mcvrp.tasks.some.module")
 
-@task(name="step", **task_options())
+@task(name="step", **TASK_OPTIONS)
 def step():
     logger.warning("a worker was lost: %s", ValueError("{SECRET}"))
 

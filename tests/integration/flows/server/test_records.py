@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from prefect.client.schemas.objects import StateType
 
-from mcvrp.flows.server.records import Record, Records
+from mcvrp.flows.server.records import EndedRun, Records
 from mcvrp.model.errors import IncompleteError
 from tests.support.address_files import CITY as EXAMPLE
 from tests.support.command import Workplace
@@ -18,26 +21,27 @@ from tests.support.command import Workplace
 MANY = """
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
-from prefect import flow, task
+from prefect import task
 from mcvrp.flows.server.server import prefect_server
-from mcvrp.flows.server.records import RECORDS, flow_hooks, task_hooks
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import TASK_OPTIONS, stage
 
-@task(name="step", task_run_name="step {k}", **task_hooks())
+@task(name="step", task_run_name="step {k}", **TASK_OPTIONS)
 def step(k):
     if k == 7:
         raise ValueError("seven")
 
-@flow(name="steps", flow_run_name="steps", **flow_hooks())
+@stage("steps", "steps", timeout=500)
 def steps():
     for k in range(60):
         step(k, return_state=True)
     return 1
 
-with prefect_server() as server:
+with prefect_server(records := Records()) as server:
     assert server.ours
-    steps()
-    assert len(RECORDS) == 61
-    RECORDS.verify()
+    steps.recorded_in(records)()
+    assert len(records.runs) == 61
+    records.verify()
 """
 
 
@@ -101,8 +105,8 @@ def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) 
 
 def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that the server does not get in time is named in the sentence: done in part."""
-    records = Records()
-    lost = Record("task", uuid4(), "solve", "COMPLETED")
-    monkeypatch.setattr(records, "missing", lambda: [lost])
-    with pytest.raises(IncompleteError, match="task 'solve'"):
+    records = Records({uuid4(): EndedRun("task", "solve", StateType.COMPLETED)})
+    client = SimpleNamespace(read_flow_runs=lambda **_: [], read_task_runs=lambda **_: [])
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
+    with pytest.raises(IncompleteError, match=r"1 of 1 runs .* not on record .* \(task 'solve'\)"):
         records.verify(seconds=0)

@@ -16,7 +16,7 @@ from tests.support.command import Workplace
 
 pytestmark = pytest.mark.slow
 _LINK = "Prefect: http"
-_ENDED = "the Prefect server ended (exit code -9), starting it again"
+_ENDED = "the Prefect server ended (exit code -9), restarting it"
 _RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1", "--set", 'benchmark.methods=["hgs","fm-gs"]')
 
 

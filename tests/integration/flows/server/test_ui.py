@@ -126,13 +126,15 @@ def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
     climbing = {**imported, "addresses": {"file": "orders.csv", "history": "../../secret.csv"}}
     spec = ui.deployment("pipeline")["parameters"]["spec"]
     asked = {
-        "store = '/elsewhere' is not that of the worker: leave it": ui.start("label", store="/elsewhere"),
-        "store = 's3://theirs' is not that of the worker": ui.start("benchmark", store="s3://theirs"),
-        "city.addresses.file = '/etc/passwd' is no path in the store": ui.start("city", city=imported),
+        "store = '/elsewhere' is not the store of the worker: leave it": ui.start(
+            "label", store="/elsewhere"
+        ),
+        "store = 's3://theirs' is not the store of the worker": ui.start("benchmark", store="s3://theirs"),
+        "city.addresses.file = '/etc/passwd' is not a path in the store": ui.start("city", city=imported),
         "spec.city.addresses.history = '../../secret.csv' is no path": ui.start(
             "pipeline", spec=spec | {"city": climbing}
         ),
-        "orders = '/etc/passwd' is no path in the store: put the file": ui.start(
+        "orders = '/etc/passwd' is not a path in the store: upload the file": ui.start(
             "solve", orders="/etc/passwd"
         ),
     }

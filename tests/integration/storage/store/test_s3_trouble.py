@@ -119,7 +119,7 @@ def test_trouble_that_stays_is_told_in_time(
     proxy.fail(fault)
 
     def check(work: Callable[[Store], object]) -> None:
-        with pytest.raises(StoreUnavailable, match="see whether") as caught:
+        with pytest.raises(StoreUnavailable, match="check that it is running") as caught:
             work(troubled)
         assert "\n" not in str(caught.value)
 

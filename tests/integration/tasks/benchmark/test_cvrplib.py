@@ -56,17 +56,17 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
     assert both.table[both.table["method"] == "HGS"]["seconds"].tolist() == first["seconds"].tolist()
     readme = store.get("benchmarks/set-e/README.md").decode()
     assert "| E-n22-k4 | 21 | HGS | 1 | 375 | 375 | 0.00 % |" in readme
-    assert "no .sol beside them, so no gap: up" in readme
+    assert "no gap, because there is no .sol file: up" in readme
 
 
 def test_what_is_no_folder_of_instances_is_refused(tmp_path: Path, folder: Path) -> None:
     """No folder, no instance, no program, a faulty instance, another benchmark: a sentence each."""
     store = Store.open(tmp_path / "store")
-    with pytest.raises(McvrpError, match="there is no folder"):
+    with pytest.raises(McvrpError, match="there is no local folder"):
         vrp_places(store, str(tmp_path / "nowhere"))
-    with pytest.raises(McvrpError, match=r"put files there that end in \.vrp"):
+    with pytest.raises(McvrpError, match=r"add files that end in \.vrp"):
         vrp_places(store, str(tmp_path))
-    with pytest.raises(McvrpError, match="a model knows one city"):
+    with pytest.raises(McvrpError, match="a model is tied to one city"):
         run(store, folder, methods=("fm-gs",))
     (folder / "up.vrp").write_text(STRAIGHT.replace("DIMENSION : 22", "DIMENSION : 23"))
     with pytest.raises(McvrpError, match=r"up\.vrp has DIMENSION 23"):

@@ -56,7 +56,7 @@ def test_keys_that_lead_elsewhere_are_not_ours(s3_uri: str) -> None:
     client = boto3.client("s3")
     for key in ("labels/../../etc/passwd", "labels/d/a\\b", "labels/d/a\x01b", "labels/d/./x"):
         client.put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
-        with pytest.raises(McvrpError, match="is no name in a store"):
+        with pytest.raises(McvrpError, match="is not a valid name in a store"):
             store.get(key)
     assert store.list("labels") == [file.path for file in store.files("labels")] == ["labels/d/spec.json"]
     assert store.folders("labels") == ["d"]

@@ -12,11 +12,11 @@ import pytest
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.repair import _RepairContext, _take_out
+from mcvrp.tasks.label.repair import _move_away, _RepairContext
 from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
@@ -140,7 +140,7 @@ def test_who_is_killed_while_a_chunk_is_taken_out_loses_nothing(
     source = Source(label_spec(), CITY)
 
     def take_out(there: Store) -> None:
-        assert _take_out(path, _RepairContext(there, source, suspected=True)) == 5
+        assert _move_away(path, _RepairContext(there, source, suspected=True)) == 5
 
     folder = tmp_path_factory.mktemp("killed")
     for copy, _ in killed_at_each_write(store, folder, take_out, at_least=3):
@@ -154,8 +154,8 @@ def test_a_store_that_does_not_answer_makes_nothing_corrupt(
     """A chunk that cannot be read just now stays where it is, and so does one that is right or gone."""
     path, source = stage(store, 1, 5), Source(label_spec(), CITY)
     context = _RepairContext(store, source, suspected=True)
-    assert _take_out(path, context) is None
-    assert _take_out(layout.staged_chunk("d", 20, 5, 6), context) is None
+    assert _move_away(path, context) is None
+    assert _move_away(layout.staged_chunk("d", 20, 5, 6), context) is None
     before = store.list("")
 
     def silent(*_: object) -> bytes:
@@ -163,7 +163,7 @@ def test_a_store_that_does_not_answer_makes_nothing_corrupt(
 
     monkeypatch.setattr(Path, "read_bytes", silent)
     with pytest.raises(StoreUnavailable):
-        _take_out(path, context)
+        _move_away(path, context)
     assert store.list("") == before
 
 

@@ -24,7 +24,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import LabelFile, read_table, write_labels, write_table
+from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
@@ -173,7 +173,7 @@ def test_a_merge_may_be_done_twice(store: Store) -> None:
     assert list(before) == [path]
     merge_shard(store, CITY, spec_hash, path, 20, 0, 6, sources)
     assert checksums(store) == before
-    with pytest.raises(McvrpError, match="row 8 of n=20 went missing"):
+    with pytest.raises(McvrpError, match="row 8 of n=20 is in none of the files"):
         merge_shard(store, CITY, spec_hash, path, 20, 6, 10, [stage(store, spec(), 20, 6, 8)])
 
 
@@ -191,13 +191,13 @@ def test_rows_staged_for_later_are_kept(store: Store) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"seed": 2}, "seed is 1, asked 2"),
-        ({"iterations": 6}, "iterations is 5, asked 6"),
+        ({"seed": 2}, "seed is 1, requested 2"),
+        ({"iterations": 6}, "iterations is 5, requested 6"),
         (
             {"solver": "pyvrp", "split": "test"},
-            "split is 'train', asked 'test'; solver is 'hgs', asked 'pyvrp'",
+            "split is 'train', requested 'test'; solver is 'hgs', requested 'pyvrp'",
         ),
-        ({"shard_rows": 7}, "shard_rows is 6, asked 7"),
+        ({"shard_rows": 7}, "shard_rows is 6, requested 7"),
     ],
 )
 def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], named: str) -> None:
@@ -213,7 +213,7 @@ def test_another_city_is_refused(store: Store) -> None:
     """Both cities are named, with the spec there and without it."""
     label_missing(store, CITY, spec(count=2, largest=20))
     other = City.uniform(60, seed=4)
-    with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', asked '{other.city_id}'"):
+    with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', requested '{other.city_id}'"):
         label_missing(store, other, spec())
     store.delete(layout.label_spec("d"))
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}, .*{other.city_id}"):
@@ -407,7 +407,7 @@ def test_a_killed_driver_is_followed_at_once(
     at_work.kill()
     at_work.wait()
     assert label_missing(store, CITY, wanted()).new < COUNT
-    assert "sign of life" not in caplog.text  # of a holder that might live, it would have waited for one
+    assert "heartbeat" not in caplog.text  # it would have waited for one of a holder that may be alive
     assert len(rows_of(store)) == COUNT
     label_missing(store, CITY, wanted(dataset="fresh"))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()

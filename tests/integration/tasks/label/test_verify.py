@@ -17,7 +17,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.store.errors import StoreError
@@ -207,9 +207,9 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
         (in_file(SECOND, flipped), "rows 0 to 3 cannot be read", {6, 7, 8, 9}),
         (in_file(SECOND, lambda b: b[:-10]), "no whole Parquet file", {6, 7, 8, 9}),
         (in_file(SECOND, lambda b: b""), "no whole Parquet file", {6, 7, 8, 9}),
-        (copied_as_another, "rows 0 to 6, this place is for 42 to 48", set()),
-        (copied_to_another_size, "no shard's name for n=20", set()),
-        (under_a_name_of_its_own, "no shard's name for n=20", set()),
+        (copied_as_another, "rows 0 to 6, expected 42 to 48", set()),
+        (copied_to_another_size, "not the path of a shard of n=20", set()),
+        (under_a_name_of_its_own, "not the path of a shard of n=20", set()),
     ],
 )
 def test_what_is_corrupt_is_named_and_repaired(
@@ -307,7 +307,7 @@ def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | Non
 
 
 def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store) -> None:
-    """Without its spec nothing can be proved, which is said; labelling writes it again."""
+    """Without its spec nothing else can be verified, and the report says so; labelling recreates it."""
     path = layout.label_spec("d")
     whole, before = store.get(path), runtimes(store)
     for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
@@ -369,7 +369,7 @@ def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: 
     monkeypatch.setattr("mcvrp.tasks.label.verify.write_verification", refuse)
     report = verify_dataset(store, "d")
     assert report.good
-    assert "the report is not kept" in report.unchecked[0]
+    assert "the report could not be stored" in report.unchecked[0]
 
 
 def test_a_corrupt_report_is_no_report(store: Store) -> None:

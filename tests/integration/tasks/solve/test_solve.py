@@ -37,7 +37,7 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     assert {Path(file).name for file in found["files"]} == set(os.listdir(out))
     again = workplace.mcvrp(*command.split(), "--samples", "5", "--no-hgs")
     assert "2 orders of customer '7' merged into one of 16" in again.stdout
-    assert "routes of the same orders were there" in again.stdout
+    assert "existing routes of the same orders were replaced" in again.stdout
     assert "HGS" not in again.stdout
     refused = workplace.mcvrp(*command.replace("--capacity 30", "--capacity 31").split())
     assert refused.returncode == 2
@@ -90,8 +90,8 @@ print(artifact.data)
     done = workplace.python("-c", program)
     assert done.returncode == 0, done.stderr
     assert "2 True e False hgs True" in done.stdout
-    assert "the routes keep --fleet 2" in done.stdout
-    assert "begun with routes.csv has 2 of 21 customers" in done.stdout
+    assert "the routes satisfy --fleet 2" in done.stdout
+    assert "started from earlier routes: routes.csv has 2 of 21 customers" in done.stdout
     assert "![The routes](data:image/png;base64," in done.stdout
     other, folder = sorted((workplace.store / "solutions").iterdir())
     assert (other.name[:2], folder.name[:7]) == ("e-", "orders-")

@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.driven import IntakeReceipt
-from mcvrp.storage.labels.files import write_table
+from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.store.store import Store
@@ -144,7 +144,7 @@ def test_nights_are_in_their_order(full: Store) -> None:
         ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
         ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: say which with --store"),
         ("/etc/passwd", "/etc/passwd is not in the store"),
-        ("../outside", "would lead elsewhere"),
+        ("../outside", "leads out of the store"),
         ("lyon@champion", "no model 'lyon'"),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,8 +53,7 @@ def stored(folder: Path) -> list[Path]:
         ("train", ["no city 'laptop'", "mcvrp city create"]),
         ("am", ["no city 'laptop'", "mcvrp city create"]),
         ("am --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
-        ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark.attention"]),
-        ("am --set attention.model=mine", ["benchmark takes 'laptop'"]),
+        ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("am --set attention.batch=0", ["attention.batch", "at least 1"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
@@ -79,7 +79,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.csv --samples -1", ["--samples", "at least 0"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
-        ("benchmark nowhere", ["there is no folder nowhere here"]),
+        ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("solve day.csv --samples x", ["--samples", "'x'"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --polish lkh", ["--polish", "local-search", "lkh"]),
@@ -88,14 +88,14 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --set solve.samplse=2", ["--set", "solve.samplse", "did you mean samples?"]),
         (
             "solve day.csv --fleet 3",
-            ["--polish local-search does not keep --fleet 3: give --polish hgs or pyvrp"],
+            ["--polish local-search does not support --fleet 3: use --polish hgs or pyvrp"],
         ),
-        ("solve day.csv --vehicles 3 --polish none", ["--polish none does not keep --fleet 3"]),
+        ("solve day.csv --vehicles 3 --polish none", ["--polish none does not support --fleet 3"]),
         (
             "solve day.csv --longest-route 2.5",
-            ["does not keep --longest-route 2.5: give --polish hgs or pyvrp"],
+            ["does not support --longest-route 2.5: use --polish hgs or pyvrp"],
         ),
-        ("solve day.csv --set solve.fleet=3", ["does not keep --fleet 3"]),
+        ("solve day.csv --set solve.fleet=3", ["does not support --fleet 3"]),
         ("solve day.csv --fleet 0", ["--fleet", "at least 1"]),
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
@@ -185,13 +185,13 @@ def test_what_is_missing_is_said_last(
 ) -> None:
     """A stage that has left something out: its figures, then a line that says what, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda work: done)
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
     monkeypatch.setattr(
         "mcvrp.flows.cli.commands._stage",
-        lambda options: commands._run(STAGES["label"], None, {}),  # type: ignore[arg-type]
+        lambda options: commands._run(STAGES["label"], SimpleNamespace(uri=""), {}),  # type: ignore[arg-type]
     )
-    monkeypatch.setattr("mcvrp.flows.cli.commands.handing_on", lambda store, *read: nullcontext())
+    monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
     assert cli.run(["label"]) == 1
     said = capsys.readouterr()
     assert said.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"

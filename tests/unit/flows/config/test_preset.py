@@ -1,4 +1,4 @@
-"""Tests of presets: what they say, and that whatever is wrong with one is said in a sentence."""
+"""Tests of presets: their contents, and one sentence for each error."""
 
 from __future__ import annotations
 
@@ -16,23 +16,18 @@ from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 
 
-def refusal(name: str, *overrides: str) -> str:
+def error(name: str, *overrides: str) -> str:
     with pytest.raises(McvrpError) as caught:
         load_preset(name, overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["evening", "gpu", "laptop", "paper", "smoke"])
-def test_every_preset_of_the_application_is_valid(name: str) -> None:
-    """A preset that comes with the application loads, and keeps to a name of its own in the store."""
+@pytest.mark.parametrize("name", preset_names())
+def test_every_included_preset_is_valid(name: str) -> None:
+    """An included preset loads, and uses a name of its own in the store."""
     spec = load_preset(name)
     assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
-
-
-def test_the_presets_are_there() -> None:
-    """The presets that the README names."""
-    assert preset_names() == ["evening", "gpu", "laptop", "paper", "smoke"]
 
 
 def test_the_paper_preset_has_the_papers_figures() -> None:
@@ -59,7 +54,7 @@ def test_the_paper_preset_has_the_papers_figures() -> None:
 
 
 def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
-    """Unless it is told otherwise: the paper's labels bring the paper's HGS with them."""
+    """Unless it is set: labels as in the paper are compared with HGS as in the paper."""
     fleets = {
         (): "default",
         ("label.fleet=10000",): 10_000,
@@ -71,7 +66,7 @@ def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
         assert STAGES["benchmark"].asks(spec)["benchmark"].hgs_fleet == fleet
 
 
-def test_the_demo_has_what_every_table_and_test_of_the_paper_asks_for() -> None:
+def test_the_demo_has_a_row_for_every_table_and_test_of_the_paper() -> None:
     """A size beyond training, a single run of HGS, and as many runs of it as the network has samples."""
     spec = load_preset("laptop")
     assert spec.benchmark.sizes[-1] > spec.label.largest == spec.benchmark.sizes[-2]
@@ -79,7 +74,7 @@ def test_the_demo_has_what_every_table_and_test_of_the_paper_asks_for() -> None:
 
 
 def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
-    """First the encoder on some labels, then both on sets that grow; the paper's has no more than that."""
+    """First the encoder on some labels, then both on growing sets; the preset `paper` has no others."""
     for name in preset_names():
         phases = load_preset(name).train.phases
         assert [(phase.name, phase.trains) for phase in phases[:2]] == [("I", "encoder"), ("II-A", "both")]
@@ -94,15 +89,13 @@ def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
         ("label.count=500", ("label", "count"), 500),
         ("train.phases.0.lr=1e-3", ("train", "phases", 0, "lr"), 1e-3),
         ("benchmark.sizes=[20, 50]", ("benchmark", "sizes"), [20, 50]),
-        ("label.fleet=default", ("label", "fleet"), "default"),  # no TOML: taken as text
+        ("label.fleet=default", ("label", "fleet"), "default"),  # not TOML: text
         ("city.name = 'x y'", ("city", "name"), "x y"),
         ("train.run=a=b", ("train", "run"), "a=b"),  # the first = separates
     ],
 )
-def test_set_reads_toml_and_takes_the_rest_as_text(
-    text: str, path: tuple[str | int, ...], value: object
-) -> None:
-    """A value that TOML can read is read as TOML, anything else is text."""
+def test_a_value_that_is_not_toml_is_text(text: str, path: tuple[str | int, ...], value: object) -> None:
+    """TOML values keep their types, anything else is a string."""
     override = Override.parse(text)
     assert (override.path, override.value) == (path, value)
 
@@ -117,18 +110,18 @@ def test_set_changes_single_fields() -> None:
     assert after == before
 
 
-def test_set_without_a_value_goes_back_to_the_default() -> None:
-    """An empty value takes a field of the preset away, so that the field that excludes it may be given."""
+def test_set_without_a_value_restores_the_default() -> None:
+    """An empty value removes a field, so that one that excludes it can be set."""
     spec = load_preset("smoke", ["label.iterations=", "label.time_limit=2"])
     assert (spec.label.iterations, spec.label.time_limit) == (None, 2.0)
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "parts"),
     [
         ("label.cuont=3", ["label.cuont", "did you mean count?"]),
         ("lable.count=3", ["lable", "did you mean label?"]),
-        ("label.zzz=3", ["label.zzz", "[label] knows", "smallest"]),
+        ("label.zzz=3", ["label.zzz", "[label] has", "smallest"]),
         ("label.count=-3", ["label.count must be at least 1, not -3"]),
         ("label.count=2.5", ["label.count must be a whole number, not 2.5"]),
         ("label.count=many", ["label.count must be a whole number, not 'many'"]),
@@ -140,31 +133,34 @@ def test_set_without_a_value_goes_back_to_the_default() -> None:
         ("city.name=a/b", ["city.name must be a name of letters", "not 'a/b'"]),
         ("city.customers=0", ["city.customers must be at least 1, not 0"]),
         ("train.phases.0.lr=fast", ["train.phases.0.lr must be a number, not 'fast'"]),
-        ("train.phases.9.lr=1", ["train.phases", "entries are 0 to 2"]),
-        ("train.phases.first.lr=1", ["train.phases", "entries are 0 to 2"]),
-        ("label.count.x=1", ["label.count", "single value", "no field x"]),
+        ("train.phases.9.lr=1", ["train.phases", "indices 0 to 2"]),
+        ("train.phases.first.lr=1", ["train.phases", "indices 0 to 2"]),
+        ("label.count.x=1", ["label.count", "single value without a field x"]),
         ("train.network.heads=3", ["[train.network]", "dim 32 is not a multiple of heads 3"]),
         ("benchmark.methods=['hgz']", ["benchmark.methods.0", "'hgs'", "not 'hgz'"]),
         ("label.count", ["label.count", "key=value"]),
-        # what does not fit together between stages
+        # contradictions between stages
         ("label.largest=51", ["label.largest = 51 is more than the city has customers (50)"]),
         ("benchmark.sizes=[20, 51]", ["benchmark.sizes.1 = 51 is more than the city has customers (50)"]),
         ("label.smallest=19", ["label.smallest = 19", "no capacity rule", "capacity = [low, high]"]),
         ("benchmark.sizes=[10]", ["benchmark.sizes.0 = 10", "no capacity rule"]),
         ("train.phases.2.last=30", ["train.phases.2.last = 30", "labels are made for 20 to 22 customers"]),
         ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
-        ("train.dataset=other", ["train.dataset = 'other' is not the labelled one ('smoke')"]),
-        ("label.split=test", ["held_out = 4 goes with split train, not test"]),
-        ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only where label.held_out is"]),
-        ("train.held_out=other", ["train.held_out = 'other' is not the labelled one ('smoke-held-out')"]),
+        ("train.dataset=other", ["train.dataset = 'other' is not the dataset of label.dataset ('smoke')"]),
+        ("label.split=test", ["held_out = 4 requires split train, not test"]),
+        ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only if label.held_out is"]),
+        (
+            "train.held_out=other",
+            ["train.held_out = 'other' is not the held-out set of the labels ('smoke-held-out')"],
+        ),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
         ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower the batch"]),
     ],
 )
-def test_a_bad_field_is_named_in_one_sentence(override: str, said: list[str]) -> None:
-    """The sentence names the field, what was found and what was expected."""
-    sentence = refusal("smoke", override)
-    assert all(part in sentence for part in said), sentence
+def test_a_bad_field_is_named_in_one_sentence(override: str, parts: list[str]) -> None:
+    """The sentence names the field, the value and the expected value."""
+    sentence = error("smoke", override)
+    assert all(part in sentence for part in parts), sentence
 
 
 def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -176,37 +172,37 @@ def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldI
                 yield from fields(inner, f"{path}{name}.")
 
 
-def test_every_field_says_what_it_is() -> None:
-    """The form in the Prefect UI has a sentence for each field of each stage."""
+def test_every_field_has_a_description() -> None:
+    """The forms of the Prefect UI show it."""
     described = {path: field.description for path, field in fields(PipelineSpec)}
     assert {"city.seed", "train.phases.lr", "train.network.dim"} <= set(described)
     assert [path for path, text in described.items() if not text] == []
 
 
-def test_labels_of_another_split_are_not_learnt_from() -> None:
-    """Labels that a model is measured on or watched by are not its training data."""
+def test_labels_of_another_split_are_not_trained_on() -> None:
+    """Held-out and benchmark instances are not training data."""
     apart = ("label.held_out=0", "train.held_out=")
     for split in ("test", "valid"):
-        said = f"label.split = '{split}': a model must not learn"
-        assert said in refusal("smoke", f"label.split={split}", *apart)
+        parts = f"label.split = '{split}': models must not be trained"
+        assert parts in error("smoke", f"label.split={split}", *apart)
     assert load_preset("smoke", apart).train.held_out is None
 
 
 def test_sizes_without_a_capacity_rule_are_refused() -> None:
-    """Table 1 ends at 1000 customers; beyond, the capacity has to be given."""
-    assert "no capacity rule for 1001 customers" in refusal("paper", "label.largest=1001")
+    """Table 1 ends at 1000 customers; larger sizes need `capacity`."""
+    assert "no capacity rule for 1001 customers" in error("paper", "label.largest=1001")
     wide = ["label.largest=1001", "label.capacity=[70, 79]"]
     assert load_preset("paper", wide).label.largest == 1001
 
 
-def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
-    """A near miss gets the nearest name, anything else the list."""
-    assert "did you mean laptop?" in refusal("laptp")
-    assert "evening, gpu, laptop, paper, smoke" in refusal("zzz")
+def test_an_unknown_preset_is_answered_with_a_suggestion() -> None:
+    """The nearest name, otherwise the list of all presets."""
+    assert "did you mean laptop?" in error("laptp")
+    assert "evening, gpu, laptop, paper, smoke" in error("zzz")
 
 
 def test_files_are_presets_too(tmp_path: Path) -> None:
-    """A TOML file of the user's own is read like a preset of the application."""
+    """A TOML file of the user is read like an included preset."""
     source = Path(__file__).parents[4] / "flows" / "presets" / "smoke.toml"
     own = tmp_path / "own.toml"
     own.write_text(source.read_text())
@@ -214,7 +210,7 @@ def test_files_are_presets_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "parts"),
     [
         ("[city\nname = 1", ["own.toml is not valid TOML", "line 1"]),
         ("a = 1\nb =\n", ["own.toml is not valid TOML", "line 2"]),
@@ -223,45 +219,45 @@ def test_files_are_presets_too(tmp_path: Path) -> None:
         ("[city]\ncustomres = 5", ["own.toml: ", "city.customres", "did you mean customers?"]),
     ],
 )
-def test_a_bad_file_is_named_with_the_place(tmp_path: Path, text: str, said: list[str]) -> None:
-    """Malformed TOML gets the line, a missing or unknown field its name, both the file's."""
+def test_an_invalid_file_is_named_with_the_line_or_field(tmp_path: Path, text: str, parts: list[str]) -> None:
+    """Malformed TOML: the line; a missing or unknown field: its name; in both cases the file."""
     own = tmp_path / "own.toml"
     own.write_text(text)
-    sentence = refusal(str(own))
-    assert all(part in sentence for part in said), sentence
+    sentence = error(str(own))
+    assert all(part in sentence for part in parts), sentence
 
 
-def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8, a folder and a path to nothing get a sentence."""
+def test_a_file_that_is_missing_or_not_text_is_rejected(tmp_path: Path) -> None:
+    """Binary data, a missing file, and a folder."""
     own = tmp_path / "own.toml"
     own.write_bytes(b"\xff\xfe\x00")
-    assert "own.toml cannot be read" in refusal(str(own))
-    assert "no preset file" in refusal(str(tmp_path / "other.toml"))
+    assert "own.toml cannot be read" in error(str(own))
+    assert "no preset file" in error(str(tmp_path / "other.toml"))
     (tmp_path / "folder.toml").mkdir()
-    assert "no preset file" in refusal(str(tmp_path / "folder.toml"))
+    assert "no preset file" in error(str(tmp_path / "folder.toml"))
 
 
-def test_the_first_of_several_errors_is_told_with_their_number() -> None:
-    """One sentence, not a list; the number says that there is more to correct."""
-    assert "(and 1 more)" in refusal("smoke", "label.count=0", "city.seed=-1")
+def test_the_first_of_several_errors_is_shown_with_the_number_of_others() -> None:
+    """One sentence, not a list."""
+    assert "(and 1 more)" in error("smoke", "label.count=0", "city.seed=-1")
 
 
 def test_the_curriculum_of_a_spec_has_the_steps_of_its_phases() -> None:
-    """Steps follow from labels, sets and batch: II-A of `smoke` shows 80 + 120 samples in batches of 16."""
+    """II-A of `smoke` has 80 + 120 samples in batches of 16."""
     spec: PipelineSpec = load_preset("smoke")
     assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (200, 12)
 
 
-def test_a_city_may_be_imported_before_or_by_the_run_itself(tmp_path: Path) -> None:
-    """By its name alone, or with the file that it comes from; how many customers is not asked for."""
+def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
+    """By its name alone, or with its file; the number of customers is not used."""
     spec = load_preset("smoke", ["city.name=lyon", "city.source=imported", "city.customers=3"])
     assert spec.city.title == "lyon, imported"
     spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])
     assert spec.city.title == "smoke, imported from a.csv"
-    assert "say source = imported" in refusal("smoke", "city.addresses.file=a.csv")
-    assert "city.addresses.spare must be at least 0" in refusal(
+    assert "say source = imported" in error("smoke", "city.addresses.file=a.csv")
+    assert "city.addresses.spare must be at least 0" in error(
         "smoke", "city.source=imported", "city.addresses.file=a.csv", "city.addresses.spare=-1"
     )
-    assert "demand = [3, 2] is no range" in refusal(
+    assert "demand = [3, 2] is no range" in error(
         "smoke", "city.source=imported", "city.addresses={file = 'a.csv', demand = [3, 2]}"
     )

@@ -1,116 +1,154 @@
-"""A Prefect server that does not answer: states of runs stand all the same, and it is told once."""
+"""Stages during an outage of the Prefect server: work goes on, and it is reported once."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx
 import pytest
-from prefect import flow_engine
-from prefect.client.schemas.objects import State
-from prefect.exceptions import ObjectNotFound
-from prefect.states import Completed
+from prefect import Flow, flow_engine
+from prefect.client.schemas.objects import FlowRun
+from prefect.workers import process
 
-from mcvrp.flows.server import outages
-from mcvrp.flows.server.outages import outlived, outliving_outages
-from mcvrp.flows.server.records import Record, Records
+from mcvrp.flows.server import stage
+from mcvrp.flows.server.prefect_internals import lost_slots_tolerated, no_flow_for_hooks
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import StageFlow
+from mcvrp.model.errors import McvrpError
 
 ENGINE: Any = flow_engine
+PROCESS: Any = process
 
 
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave Prefect's engine as it is."""
-    for name in ("propose_state_sync", "maintain_concurrency_lease"):
-        monkeypatch.setattr(flow_engine, name, getattr(flow_engine, name))
-    monkeypatch.setattr(flow_engine.FlowRunEngine, "create_flow_run", outages._create)
-    monkeypatch.setattr(outages, "_told", [])
+class Engine:
+    """Prefect's engine with a server that is away before or after the function of the flow runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, before: int = 0, after: bool = False) -> None:
+        self.before, self.after = before, after
+        monkeypatch.setattr(Flow, "__call__", lambda flow, *args, **kwargs: self.run(flow, *args, **kwargs))
+        monkeypatch.setattr(
+            stage, "run_flow", lambda flow, *, flow_run, **_: self.run(flow, **flow_run.parameters)
+        )
+        monkeypatch.setattr(stage, "PAUSE_SECONDS", 0.0)
+
+    def run(self, flow: Flow[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.before:
+            self.before -= 1
+            raise httpx.ConnectError("refused")
+        result: Any = flow.fn(*args, **kwargs)
+        if self.after:
+            raise httpx.ReadTimeout("slow")
+        return result
 
 
-def _refused(*_: object, **__: object) -> State[None]:
-    raise httpx.ConnectError("refused")
+def declared(body: Any) -> StageFlow[..., Any]:
+    return stage.stage("twice", "twice", timeout=60)(body)
 
 
-def test_a_state_stands_without_an_answer(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.fixture
+def calls() -> list[int]:
+    """Arguments of the calls of `twice`."""
+    return []
+
+
+@pytest.fixture
+def twice(calls: list[int]) -> StageFlow[..., Any]:
+    def twice(n: int) -> int:
+        calls.append(n)
+        return 2 * n
+
+    twice.__annotations__ = {"n": int, "return": int}
+    return declared(twice)
+
+
+@pytest.mark.parametrize("outage", [{"before": 3}, {"after": True}], ids=["before", "after"])
+def test_a_stage_runs_once_through_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    twice: StageFlow[..., Any],
+    calls: list[int],
+    outage: dict[str, Any],
 ) -> None:
-    """Two states, one warning; of a server that answers, what it says."""
-    monkeypatch.setattr(outages, "propose_state_sync", _refused)
+    """It waits for the server before it begins, and keeps its result afterwards; two stages, one warning."""
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
-    state: State[None] = Completed()
-    with outliving_outages():
-        propose = ENGINE.propose_state_sync
-        assert not outlived()
-        assert propose(None, state, flow_run_id=uuid4()) is state
-        assert propose(None, state, flow_run_id=uuid4(), force=True) is state
-        assert outlived()
-        monkeypatch.setattr(outages, "propose_state_sync", lambda *_, **__: "answered")
-        assert propose(None, state, flow_run_id=uuid4()) == "answered"
-    assert [record.getMessage().startswith("the Prefect server does not") for record in caplog.records] == [
-        True
-    ]
+    engine, records = Engine(monkeypatch, **outage), Records()
+    assert twice.recorded_in(records)(2) == 4
+    engine.before = outage.get("before", 0)
+    assert twice.recorded_in(records)(3) == 6
+    assert calls == [2, 3]
+    assert records.outage
+    assert [line.startswith("the Prefect server does not answer") for line in caplog.messages] == [True]
 
 
-def test_a_new_run_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefect itself asks for it once."""
-    asked: list[object] = []
-
-    def create(engine: object, client: object) -> Any:
-        asked.append(client)
-        return "made" if len(asked) == 3 else _refused()
-
-    monkeypatch.setattr(outages, "_create", create)
-    monkeypatch.setattr(outages, "_PAUSE_SECONDS", 0.0)
-    with outliving_outages():
-        assert ENGINE.FlowRunEngine.create_flow_run(None, None) == "made"
-    monkeypatch.setattr(outages, "_create", _refused)
-    monkeypatch.setattr(outages, "_BEGIN_SECONDS", -1.0)
-    with outliving_outages(), pytest.raises(httpx.ConnectError):
-        ENGINE.FlowRunEngine.create_flow_run(None, None)
+def test_a_deployed_run_goes_through_an_outage(
+    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
+) -> None:
+    Engine(monkeypatch, before=1, after=True)
+    twice.run_deployed(FlowRun(flow_id=uuid4(), parameters={"n": 2}), Records())
+    assert calls == [2]
 
 
-def test_a_slot_that_is_lost_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefect would end it, as a server that was away for minutes knows the slot no more."""
-    asked: list[bool] = []
+def test_a_stage_runs_without_a_record_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
+) -> None:
+    """When the wait is over; the next stage does not wait again."""
+    engine, records = Engine(monkeypatch, before=10**6), Records()
+    monkeypatch.setattr(stage, "BEGIN_SECONDS", -1.0)
+    assert twice.recorded_in(records)(2) == 4
+    assert records.given_up.is_set()
+    monkeypatch.setattr(stage, "BEGIN_SECONDS", 1e9)
+    assert twice.recorded_in(records)(3) == 6
+    assert engine.before == 10**6 - 2
+    assert calls == [2, 3]
+
+
+def test_an_error_of_the_work_is_raised_in_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that of the request that was to report it."""
+
+    def fails() -> None:
+        raise McvrpError("bad input")
+
+    Engine(monkeypatch, after=True)
+    with pytest.raises(McvrpError, match="bad input"):
+        declared(fails)()
+
+
+def test_another_error_of_the_engine_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Flow, "__call__", broken)
+    with pytest.raises(KeyError):
+        declared(lambda: None)()
+
+
+def test_a_lost_slot_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect would end it: a server that was away for minutes has forgotten the slot."""
+    strict: list[bool] = []
     monkeypatch.setattr(
-        outages,
+        flow_engine,
         "maintain_concurrency_lease",
-        lambda *_, raise_on_lease_renewal_failure: asked.append(raise_on_lease_renewal_failure),
+        lambda *_, raise_on_lease_renewal_failure: strict.append(raise_on_lease_renewal_failure),
     )
-    with outliving_outages():
-        maintain = ENGINE.maintain_concurrency_lease
-        maintain(uuid4(), 300, raise_on_lease_renewal_failure=True)
-    assert asked == [False]
+    before = ENGINE.maintain_concurrency_lease
+    with lost_slots_tolerated():
+        ENGINE.maintain_concurrency_lease(uuid4(), 300, raise_on_lease_renewal_failure=True)
+    assert strict == [False]
+    assert ENGINE.maintain_concurrency_lease is before
 
 
-def test_work_that_is_done_is_done_without_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is still away when they are looked for."""
-    records = Records()
-    records._records[uuid4()] = Record("flow", uuid4(), "label", "COMPLETED")
-    monkeypatch.setattr(records, "missing", _refused)
-    records.verify(seconds=0)
-    assert outlived()
+async def _resolved() -> Flow[Any, Any]:
+    flow: Flow[Any, Any] = await PROCESS.load_flow_from_flow_run(None, None)
+    return flow
 
 
-def test_a_task_run_that_the_server_has_missed_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefect's own events of it are lost; of one that the server does not know, nothing can be told."""
-    known, unknown = (Record("task", uuid4(), name, "COMPLETED") for name in ("known", "unknown"))
-    told: list[UUID] = []
+def test_a_worker_loads_no_flow_for_hooks() -> None:
+    """Whatever the deployment names; Prefect's own loader is restored afterwards."""
+    import asyncio
 
-    def tell(run: UUID, state: State[Any], *, force: bool) -> None:
-        if run == unknown.id:
-            raise ObjectNotFound(http_exc=httpx.HTTPError("404"))
-        assert state.is_completed()
-        told.append(run)
-
-    records = Records()
-    client = SimpleNamespace(set_flow_run_state=tell, set_task_run_state=tell)
-    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
-    monkeypatch.setattr(records, "missing", lambda: [r for r in (known, unknown) if r.id not in told])
-    monkeypatch.setattr(outages, "_told", ["away"])
-    records.verify(seconds=0)
-    assert told == [known.id]
+    before = PROCESS.load_flow_from_flow_run
+    with no_flow_for_hooks():
+        assert not asyncio.run(_resolved()).on_crashed_hooks
+    assert PROCESS.load_flow_from_flow_run is before

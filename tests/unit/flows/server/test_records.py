@@ -1,55 +1,107 @@
-"""Tests of the records of runs: Prefect's hooks leave one each, whoever calls them."""
+"""Records of flow runs: what is added, what the server lacks, and what it is sent again."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from prefect import Flow
-from prefect.client.schemas.objects import FlowRun
-from prefect.runner._hook_runner import HookRunner
-from prefect.settings import PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
-from prefect.states import Cancelling, Crashed
+import httpx
+import pytest
+from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Failed
 
-from mcvrp.flows.city import city
-from mcvrp.flows.server.records import RECORDS, Record, flow_hooks, task_hooks
+from mcvrp.flows.server.records import EndedRun, Records, is_outage
 
-RUN = SimpleNamespace(id=uuid4(), name="label d")
-STATE = SimpleNamespace(type=SimpleNamespace(value="CANCELLED"))
+FLOW, TASK = uuid4(), uuid4()
 
 
-def test_the_runner_of_prefect_calls_the_hooks_of_a_flow() -> None:
-    """What ends runs for a worker, or in place of one that was killed; an error of a hook is only logged."""
-    run = FlowRun(id=RUN.id, name=RUN.name, flow_id=uuid4())
+class Server:
+    """A Prefect server by the states of the runs that it knows."""
 
-    async def resolve(run: FlowRun) -> Flow[Any, Any]:
-        return city
+    def __init__(self, states: dict[UUID, StateType]) -> None:
+        self.states = states
+        self.read_flow_runs = self.read_task_runs = self._read
+        self.set_flow_run_state = self.set_task_run_state = self._set
 
-    runner = HookRunner(resolve_flow=resolve)
-    for ended, state in (
-        (runner.run_crashed_hooks, Crashed()),
-        (runner.run_cancellation_hooks, Cancelling()),
-    ):
-        RECORDS.clear()
-        with temporary_settings({PREFECT_LOGGING_TO_API_ENABLED: False}):  # there is no server here
-            asyncio.run(ended(run, state))
-        assert list(RECORDS) == [Record("flow", RUN.id, "label d", state.type.value)]
-    RECORDS.clear()
+    def _read(self, **_: object) -> list[Any]:
+        return [SimpleNamespace(id=id, state_type=state) for id, state in self.states.items()]
+
+    def _set(self, id: UUID, state: State[Any], *, force: bool) -> None:
+        if id not in self.states:
+            raise ObjectNotFound(http_exc=httpx.HTTPError("404"))
+        self.states[id] = state.type
 
 
-def test_hooks_are_called_as_prefect_calls_them() -> None:
-    """By position from the engine of a run, by name from the worker that cancels it."""
-    for hooks in flow_hooks().values():
-        for hook in hooks:
-            RECORDS.clear()
-            hook(None, RUN, STATE)
-            hook(flow=None, flow_run=RUN, state=STATE)  # type: ignore[call-arg]
-            assert list(RECORDS) == [Record("flow", RUN.id, "label d", "CANCELLED")]
-    for hooks in task_hooks().values():
-        for hook in hooks:
-            RECORDS.clear()
-            hook(None, RUN, STATE)
-            assert list(RECORDS) == [Record("task", RUN.id, "label d", "CANCELLED")]
-    RECORDS.clear()
+def use(monkeypatch: pytest.MonkeyPatch, server: object) -> None:
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(server))
+
+
+def ended(**options: Any) -> Records:
+    """Records of a completed flow run and of a task run that failed."""
+    flow = EndedRun("flow", "label d", StateType.COMPLETED)
+    return Records({FLOW: flow, TASK: EndedRun("task", "solve", StateType.FAILED)}, **options)
+
+
+def test_runs_are_added_with_their_states() -> None:
+    """A state that a function returned is that of its run, any other value means that it is complete."""
+    flow, task = FlowRun(flow_id=uuid4(), name="f"), TaskRun(task_key="t", dynamic_key="0", name="t")
+    records = Records()
+    records.add(flow, "a result")
+    records.add(task, Failed())
+    assert records.runs == {
+        flow.id: EndedRun("flow", "f", StateType.COMPLETED),
+        task.id: EndedRun("task", "t", StateType.FAILED),
+    }
+    records.add(flow, Failed())
+    assert records.runs[flow.id].state == StateType.FAILED
+
+
+def test_complete_records_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Server({FLOW: StateType.COMPLETED, TASK: StateType.FAILED}))
+    ended().verify(seconds=0)
+
+
+def test_states_that_the_server_missed_are_sent_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After an outage, as Prefect's own events are lost; a run that the server never knew is a warning."""
+    monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
+    server = Server({FLOW: StateType.RUNNING, TASK: StateType.RUNNING})
+    use(monkeypatch, server)
+    ended(outage=True).verify(seconds=0)
+    assert server.states == {FLOW: StateType.COMPLETED, TASK: StateType.FAILED}
+    assert not caplog.messages
+    use(monkeypatch, Server({FLOW: StateType.COMPLETED}))
+    ended(outage=True).verify(seconds=0)
+    assert caplog.messages == ["records missing in Prefect, whose server was away: task 'solve'"]
+
+
+def test_a_server_that_is_given_up_is_asked_nothing() -> None:
+    records = ended(outage=True)
+    records.given_up.set()
+    records.verify()
+
+
+def test_work_is_done_without_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is still away when records are verified."""
+
+    def refused(**_: object) -> None:
+        raise httpx.ConnectError("refused")
+
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", refused)
+    records = ended()
+    records.verify(seconds=0)
+    assert records.outage
+
+
+def test_an_outage_is_known_by_its_cause() -> None:
+    """Prefect wraps the error of the first request of a client; other errors are none."""
+    error = RuntimeError("Failed to reach API")
+    assert not is_outage(error)
+    error.__cause__ = httpx.ConnectError("refused")
+    assert is_outage(error)
+    assert is_outage(httpx.ReadTimeout("slow"))

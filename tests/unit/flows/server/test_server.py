@@ -96,4 +96,4 @@ def test_a_server_is_waited_for_as_long_as_it_lives(
     with (tmp_path / "log").open("w+") as log, server_keeper(server_at(free_port()), log, {}):
         assert process.poll() is None
     assert process.poll() is not None
-    assert sum("the Prefect server is starting since" in line for line in caplog.messages) == 5
+    assert sum("the Prefect server has been starting for" in line for line in caplog.messages) == 5

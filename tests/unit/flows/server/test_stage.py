@@ -9,7 +9,7 @@ import pytest
 
 from mcvrp.flows.config import preflight as checks
 from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import handing_on
+from mcvrp.flows.config.preflight import checked
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
 from mcvrp.flows.server.stage import open_store, was_cut_off
@@ -44,7 +44,7 @@ def test_what_a_form_sends_becomes_specs() -> None:
         (changed(smallest=60), "[label] smallest = 60 is above largest = 50"),
         (changed(cuont=3), "there is no label.cuont; did you mean count?"),
         (changed(solver="hsg"), "label.solver must be 'hgs', 'pyvrp' or 'lkh3', not 'hsg'"),
-        (changed(demand=[0, 9]), "[label] demand = [0, 9] is no range within 1 to 65535"),
+        (changed(demand=[0, 9]), "[label] demand = [0, 9] is not a range within 1 to 65535"),
         ({"label": GIVEN["label"]}, "city is missing"),
         ({**GIVEN, "city": "../c"}, "city must be a name of letters"),
         ({**GIVEN, "label": "d"}, "label must be a table, not 'd'"),
@@ -81,7 +81,7 @@ def test_a_form_names_objects_of_the_store(place: str) -> None:
 )
 def test_a_form_names_nothing_else(place: str) -> None:
     """Neither a file of the worker's machine nor another bucket, and the sentence says where to put it."""
-    with pytest.raises(McvrpError, match=r"orders = '.*' is no path in the store: put the file there"):
+    with pytest.raises(McvrpError, match=r"orders = '.*' is not a path in the store: upload the file there"):
         in_store("orders", place)
 
 
@@ -108,7 +108,7 @@ def test_a_worker_takes_no_other_files(file: str) -> None:
     addresses = {"file": "a.csv"} | {file: "/etc/passwd"}
     city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
     with pytest.raises(
-        McvrpError, match=rf"^city\.addresses\.{file} = '/etc/passwd' is no path in the store"
+        McvrpError, match=rf"^city\.addresses\.{file} = '/etc/passwd' is not a path in the store"
     ):
         of_worker({"city": city, "store": None})
 
@@ -116,19 +116,19 @@ def test_a_worker_takes_no_other_files(file: str) -> None:
 @pytest.mark.parametrize("name", ["orders", "start"])
 def test_a_day_is_of_files_of_the_store(name: str) -> None:
     """Orders and earlier routes alike."""
-    with pytest.raises(McvrpError, match=rf"^{name} = '/etc/passwd' is no path in the store"):
+    with pytest.raises(McvrpError, match=rf"^{name} = '/etc/passwd' is not a path in the store"):
         of_worker({name: "/etc/passwd", "store": None})
 
 
 def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any other is refused; without a name, it is the worker's."""
     monkeypatch.setenv("MCVRP_STORE", "s3://ours")
-    with pytest.raises(McvrpError, match="store = '/data' is not that of the worker: leave it empty"):
+    with pytest.raises(McvrpError, match="store = '/data' is not the store of the worker: leave it empty"):
         of_worker({"store": "/data"})
     monkeypatch.setenv("MCVRP_STORES", "s3://theirs, /data")
     for store in (None, "s3://ours", "s3://theirs", "/data"):
         assert of_worker({"store": store}) == {"store": store}
-    with pytest.raises(McvrpError, match="is not that of the worker"):
+    with pytest.raises(McvrpError, match="is not the store of the worker"):
         of_worker({"store": "/data/below"})
 
 
@@ -157,10 +157,10 @@ def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store, smoke = Store.open(tmp_path / "store"), load_preset("smoke")
     other = smoke.model_copy(update={"train": smoke.train.model_copy(update={"dataset": "other"})})
-    with pytest.raises(McvrpError, match=r"train\.dataset = 'other' is not the labelled one"):
+    with pytest.raises(McvrpError, match=r"train\.dataset = 'other' is not the dataset of label"):
         checks.check_pipeline(store, other)
     greedy = smoke.model_copy(update={"label": smoke.label.model_copy(update={"workers": 10_000})})
-    with pytest.raises(McvrpError, match=r"label\.workers = 10000, this machine has"):
+    with pytest.raises(McvrpError, match=r"label\.workers = 10000, but this machine has"):
         checks.check_pipeline(store, greedy)
     checks.check_pipeline(store, smoke)
     assert not store.list("")
@@ -174,7 +174,7 @@ def test_only_who_begins_wants_an_answer_at_once(tmp_path: Path, outage: Outage)
     with pytest.raises(StoreUnavailable):
         open_store(store.uri)
     outage.begin(1)
-    with handing_on(store):
+    with checked(store):
         assert open_store(store.uri).get("a") == b"1"
     assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
 

@@ -17,11 +17,11 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.labels.columns import Columns
-from mcvrp.storage.labels.dataset import Dataset, LabelTable, load_labels
-from mcvrp.storage.labels.files import read_table, write_table
-from mcvrp.storage.labels.flat import FlatLabels, expected_bytes, map_flat, write_flat
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.label_files import read_table, write_table
+from mcvrp.storage.labels.mapped import MappedLabels, expected_bytes, map_labels, write_mapped
 from mcvrp.storage.layout import label_shard, size_dir
 from mcvrp.storage.store.store import Store
 from tests.support.training import write_dataset
@@ -53,11 +53,11 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("n=*"))
 
 
-def same(labels: FlatLabels, table: LabelTable) -> bool:
+def same(labels: MappedLabels, table: LabelArrays) -> bool:
     """True if every row of ``labels`` says what ``table`` does, read row by row."""
     for row in range(len(table)):
         nodes = np.concatenate([[0], labels.ids[row]])
-        path = labels.paths[labels.offsets[row] : labels.offsets[row + 1]]
+        path = labels.positions[labels.offsets[row] : labels.offsets[row + 1]]
         if not np.array_equal(nodes[path], table.paths[table.offsets[row] : table.offsets[row + 1]]):
             return False
     arrays = [(getattr(labels, name), getattr(table, name)) for name in ("ids", "demands", "capacities")]
@@ -68,7 +68,7 @@ def test_the_cache_holds_the_labels(tmp_path, store):
     """Every size has the dataset's rows, in arrays that cannot be written; a size not asked for is absent."""
     with opened(tmp_path / "cache", store, {20: COUNT, 22: COUNT}) as cache:
         assert all(same(cache.labels(n), load_labels(store, "d", n)) for n in (20, 22))
-        assert not cache.labels(20).paths.flags.writeable
+        assert not cache.labels(20).positions.flags.writeable
         with pytest.raises(KeyError):
             cache.labels(21)
 
@@ -120,7 +120,7 @@ def test_a_shard_is_taken_in_pieces(tmp_path, store, monkeypatch):
 def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
     """Large cities, demands and instances have wider numbers, and come back right."""
     first = 2**16 if n == 256 else 1
-    columns = Columns(
+    columns = LabelArrays(
         index=np.arange(1),
         ids=np.arange(first, first + n, dtype=np.uint32)[None],
         demands=np.full((1, n), first % 2**10 + 300 * (n == 256), dtype=np.uint16),
@@ -131,11 +131,11 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
         row_of=np.zeros(1, dtype=np.int64),
     )
     path = tmp_path / "labels"
-    write_flat(path, FlatLabels.join([FlatLabels.of(columns)] * 2))
-    labels = map_flat(path, n, 2)
-    sizes = [getattr(labels, name).dtype.itemsize for name in ("ids", "demands", "paths")]
+    write_mapped(path, MappedLabels.join([MappedLabels.of(columns)] * 2))
+    labels = map_labels(path, n, 2)
+    sizes = [getattr(labels, name).dtype.itemsize for name in ("ids", "demands", "positions")]
     assert sizes == ([2, 1, 1] if n == 255 else [4, 2, 2])
-    assert labels.paths[labels.offsets[1] :].tolist() == [0, *range(n, 0, -1), 0]
+    assert labels.positions[labels.offsets[1] :].tolist() == [0, *range(n, 0, -1), 0]
     assert labels.ids[1].tolist() == columns.ids[0].tolist()
     assert labels.demands[1].tolist() == columns.demands[0].tolist()
 
@@ -170,19 +170,19 @@ def test_what_describes_the_labels_is_checked(tmp_path, store):
         labels = cache.labels(20)
     path = next((tmp_path / "cache").rglob("n=020.arrow"))
     data = path.read_bytes()
-    assert map_flat(path, 20, COUNT)
-    assert not map_flat(path, COUNT, 20)  # as many numbers
+    assert map_labels(path, 20, COUNT)
+    assert not map_labels(path, COUNT, 20)  # as many numbers
     start = data.index(labels.ids.tobytes())
-    stop = data.index(labels.paths.tobytes()) + labels.paths.nbytes
+    stop = data.index(labels.positions.tobytes()) + labels.positions.nbytes
     for place in [*range(0, start, 11), *range(stop, len(data), 11)]:
         path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
-        assert not map_flat(path, 20, COUNT), place
+        assert not map_labels(path, 20, COUNT), place
 
 
 def test_files_of_another_format_are_made_again(tmp_path, store, monkeypatch):
     """A cache that another version has written is not read, and goes."""
     opened(tmp_path / "cache", store, {20: COUNT}).close()
-    monkeypatch.setattr("mcvrp.storage.labels.cache.FLAT_FORMAT", 3)
+    monkeypatch.setattr("mcvrp.storage.labels.cache.MAPPED_FORMAT", 3)
     heard = []
     with opened(tmp_path / "cache", store, {20: COUNT}, lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(20), load_labels(store, "d", 20))

@@ -13,7 +13,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.files import read_table, write_table
+from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.shards import ShardList, write_list
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import CITY, age, count_footers, label_spec, make_dataset

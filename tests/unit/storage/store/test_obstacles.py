@@ -26,12 +26,15 @@ OBSTACLES: dict[str, tuple[Obstacle, str]] = {
     "folder": (lambda place, _: place.mkdir(), r"it is a folder\): move the folder away"),
     "dangling": (
         lambda place, _: place.symlink_to("gone"),
-        r"a link that leads nowhere\): remove the link, put what",
+        r"a link that leads nowhere\): replace the link by its target",
     ),
-    "circle": (lambda place, _: place.symlink_to(place.name), "remove the link"),
-    "outside": (lambda place, file: place.symlink_to(file), r"out of the store\): remove the link, put what"),
+    "circle": (lambda place, _: place.symlink_to(place.name), "(remove|replace) the link"),
+    "outside": (
+        lambda place, file: place.symlink_to(file),
+        r"out of the store\): replace the link by its target",
+    ),
     "link to a folder": (lambda place, _: place.symlink_to("."), r"it is a folder\): move the folder away"),
-    "pipe": (lambda place, _: os.mkfifo(place), r"a pipe or a device\): remove it"),
+    "pipe": (lambda place, _: os.mkfifo(place), r"a pipe or a device, not a file\): remove it"),
 }
 each_obstacle = pytest.mark.parametrize(("make", "said"), OBSTACLES.values(), ids=OBSTACLES)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store import retry
+from mcvrp.storage.store import connections, retry
 from mcvrp.storage.store.errors import LeaseLost, StoreSilent
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
@@ -125,7 +125,7 @@ def test_a_refusal_is_none_of_silence(tmp_path: Path) -> None:
         store.get("a")
     with pytest.raises(McvrpError, match="there is no"):
         store.move("a", "b")
-    with pytest.raises(McvrpError, match="would lead elsewhere"):
+    with pytest.raises(McvrpError, match="leads out of the store"):
         store.get("../a")
 
 
@@ -137,20 +137,47 @@ def test_it_travels_and_is_the_same_store(tmp_path: Path) -> None:
     assert store.outlasting(0).silence == 0
 
 
-def test_opening_a_store_leaves_others_connected(tmp_path: Path, outage: Outage) -> None:
-    """Only what belongs to the address is connected anew; who waits for a store does not connect at all."""
-    from mcvrp.storage.store import connections
-
+def test_each_store_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a store, also one of the same address, leaves the connections of all others as they are."""
+    made: list[str] = []
+    connect = connections._files
+    monkeypatch.setattr(
+        connections, "_files", lambda uri, **options: made.append(uri) or connect(uri, **options)
+    )
     one, other = Store.open(tmp_path / "one"), Store.open(tmp_path / "other")
     one.put("a", b"1")
     other.put("a", b"1")
-    before = dict(connections._CONNECTIONS)
+    made.clear()
+    again = Store.open(tmp_path / "one")
+    assert made == [again.uri]
+    for store in (one, other, one.outlasting(), other.outlasting(0)):
+        store.get("a")
+        store.probe()
+    assert made == [again.uri]
+
+
+def test_copies_in_another_process_share_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker receives a store with each of its tasks, and connects once."""
+    made: list[str] = []
+    connect = connections._files
+    monkeypatch.setattr(
+        connections, "_files", lambda uri, **options: made.append(uri) or connect(uri, **options)
+    )
+    message = pickle.dumps(Store(str(tmp_path)))
+    for _ in range(3):
+        assert pickle.loads(message).list("") == []
+    assert made == [str(tmp_path)]
+
+
+def test_a_store_outlasts_silence_with_one_connection(tmp_path: Path, outage: Outage) -> None:
+    """A request that is repeated goes through the connection of its store."""
+    store = filled(tmp_path)
+    files = store._connection.files()
     outage.begin(1)
-    one.outlasting().get("a")
-    assert before == connections._CONNECTIONS
-    Store.open(tmp_path / "one")
-    gone = [key for key, files in before.items() if connections._CONNECTIONS.get(key) is not files]
-    assert {uri for _, uri, _ in gone} == {one.uri}
+    assert store.get("a") == b"1"
+    assert store._connection.files() is files
 
 
 def test_who_has_lost_its_lease_in_the_silence_writes_no_more(tmp_path: Path, outage: Outage) -> None:

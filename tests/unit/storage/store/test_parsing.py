@@ -18,8 +18,8 @@ READERS = [(parse_json, '{"x": %s}'), (parse_toml, "x = %s")]
     [
         ("[" * 101 + "]" * 101, "nested more than 100 levels deep"),
         ("[" * 100_000, "nested more than 100 levels deep"),
-        ("9" * 5000, "a whole number of more than 64 bits"),
-        (f"[1, {2**64}]", "a whole number of more than 64 bits"),
+        ("9" * 5000, "an integer of more than 64 bits"),
+        (f"[1, {2**64}]", "an integer of more than 64 bits"),
         ("[1, ", "alue"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_failed_put_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match=r"cannot write .*a/b \(No space left on device\): make room"):
+    with pytest.raises(StoreError, match=r"cannot write .*a/b \(No space left on device\): free space"):
         store.put("a/b", b"new and longer")
     assert store.get("a/b") == b"old"
     assert os.listdir(tmp_path / "a") == ["b"]
@@ -102,9 +102,9 @@ def test_nothing_is_left_of_a_write_that_was_not_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "kind", "said"),
     [
-        (errno.ENOSPC, StoreError, "make room"),
-        (errno.EROFS, StoreError, "can be written"),
-        (errno.EACCES, StoreError, "ask for permission"),
+        (errno.ENOSPC, StoreError, "free space"),
+        (errno.EROFS, StoreError, "give a writable folder"),
+        (errno.EACCES, StoreError, "request permission"),
         (errno.EIO, StoreUnavailable, "check the disk or the mount"),
         (errno.ESTALE, StoreUnavailable, "check the disk or the mount"),
     ],
@@ -307,7 +307,7 @@ def test_an_address_is_not_read_as_another_one(
 ) -> None:
     """A host, a query or a lost slash is a sentence with the remedy; no folder of that name appears."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match=r"is no (address|store)|has an @") as told:
+    with pytest.raises(StoreError, match=r"is not (the|a)|contains an @") as told:
         Store.open(address)
     assert "secret" not in str(told.value)
     assert os.listdir(tmp_path) == []
@@ -326,7 +326,7 @@ def test_what_cannot_be_read_is_not_to_be_made_writable(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"remove the link, which leads to itself$"):
         store.get("loop")
     store.put("a", b"1")
-    with pytest.raises(StoreError, match=r"move the file away that stands where a folder belongs$"):
+    with pytest.raises(StoreError, match=r"move the file away, a folder is expected there$"):
         store.put("a/b", b"1")
     assert str(LocalFiles("x").refusal("cannot read x", OSError(errno.EFBIG, "large"))).endswith(": split it")
 
@@ -334,13 +334,13 @@ def test_what_cannot_be_read_is_not_to_be_made_writable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("a" * 1025, "has 1,025 bytes, give one of 1,024 at most"),
-        ("a\\b", "has a control character or a backslash, leave these out"),
-        ("../a", "would lead elsewhere, name what is below the store"),
-        ("a//b", "would lead elsewhere"),
+        ("a" * 1025, "has 1,025 bytes, use at most 1,024"),
+        ("a\\b", "contains a control character or a backslash, remove it"),
+        ("../a", "leads out of the store, give a path below it"),
+        ("a//b", "leads out of the store"),
     ],
 )
 def test_what_is_wrong_with_a_name_is_said(tmp_path: Path, name: str, fault: str) -> None:
     """Only a name that climbs leads elsewhere; one that is too long is told how long it may be."""
-    with pytest.raises(McvrpError, match=rf"is no name in a store: it {fault}"):
+    with pytest.raises(McvrpError, match=rf"is not a valid name in a store: it {fault}"):
         Store.open(tmp_path).get(name)

@@ -21,7 +21,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
-from mcvrp.tasks.benchmark.prepare import make_block
+from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
@@ -65,7 +65,7 @@ def store(tmp_path: Path) -> Store:
 
 def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
     """Return the method's block with what is stored of it; a network's has made-up weights."""
-    block = make_block(store, CITY, spec, method, None)
+    block = make_block(store, CITY, spec, method, Models(attention=attention_cards(store, spec)))
     block.find(stored_parts(store, spec.run))
     return block
 
@@ -249,7 +249,8 @@ def test_a_name_has_what_decides_the_answers_and_nothing_else(
     put_attention_model(store, 20)
 
     def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
-        blocks = {method: make_block(store, CITY, spec, method, card) for method in METHODS}
+        models = Models(card, attention_cards(store, spec))
+        blocks = {method: make_block(store, CITY, spec, method, models) for method in METHODS}
         return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
 
     spec = BenchmarkSpec(sizes=(20,), attention="smoke")

@@ -164,7 +164,7 @@ class Moody:
 def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store) -> None:
     """Each with its reason in the results; the table's footnote says how many and why."""
     spec = BenchmarkSpec(run="b", sizes=(20,), instances=5, methods=("hgs",))
-    block = make_block(store, CITY, spec, "hgs", None)
+    block = make_block(store, CITY, spec, "hgs")
     block.find([])
     for part in block.missing():
         solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))

@@ -193,7 +193,7 @@ def test_labels_lose_scraps_only(store: Store) -> None:
 
     spec = label_spec(largest=20, count=10)
     make_dataset(store, spec)
-    from mcvrp.storage.labels.files import write_labels
+    from mcvrp.storage.labels.label_files import write_labels
 
     def stage(rows: range) -> str:
         path = layout.staged_chunk("d", 20, rows.start, rows.stop)
@@ -297,7 +297,7 @@ def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
     write_parquet(store, layout.benchmark_results("b"), read_results(store, "b").replace_schema_metadata())
     age(store, "benchmarks", 100)
     (skipped,) = cleaned(store).skipped
-    assert "does not name the parts that it is made of: run mcvrp benchmark again" in skipped.why
+    assert "does not name the parts that it came from: run mcvrp benchmark again" in skipped.why
     write_results(store, "b", [ROW])
     age(store, "benchmarks", 100)
     assert cleaned(store).candidates == ()

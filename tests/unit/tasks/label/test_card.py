@@ -12,7 +12,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_table, write_labels
+from mcvrp.storage.labels.label_files import read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, table_labels
 from mcvrp.storage.labels.statistics import SizeStatistics, Spread, read_statistics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ def test_while_the_driver_waited_nobody_hung(looked_ago: float, monkeypatch: pyt
     cancelled: list[Any] = []
     monkeypatch.setattr(ray, "cancel", lambda reference, force: cancelled.append(reference))
     nothing: Any = None
-    driver = Driver(nothing, nothing, nothing, nothing, nothing)
+    dataset: Any = SimpleNamespace(store=nothing)
+    driver = Driver(dataset, nothing)
     task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], sent=time.monotonic() - 4_000)
     reference: Any = object()
     driver._in_flight[reference] = task

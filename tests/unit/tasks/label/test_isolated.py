@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import read_table
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import work

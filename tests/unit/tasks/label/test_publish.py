@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.labels.files import read_footer, read_table, write_table
+from mcvrp.storage.labels.label_files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.publish import LabelPiece, merge_shard, publish
@@ -65,7 +65,7 @@ def test_the_first_label_of_each_row_counts(
             assert set(footer.absent) == known - set(expected)
         else:
             data = store.get(PATH) if before else None
-            with pytest.raises(McvrpError, match="went missing"):
+            with pytest.raises(McvrpError, match="is in none of the files to be merged"):
                 publish(store, CITY, "spec", PATH, N, 0, stop, made)
             assert (store.get(PATH) if store.exists(PATH) else None) == data
 

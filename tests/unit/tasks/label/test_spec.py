@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.files import LabelFile
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer, Label
 from mcvrp.tasks.label.attempt import make_solver, plain_solving, solver_seed
 from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
-from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_an_instance
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
@@ -43,23 +43,23 @@ def spec(**changes: object) -> LabelSpec:
         ({"time_limit": 0.0}, "time_limit"),
         ({"iterations": 0}, "iterations"),
         ({"solver": "vroom"}, "solver"),
-        ({"solver": "pyvrp", "fleet": 10}, "only hgs takes a fleet"),
+        ({"solver": "pyvrp", "fleet": 10}, "fleet = 10 is only supported by hgs, the solver is pyvrp"),
         ({"fleet": 0}, "greater than or equal to 1"),
-        ({"solver": "pyvrp", "population": 5}, "only hgs has one"),
+        ({"solver": "pyvrp", "population": 5}, "population = 5 is only supported by hgs"),
         ({"population": 1}, "population"),
         ({"granular": 0}, "granular"),
-        ({"solver": "pyvrp", "budget": "thrifty"}, "budget = thrifty: only hgs has one"),
-        ({"budget": "thrifty", "population": 5}, "leave them out, or budget"),
-        ({"budget": "converged", "time_limit": 5.0}, "leave them out, or budget"),
+        ({"solver": "pyvrp", "budget": "thrifty"}, "budget = thrifty is only supported by hgs"),
+        ({"budget": "thrifty", "population": 5}, "give either budget or these"),
+        ({"budget": "converged", "time_limit": 5.0}, "give either budget or these"),
         ({"budget": "lavish"}, "budget"),
         ({"time_limit": 0}, "time_limit"),
-        ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 has no time_limit"),
+        ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 does not support time_limit"),
         ({"demand": (0, 9)}, "demand"),
         ({"demand": (5, 4)}, "demand"),
         ({"demand": (1, 2**16)}, "demand"),
         (
             {"demand": (1, 9), "capacity": (8, 20)},
-            r"capacity = \[8, 20\] is no range from the largest demand, 9, up",
+            r"capacity = \[8, 20\] is not a range from the largest demand, 9, upwards",
         ),
         ({"capacity": (30, 20)}, "capacity"),
         ({"dataset": "../d"}, "dataset"),
@@ -121,7 +121,7 @@ def test_a_named_budget_is_the_solver_it_describes(name: BudgetName) -> None:
             budget.granular,
         )
         assert recipe.budget_text(n) == budget.description
-        assert budget.seconds(n) < seconds_an_instance(wanted, n) < budget.seconds(n) + 2e-3
+        assert budget.seconds(n) < seconds_per_instance(wanted, n) < budget.seconds(n) + 2e-3
 
 
 def test_converged_searches_longest_where_it_pays() -> None:
@@ -188,7 +188,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
         jobs.append(
             ShardJob(20, k, start, stop, sources, gaps, frozenset(s for s in rows if s - start in suspects))
         )
-    total = sum(job.missing for job in jobs) * seconds_an_instance(wanted, 20)
+    total = sum(job.missing for job in jobs) * seconds_per_instance(wanted, 20)
     cut = list(cut_into_units(wanted, iter(jobs), unit_seconds(total, workers)))
     units = [(owners, unit) for owners, unit in cut if unit]
     assert [owners for owners, unit in cut if not unit] == [[job] for job in jobs if not job.gaps]
@@ -199,7 +199,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
         rows = set(range(unit.start, unit.stop))
         assert rows
         assert unit.rows == 1 or unit.seconds < 90
-        assert unit.seconds == pytest.approx(unit.rows * seconds_an_instance(wanted, 20))
+        assert unit.seconds == pytest.approx(unit.rows * seconds_per_instance(wanted, 20))
         assert (rows <= suspects) if unit.isolated else not rows & suspects
         if unit.shard_rows:
             assert all(job.fresh for job in owners)
@@ -215,7 +215,7 @@ def test_there_is_work_for_every_worker() -> None:
     """A small dataset is cut finely enough for all workers to have some."""
     wanted = spec(iterations=30)
     job = ShardJob(20, 0, 0, 4000, [], [(0, 4000)])
-    seconds = unit_seconds(4000 * seconds_an_instance(wanted, 20), 8)
+    seconds = unit_seconds(4000 * seconds_per_instance(wanted, 20), 8)
     assert len(list(cut_into_units(wanted, [job], seconds))) >= 2 * 8
 
 
@@ -242,7 +242,7 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
     assert (apart.dataset, apart.split, apart.count, apart.sizes) == ("d-held-out", "valid", 4, plain.sizes)
     assert LabelSpec.model_validate(apart.model_dump()) == apart
     assert {**apart.identity(CITY), "split": "train"} == plain.identity(CITY)
-    with pytest.raises(ValidationError, match="held_out = 4 goes with split train, not test"):
+    with pytest.raises(ValidationError, match="held_out = 4 requires split train, not test"):
         spec(held_out=4, split="test")
 
 

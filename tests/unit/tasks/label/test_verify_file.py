@@ -20,7 +20,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
-from mcvrp.storage.labels.columns import Columns
+from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify_file as module
@@ -87,17 +87,17 @@ def customer_too_few(label: Label) -> Label:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (dearer, "cost .* where its routes cost"),
-        (swapped_customers, "cost .* where its routes cost|carries more"),
-        (wrong_demand, "demands are not those|carries more"),
+        (dearer, "cost .* but its routes cost"),
+        (swapped_customers, "cost .* but its routes cost|exceeds the capacity"),
+        (wrong_demand, "demands are not those|exceeds the capacity"),
         (another_instance, "customers are not those of the instance"),
         (larger_vehicle, "it has capacity"),
         (turned_route, "canonical form"),
         (rolled_routes, "canonical form"),
         (forgotten_customer, "do not serve customer"),
         (customer_of_nowhere, "do not serve customer"),
-        (customer_too_few, "has not 20 ids"),
-        (lambda label: dataclasses.replace(label, index=99), "its index 99 is none of the file's"),
+        (customer_too_few, "does not have 20 ids"),
+        (lambda label: dataclasses.replace(label, index=99), "its index 99 is not in the footer"),
         (lambda label: dataclasses.replace(label, runtime=float("nan")), "runtime nan"),
     ],
 )
@@ -159,7 +159,7 @@ def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
     data, source = shard
     report = verify_file(with_footer(data, content="0" * 32), PATH, source)
     assert [fault.what for fault in report.faults] == [
-        "its rows are right, but not those that its footer vouches for"
+        "its rows are valid, but have another hash than its footer"
     ]
     assert report.good_rows().num_rows == 0
 
@@ -179,9 +179,9 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     [
         ({"spec_hash": "0123"}, "made from spec 0123"),
         ({"city_id": "0123"}, "labels of city 0123"),
-        ({"n": 21}, "no shard's name for n=21"),
-        ({"row_start": 0}, "rows 0 to 10, this place is for 6 to 12"),
-        ({"row_stop": 99}, "the spec asks for n=20 to 21, 10 rows each"),
+        ({"n": 21}, "not the path of a shard of n=21"),
+        ({"row_start": 0}, "rows 0 to 10, expected 6 to 12"),
+        ({"row_stop": 99}, "the spec has n=20 to 21, 10 rows each"),
         ({"row_stop": -1}, "not a file of labels"),
         ({"row_stop": 99999999999}, "not a file of labels"),
         ({"absent": (99,)}, "absent rows are not among 6 to 10"),
@@ -244,7 +244,7 @@ def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A corrupt page loses its row group: the rows of others are kept, and the lost ones named."""
-    monkeypatch.setattr("mcvrp.storage.labels.files.ROW_GROUP", 4)
+    monkeypatch.setattr("mcvrp.storage.labels.label_files.ROW_GROUP", 4)
     store = Store.open(tmp_path)
     source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))
     path = layout.label_shard("d", 20, 0)
@@ -285,7 +285,7 @@ def test_the_fast_check_of_the_form_agrees_with_the_definition(asymmetric: bool)
         labels.append(other_routes(label, mixed))
     wrong = [k for k, label in enumerate(labels) if canonical(city, label.solution) != label.solution]
     assert 0 < len(wrong) < 200
-    assert module._not_canonical(city, Columns.of(label_table(labels), 20)) == wrong
+    assert module._not_canonical(city, LabelArrays.of(label_table(labels), 20)) == wrong
 
 
 def test_every_instance_is_the_one_of_the_spec(shard: Shard) -> None:

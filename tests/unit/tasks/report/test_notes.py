@@ -29,8 +29,8 @@ def notes(**changes: object) -> str:
 def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
     """Everything that decides a time, in one line a method."""
     assert notes() == (
-        "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds from 3 up; 1 CPU core an instance, "
-        "48 at once, on a machine with 48 cores of a processor; nothing else of weight ran on the machine."
+        "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds 3 and up; 1 CPU core per instance, "
+        "48 in parallel, on a machine with 48 cores of a processor; no other load on the machine."
     )
     assert "seed 3;" in notes(samples=1)
 
@@ -38,8 +38,8 @@ def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
 @pytest.mark.parametrize(
     ("others", "text"),
     [
-        (0.4, "nothing else of weight"),  # the system itself, and the driver
-        (2.5, "other work kept 2.5 cores"),
+        (0.4, "no other load"),  # the system itself, and the driver
+        (2.5, "other processes kept 2.5 cores"),
         (None, "was not recorded"),
     ],
 )
@@ -54,7 +54,7 @@ def test_two_settings_of_a_method_are_both_told() -> None:
     (note,) = conditions(pd.DataFrame(rows))
     assert "0.2.0" in note
     assert "0.3.0" in note
-    assert "other work kept 1.9 cores" in note
+    assert "other processes kept 1.9 cores" in note
 
 
 def test_what_never_ran_has_no_conditions() -> None:

@@ -6,7 +6,8 @@ import re
 from html.parser import HTMLParser
 from importlib.resources import files
 
-from mcvrp.tasks.report.lines import Line, Percentiles
+from mcvrp.tasks.report.lines import Line
+from mcvrp.tasks.report.metrics import Percentiles
 from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table

@@ -12,7 +12,8 @@ import pytest
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.report.formats import to_csv, to_html, to_latex, to_markdown
-from mcvrp.tasks.report.lines import Line, Percentiles
+from mcvrp.tasks.report.lines import Line
+from mcvrp.tasks.report.metrics import Percentiles
 from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
 from mcvrp.tasks.report.tables import Beginning, Table, beginnings
@@ -97,13 +98,13 @@ def test_training_data_is_one_run_of_hgs_at_every_number_of_samples_and_the_othe
 def test_the_first_table_claims_the_training_data_only_where_it_is() -> None:
     """Labels made as the row HGS was: the heading says so. Made otherwise, or nobody knows: a note does."""
     made = dict.fromkeys((20, 600), "HGS as it comes")
-    claim = "against what it was trained on"
+    claim = "against the solver of its labels"
     same, *others = paper_tables(results(), labelled_by=made)
     assert claim in same.caption
     assert all("labels" not in note for table in (same, *others) for note in table.notes)
     for labelled_by, said in (
-        ({**made, 20: "HGS with 10,000 vehicles"}, "which are from HGS with 10,000 vehicles."),
-        (None, "is not known here"),
+        ({**made, 20: "HGS with 10,000 vehicles"}, "which are by HGS with 10,000 vehicles."),
+        (None, "is unknown"),
     ):
         table = paper_tables(results(), labelled_by=labelled_by)[0]
         assert claim not in table.caption
@@ -135,7 +136,7 @@ def test_a_method_without_results_keeps_its_rows_and_a_note_says_why() -> None:
     assert line(am, "FM-MCVRP (NS, s = 100)").gap is None
     assert any(note.startswith("AM (VS) has no figures: not among the methods of this") for note in am.notes)
     assert "LKH-3 has no figures: not run yet on 20 customers." in lkh3.notes
-    assert "HGS (s = 100) has no figures: not run with s = 100 yet." in lkh3.notes
+    assert "HGS (s = 100) has no figures: not run yet with s = 100." in lkh3.notes
 
 
 def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance() -> None:
@@ -184,7 +185,7 @@ def test_rows_of_equal_time_are_compared_with_a_single_run() -> None:
         gap = line(table, name).gap
         assert gap is not None
         assert gap.mean == pytest.approx(100 * ((1 - 3e-3) / factor - 1))
-    assert "Gaps and wins of rows of equal time are against a single run of LKH-3." in lkh3.notes
+    assert "Gaps and wins of equal-time rows are relative to a single run of LKH-3." in lkh3.notes
 
 
 @pytest.mark.parametrize("write", [to_markdown, to_latex, to_html])

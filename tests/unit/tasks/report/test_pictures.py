@@ -14,7 +14,7 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.lines import MethodRun
+from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.report.significance import compared_size
 from mcvrp.tasks.support.routes_picture import Panel

@@ -76,6 +76,6 @@ def test_what_cannot_be_tested_says_why() -> None:
     without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
     first, second = paper_tests(results(without), n=400, samples=1000)
     assert first.statistics is not None
-    assert second.reason == "no results of HGS with s = 1000 yet at N = 400"
+    assert second.reason == "no results yet of HGS with s = 1000 at N = 400"
     one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), n=400, samples=1000)
     assert one.reason == "fewer than two instances in common at N = 400"

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from mcvrp.model.problem import gap
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import (
     latex_escape,
@@ -20,7 +21,8 @@ from mcvrp.tasks.report.formats import (
     to_markdown,
     to_narrow_markdown,
 )
-from mcvrp.tasks.report.lines import Line, Percentiles, blocks_of, gaps, make_line, paired, wins
+from mcvrp.tasks.report.lines import Line, blocks_of, make_line
+from mcvrp.tasks.report.metrics import Percentiles, paired, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
 
@@ -129,7 +131,7 @@ costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
 def test_the_baseline_has_no_gap_to_itself_and_never_wins(values: list[float]) -> None:
     """Any costs: a baseline against itself gives gap 0 and no win."""
     base = np.array(values)
-    assert (gaps(base, base) == 0).all()
+    assert (gap(base, base) == 0).all()
     assert wins(base, base) == 0
 
 
@@ -138,7 +140,7 @@ def test_gaps_do_not_depend_on_the_unit_of_cost(values: list[float], unit: float
     """Metres or kilometres: the same gaps."""
     base = np.array(values)
     other = base[::-1] * 1.1
-    np.testing.assert_allclose(gaps(other * unit, base * unit), gaps(other, base), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(gap(other * unit, base * unit), gap(other, base), rtol=1e-9, atol=1e-9)
 
 
 @given(costs)

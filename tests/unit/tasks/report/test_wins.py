@@ -15,7 +15,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.benchmarks import PartRow, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.report.lines import wins
+from mcvrp.tasks.report.metrics import wins
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.paper_shaped import paper_shaped

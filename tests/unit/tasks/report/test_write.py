@@ -105,7 +105,7 @@ def test_the_first_table_is_headed_by_what_the_labels_were_made_with(store: Stor
     report(store)
     text = store.get(table).decode()
     assert "against a single run of HGS" in text
-    assert f"which are from {made}" in text
+    assert f"which are by {made}" in text
     store.put(path, b"{")  # a corrupt one is none
     report(store)
-    assert "What made the model's labels is not known here" in store.get(table).decode()
+    assert "The solver of the model's labels is unknown" in store.get(table).decode()

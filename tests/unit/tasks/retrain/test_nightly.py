@@ -16,9 +16,9 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels import files as labels
+from mcvrp.storage.labels import label_files as labels
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.files import read_footer
+from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.schema import Footer, table_labels
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.models.models import model_card, versions

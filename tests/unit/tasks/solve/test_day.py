@@ -142,7 +142,7 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
     assert summary.compared is not None
     assert summary.compared.gap == pytest.approx(100 * (summary.cost / summary.compared.cost - 1))
     assert any("2 orders of customer '3' merged into one of 6" in note for note in summary.notes)
-    assert any("trained on days of 20 to 24 customers and this one has 3" in note for note in summary.notes)
+    assert any("trained on 20 to 24 customers and this day has 3" in note for note in summary.notes)
 
 
 @pytest.mark.parametrize("polish", ["local-search", "pyvrp"])
@@ -216,8 +216,8 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
         ({"city": "one-way", "spec": SolveSpec(polish="hgs")}, "polish with pyvrp"),
-        ({"orders": orders(1, 77)}, "'77' is no customer of city 'small'"),
-        ({"capacity": 2}, "a vehicle holds 2"),
+        ({"orders": orders(1, 77)}, "'77' is not a customer of city 'small'"),
+        ({"capacity": 2}, "more than the capacity of a vehicle, 2"),
     ],
 )
 def test_what_cannot_be_routed_is_refused_first(change: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.Mon
     assert infeasibility(day.day.instance, found.solution) is None
     assert keeps(CITY, found.solution, 4, 2.6)
     assert any(
-        note.startswith("the routes keep --fleet 4 and --longest-route 2.6; the longest is")
+        note.startswith("the routes satisfy --fleet 4 and --longest-route 2.6; the longest is")
         for note in found.summary.notes
     )
     assert found.summary.compared is not None
@@ -119,7 +119,7 @@ def test_where_none_are_found_a_sentence_says_so() -> None:
     with pytest.raises(SolverFailed) as caught:
         searched(OPPOSITE, BOTH, spec)
     said = str(caught.value)
-    assert said.startswith("no routes that keep --fleet 1 and --longest-route 30 were found in 0.05 s: give")
+    assert said.startswith("no routes within --fleet 1 and --longest-route 30 were found in 0.05 s: increase")
     assert len(said) <= LONGEST
     wide = spec.model_copy(update={"longest_route": 40.0})
     assert searched(OPPOSITE, BOTH, wide).cost == 40.0
@@ -135,7 +135,7 @@ def test_a_start_that_keeps_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPa
     spec = SolveSpec(samples=0, time_limit=0.05, longest_route=30.0)
     apart = Solution(((1,), (2,)))
     assert searched(OPPOSITE, BOTH, spec, apart).cost == 40.0
-    with pytest.raises(SolverFailed, match="no routes that keep --longest-route 30 were found"):
+    with pytest.raises(SolverFailed, match="no routes within --longest-route 30 were found"):
         searched(OPPOSITE, BOTH, spec, Solution(((1, 2),)))
 
 
@@ -147,12 +147,10 @@ def test_far_is_what_no_way_makes_near() -> None:
     both = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 5)
     require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 there, 9 back
     require_possible(Limits(longest_route=4.0), city, names, both)  # a bound: a route passes "near" once
-    with pytest.raises(
-        McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* it is 4 sides"
-    ):
+    with pytest.raises(McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* is 4 sides"):
         require_possible(Limits(longest_route=3.0), city, names, both)
     alone = Instance(city.city_id, np.array([2]), np.array([1]), 5)
-    with pytest.raises(McvrpError, match="there and back it is 18 sides of"):
+    with pytest.raises(McvrpError, match="the round trip is 18 sides of"):
         require_possible(Limits(longest_route=11.0), city, names, alone)
 
 
@@ -169,12 +167,10 @@ def test_there_and_back_may_be_just_the_longest_route(longest: float) -> None:
 def test_refused_before_the_store_is_read(store: Store) -> None:
     """Who polishes is looked at first, what cannot be as soon as the orders are there."""
     with pytest.raises(
-        McvrpError, match="--polish local-search does not keep --fleet 4: give --polish hgs or pyvrp"
+        McvrpError, match="--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
     ):
         planned(store, "nowhere", fleet=4, polish="local-search")
-    with pytest.raises(
-        McvrpError, match="--fleet 3 is too few: the orders want 60 in all and a vehicle holds 18"
-    ):
+    with pytest.raises(McvrpError, match="--fleet 3 is too small: a total demand of 60 at a capacity of 18"):
         planned(store, fleet=3)
 
 

@@ -111,7 +111,7 @@ def test_orders_may_lie_in_the_store(tmp_path: Path) -> None:
 
 def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
     """A guess would be the worst of answers; a city's range is told."""
-    with pytest.raises(McvrpError, match="does not say what a vehicle holds: give --capacity"):
+    with pytest.raises(McvrpError, match="does not define the capacity of a vehicle: give --capacity"):
         day(SOUND, tmp_path, None)
     with pytest.raises(McvrpError, match="in this city 30 to 40"):
         day(SOUND, tmp_path, None, City(CITY.xy, capacity=(30, 40)))
@@ -132,5 +132,5 @@ def test_large_demands_are_kept(tmp_path: Path) -> None:
     """Up to what 16 bits hold, whatever the number of orders; beyond, they are refused, not cut off."""
     found = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
     np.testing.assert_array_equal(found.instance.demands, [65_535])
-    with pytest.raises(McvrpError, match="wants 65,536 in 2 orders, more than 65,535"):
+    with pytest.raises(McvrpError, match="has a demand of 65,536 in 2 orders, more than 65,535"):
         day("customer,demand\nC1,60000\nC1,5536\n", tmp_path, 100_000)

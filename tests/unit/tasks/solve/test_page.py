@@ -13,9 +13,9 @@ import pytest
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
-from mcvrp.tasks.solve.outputs import Stop, stops_of
 from mcvrp.tasks.solve.page import map_page
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.stops import Stop, stops_of
 from tests.support.solving import CITY, put_day
 
 NAMES = tuple(f"<b>{k} & \"Söhne'" for k in range(41))

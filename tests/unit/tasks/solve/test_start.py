@@ -69,10 +69,10 @@ def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> N
     [
         ("route,customer\na,1\n", "has no column stop"),
         (HEADER + "a,first,1\n", "row 2: stop is 'first', no number"),
-        (HEADER + "a,1,9\n", "row 2: '9' is no customer of the city"),
-        (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is on a route already, in row 2"),
-        (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' has stop 1 already, in row 2"),
-        (HEADER + "a,1,1\na,1.0,2\n", "row 3: route 'a' has stop 1 already, in row 2"),
+        (HEADER + "a,1,9\n", "row 2: '9' is not a customer of the city"),
+        (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is already on a route, in row 2"),
+        (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' already has stop 1, in row 2"),
+        (HEADER + "a,1,1\na,1.0,2\n", "row 3: route 'a' already has stop 1, in row 2"),
         (HEADER + "a,1,1\n,2,2\n", "row 3: route is missing"),
         ("date,route,stop,customer\n2026-01-30,a,1,1\n2026-01-31,a,1,2\n", "routes of 2 days"),
     ],
@@ -103,4 +103,7 @@ def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -
     found = solve_day(store, planned, time.monotonic())
     assert infeasibility(planned.day.instance, found.solution) is None
     assert found.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
-    assert any("begun with routes.csv has 12 of 15 customers" in note for note in found.summary.notes)
+    assert any(
+        "started from earlier routes: routes.csv has 12 of 15 customers" in note
+        for note in found.summary.notes
+    )

@@ -301,7 +301,7 @@ def test_more_ranks_than_cores_are_refused(store, city):
     def one_core(job, progress):
         run_local(replace(job, cores=1), progress)
 
-    with pytest.raises(McvrpError, match="ranks = 2, this machine has 1 cores"):
+    with pytest.raises(McvrpError, match="ranks = 2, but this machine has 1 cores"):
         train_phase(store, city, small_spec(ranks=2), "I", one_core)
 
 

@@ -1,10 +1,11 @@
-"""Labels of one size as flat arrays, and the hashes of what a table of them holds."""
+"""Labels of one size as flat NumPy arrays, and hashes of their content."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,28 @@ from numpy.typing import NDArray
 from mcvrp.storage.labels.schema import MADE_BY
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A table of labels of one size as flat arrays, N rows of n customers each.
+@dataclass(frozen=True, eq=False)
+class LabelArrays:
+    """Labels of one size as flat arrays: N rows of n customers each, R routes with V visits in all.
 
-    ``ids`` and ``demands`` are ``(N, n)``, ``capacities`` and ``costs`` ``(N,)``; ``nodes`` are the
-    served customers of all routes in order, ``route_of`` the route of each and ``row_of`` the row
-    of each route.
+    Parameters
+    ----------
+    index
+        Index i of instance (n, i), int64 ``(N,)``.
+    ids
+        Node numbers of the customers, ascending, uint32 ``(N, n)``.
+    demands
+        Demand of each customer, uint16 ``(N, n)``.
+    capacities
+        Vehicle capacity, uint32 ``(N,)``.
+    costs
+        Cost in the city's unit, float64 ``(N,)``.
+    nodes
+        Customers in the order of their visits, uint32 ``(V,)``.
+    route_of
+        Route of each visit, int64 ``(V,)``.
+    row_of
+        Row of each route, int64 ``(R,)``.
     """
 
     index: NDArray[np.int64]
@@ -32,14 +48,14 @@ class Columns:
     row_of: NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: pa.Table, n: int) -> Columns:
-        """Return the columns of ``table``; ValueError when a row has not ``n`` customers."""
+    def of(cls, table: pa.Table, n: int) -> LabelArrays:
+        """Return the rows of ``table``; ValueError if a row does not have ``n`` customers."""
         rows = table.num_rows
         ids, demands, routes = (_array(table, name) for name in ("ids", "demands", "routes"))
         for name, lists in (("ids", ids), ("demands", demands)):
             lengths = _lengths(lists)
             if (lengths != n).any():
-                raise ValueError(f"row {int(np.argmax(lengths != n))} has not {n} {name}")
+                raise ValueError(f"row {int(np.argmax(lengths != n))} does not have {n} {name}")
         flat_routes = routes.flatten()
         route_lengths = _lengths(flat_routes)
         return cls(
@@ -53,11 +69,14 @@ class Columns:
             row_of=np.repeat(np.arange(rows), _lengths(routes)),
         )
 
-    def take(self, rows: NDArray[np.bool_]) -> Columns:
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: NDArray[np.bool_]) -> LabelArrays:
         """Return the rows that are True in ``rows``, ``(N,)``."""
         routes = rows[self.row_of]
         nodes = routes[self.route_of]
-        return Columns(
+        return LabelArrays(
             index=self.index[rows],
             ids=self.ids[rows],
             demands=self.demands[rows],
@@ -68,36 +87,43 @@ class Columns:
             row_of=(np.cumsum(rows) - 1)[self.row_of[routes]],
         )
 
-    def paths(self) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return all sequences 0, route, 0, ..., 0 on end, and where each row's begins, ``(N + 1,)``."""
-        rows = len(self.index)
-        visits = self.row_of[self.route_of]
-        lengths = np.bincount(self.row_of, minlength=rows) + np.bincount(visits, minlength=rows) + 1
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        paths = np.zeros(offsets[-1], dtype=np.uint32)
-        # before a node: the nodes before it, a depot a route before it, a leading depot a row
-        paths[np.arange(len(self.nodes)) + self.route_of + visits + 1] = self.nodes
-        return paths, offsets
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Row r is ``paths[offsets[r]:offsets[r + 1]]``, int64 ``(N + 1,)``."""
+        routes = np.bincount(self.row_of, minlength=len(self))
+        visits = np.bincount(self._row_of_visit, minlength=len(self))
+        return np.concatenate([[0], np.cumsum(routes + visits + 1)])
+
+    @cached_property
+    def paths(self) -> NDArray[np.uint32]:
+        """The sequences 0, route, 0, ..., 0 of all rows, concatenated, in node numbers."""
+        paths = np.zeros(self.offsets[-1], dtype=np.uint32)
+        # Before a visit: all earlier visits, one depot per earlier route, one leading depot per row so far.
+        paths[np.arange(len(self.nodes)) + self.route_of + self._row_of_visit + 1] = self.nodes
+        return paths
+
+    @property
+    def _row_of_visit(self) -> NDArray[np.int64]:
+        return self.row_of[self.route_of]
 
 
-def content_hash(columns: Columns) -> str:
+def content_hash(labels: LabelArrays) -> str:
     """Return the sum, modulo 2^128, of a hash of every row's index, instance and routes."""
-    paths, offsets = columns.paths()
-    ids = np.ascontiguousarray(columns.ids, dtype="<u4")
-    demands = np.ascontiguousarray(columns.demands, dtype="<u2")
-    words = np.stack([columns.index, columns.capacities], axis=1).astype("<u8")
-    nodes = paths.astype("<u4")
+    ids = np.ascontiguousarray(labels.ids, dtype="<u4")
+    demands = np.ascontiguousarray(labels.demands, dtype="<u2")
+    words = np.stack([labels.index, labels.capacities], axis=1).astype("<u8")
+    paths, offsets = labels.paths.astype("<u4"), labels.offsets
     total = 0
-    for row in range(len(ids)):
+    for row in range(len(labels)):
         digest = hashlib.blake2b(words[row].tobytes(), digest_size=16)
         digest.update(ids[row].tobytes() + demands[row].tobytes())
-        digest.update(nodes[offsets[row] : offsets[row + 1]].tobytes())
+        digest.update(paths[offsets[row] : offsets[row + 1]].tobytes())
         total += int.from_bytes(digest.digest(), "little")
     return f"{total % 2**128:032x}"
 
 
 def makers_hash(table: pa.Table) -> str:
-    """Return a hash of who made each label of ``table``, how, and how long that took."""
+    """Return a hash of the columns of ``table`` that say how each label was made, and its runtime."""
     digest = hashlib.blake2b(digest_size=16)
     for name in ("cost", "seed", "runtime"):
         digest.update(table[name].to_numpy().tobytes())
@@ -107,7 +133,7 @@ def makers_hash(table: pa.Table) -> str:
 
 
 def add_contents(contents: Sequence[str]) -> str:
-    """Return the content hash of all rows from those of parts of them."""
+    """Return the content hash of all rows from the content hashes of parts of them."""
     return f"{sum(int(content, 16) for content in contents) % 2**128:032x}"
 
 

@@ -1,4 +1,4 @@
-"""Files of labels: rows of one size, checked before they are written, whole or absent."""
+"""Label files: rows of one size in Parquet, checked before they are written, whole or absent."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.problem import City
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
 from mcvrp.storage.labels.checks import require_sound
-from mcvrp.storage.labels.columns import Columns, content_hash, makers_hash
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
-ROW_GROUP = 4096  # rows that are read or lost together
-_READERS = 8  # threads that read footers: each waits for the store, not for the processor
-_AHEAD = 256  # footers that are asked for at once
+ROW_GROUP = 4096  # rows that are read, or lost to corruption, together
+_READERS = 8  # threads that read footers: they wait for the store, not for the processor
+_AHEAD = 256  # footers that are requested at once
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
-HINT = "remove it and label again"  # ends what is said of a corrupt file
+HINT = "remove it and label again"
 
 
 class CorruptFile(McvrpError):
-    """A file of labels is truncated or corrupt; the message names it."""
+    """A label file is truncated or corrupt; the message names it."""
 
 
 @dataclass(frozen=True)
 class LabelFile:
-    """A file of labels: its place, and what its footer says."""
+    """A label file: its path and its footer."""
 
     path: str
     footer: Footer
 
 
 def write_labels(store: Store, path: str, city: City, spec_hash: str, labels: Sequence[Label]) -> LabelFile:
-    """Write ``labels``, consecutive rows of one size, at ``path``, once each is checked."""
+    """Check ``labels``, consecutive rows of one size, and write them to ``path``."""
     return write_table(store, path, city, spec_hash, labels[0].instance.n, label_table(labels))
 
 
@@ -54,12 +54,9 @@ def write_table(
     table: pa.Table,
     absent: Sequence[int] = (),
 ) -> LabelFile:
-    """Write ``table``, rows of size ``n`` that with ``absent`` are consecutive, at ``path``.
+    """Write ``table``, rows of size ``n`` that are consecutive together with ``absent``, to ``path``.
 
-    Raises
-    ------
-    McvrpError
-        If a row does not serve its instance, costs something else, or the rows have gaps.
+    Raises McvrpError if a row is infeasible or has another cost, or the rows have gaps.
     """
     data, footer = label_file(city, spec_hash, n, table, absent)
     store.put(path, data)
@@ -69,18 +66,17 @@ def write_table(
 def label_file(
     city: City, spec_hash: str, n: int, table: pa.Table, absent: Sequence[int] = ()
 ) -> tuple[bytes, Footer]:
-    """Return the file with the rows of `write_table`, read back from its own bytes, and its footer."""
-    columns = Columns.of(table, n)
+    """Return the bytes of the file of `write_table`, after reading them back, and its footer."""
+    labels = LabelArrays.of(table, n)
     missing = np.asarray(sorted(absent), dtype=np.int64)
-    rows = np.sort(np.concatenate([columns.index, missing]))
-    if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(columns.index) <= 0).any():
+    rows = np.sort(np.concatenate([labels.index, missing]))
+    if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(labels.index) <= 0).any():
         raise McvrpError(
-            f"the rows of n={n} that were to be written are not consecutive, a fault of "
-            "the program: report it with the command"
+            f"the rows of n={n} to be written are not consecutive, a bug in mcvrp: report it with the command"
         )
-    require_sound(city, n, columns)
+    require_sound(city, n, labels)
     first, last = int(rows[0]), int(rows[-1])
-    content, makers = content_hash(columns), makers_hash(table)
+    content, makers = content_hash(labels), makers_hash(table)
     footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, tuple(missing.tolist()), makers)
     buffer = io.BytesIO()
     table = table.cast(SCHEMA)
@@ -93,10 +89,10 @@ def label_file(
         write_page_checksum=True,
     )
     data = buffer.getvalue()
+    # A bit that flips in memory would be stored with a valid checksum, and every copy would have it.
     if parse_footer(data, "the new file") != footer or not parse_table(data, "the new file").equals(table):
         raise McvrpError(
-            f"rows {first} to {last} of n={n} came back otherwise from the file made of them: "
-            "check this machine's memory"
+            f"rows {first} to {last} of n={n} read back from the new file differ: check this machine's memory"
         )
     return data, footer
 
@@ -107,9 +103,9 @@ def read_footer(store: Store, path: str) -> Footer:
     Raises
     ------
     CorruptFile
-        If it is truncated.
+        If the file is truncated.
     McvrpError
-        If it is not a file of labels.
+        If it is not a label file.
     """
     with store.open_input(path) as stream:
         size = stream.size()
@@ -121,7 +117,7 @@ def read_footer(store: Store, path: str) -> Footer:
 
 
 def parse_footer(tail: bytes, where: str) -> Footer:
-    """Return the footer in ``tail``, the end of a file of labels, whose address ``where`` is for people."""
+    """Return the footer in ``tail``, the end of a label file at the address ``where``."""
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
     except UNREADABLE as error:
@@ -130,7 +126,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
         footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
         raise McvrpError(
-            f"{where} is a Parquet file but not one of labels ({reason(error)}): move it away"
+            f"{where} is a Parquet file but not a label file ({reason(error)}): move it away"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
         raise CorruptFile(f"{where} has a corrupt footer: {HINT}")
@@ -138,14 +134,14 @@ def parse_footer(tail: bytes, where: str) -> Footer:
 
 
 def read_table(store: Store, path: str, footer: Footer | None = None) -> pa.Table:
-    """Return the rows of the label file at ``path``, which is to have ``footer`` if that is given.
+    """Return the rows of the label file at ``path``, which must have ``footer`` if that is given.
 
     Raises
     ------
     CorruptFile
-        If a page's checksum is not right.
+        If the checksum of a page is wrong.
     McvrpError
-        If it has another footer: somebody has replaced it.
+        If it has another footer, because it was replaced.
     """
     table = parse_table(store.get(path), where := store.url(path))
     if footer and Footer.of(table.schema.metadata, where) != footer:
@@ -154,7 +150,7 @@ def read_table(store: Store, path: str, footer: Footer | None = None) -> pa.Tabl
 
 
 def parse_table(data: bytes, where: str) -> pa.Table:
-    """Return the rows of the file of labels whose bytes are ``data``; errors as in `read_table`."""
+    """Return the rows of the label file whose bytes are ``data``; errors as in `read_table`."""
     footer = parse_footer(data, where)
     try:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
@@ -167,12 +163,9 @@ def parse_table(data: bytes, where: str) -> pa.Table:
 
 
 def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | CorruptFile]:
-    """Yield the footer of each of the label files at ``paths``, or what is wrong with it, some read ahead.
+    """Yield the footers of the label files at ``paths``, or the error of a corrupt one, with read-ahead.
 
-    Raises
-    ------
-    McvrpError
-        If a file is not one of labels.
+    Raises McvrpError if a file is not a label file.
     """
 
     def read(path: str) -> Footer | CorruptFile:
@@ -182,18 +175,18 @@ def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | Corrup
             return error
 
     waiting = iter(paths)
-    while some := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
+    while batch := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
         with ThreadPoolExecutor(_READERS) as readers:
-            found = list(readers.map(read, some))
-        # The threads have ended: a generator that is left half-way is closed wherever the garbage collector
-        # finds it, within the start of another thread too, where waiting for threads would never end.
-        yield from found
+            footers = list(readers.map(read, batch))
+        # Yield after the threads have ended: an abandoned generator is closed wherever the garbage collector
+        # runs, possibly inside the start of another thread, where joining threads would deadlock.
+        yield from footers
 
 
 def require_city(store: Store, shard: LabelFile, city: City) -> None:
-    """Raise McvrpError if the labels of ``shard`` do not hold in ``city``: they are of another one.
+    """Raise McvrpError if the labels of ``shard`` are not valid in ``city``.
 
-    Those of a city that ``city`` extends hold: its nodes are where they were, at the same costs.
+    Labels of a city that ``city`` extends are valid: nodes and costs are the same.
     """
     if not city.accepts(shard.footer.city_id):
         raise McvrpError(

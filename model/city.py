@@ -1,0 +1,228 @@
+"""The city: a depot and the fixed set of addresses that it serves. NumPy only."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.random import philox_key, philox_uniforms
+
+DEPOT = 0  # node number of the depot in every city
+MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
+# How far addresses that come later may leave the frame: as far as training with rotation turns the
+# corners of a square out of it, (sqrt(2) - 1) / 2, so that the network has seen such coordinates.
+MARGIN = 0.21
+
+
+@dataclass(frozen=True, eq=False)
+class City:
+    """A depot and the fixed set of addresses that it serves.
+
+    Parameters
+    ----------
+    xy
+        Coordinates in the city's own unit, float64 ``(m + 1, 2)``; row 0 is the depot.
+    matrix
+        Travel cost from row to column in the city's own unit, float64 ``(m + 1, m + 1)``,
+        symmetric or not. Without it, costs are straight lines.
+    origin, scale
+        The frame that the model sees: ``(xy - origin) / scale`` lies in the unit square.
+    unit
+        What a cost of 1 means: "unit" for a synthetic city, "m" for metres.
+    extends
+        Numbers of customers of the cities that this one extends, the oldest first: each of them is
+        the first so many customers of this city, in the same frame, at the same costs.
+    spare
+        Output classes that a network has beyond the nodes there are, for addresses that come later.
+    demand, capacity
+        The city's own ranges, both ends included; None where it has none.
+
+    Notes
+    -----
+    What a network has learnt of a node depends on that node's features, so these must not change
+    when the city is extended: the frame stays, and kappa (the distance to the depot over the
+    city's largest) keeps the scale of the oldest city, `max_radius`. An address that comes later may lie
+    outside the frame by `MARGIN` of its side, and have a kappa above 1.
+
+    Raises
+    ------
+    McvrpError
+        If a shape is wrong, a value is not finite, a cost is negative, or a node lies
+        outside the frame.
+    """
+
+    xy: NDArray[np.float64]
+    matrix: NDArray[np.float64] | None = None
+    origin: tuple[float, float] = (0.0, 0.0)
+    scale: float = 1.0
+    unit: str = "unit"
+    extends: tuple[int, ...] = ()
+    spare: int = 0
+    demand: tuple[int, int] | None = None
+    capacity: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        xy = frozen(self.xy, np.float64)
+        object.__setattr__(self, "xy", xy)
+        if xy.ndim != 2 or xy.shape[1] != 2 or len(xy) < 2:
+            raise McvrpError(f"a city needs (m + 1, 2) coordinates, depot first, not {xy.shape}")
+        if not np.isfinite(xy).all():
+            row = int(np.flatnonzero(~np.isfinite(xy).all(axis=1))[0])
+            raise McvrpError(
+                f"node {row} of the city has no finite coordinates ({xy[row].tolist()}): give two numbers"
+            )
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
+        if self.spare < 0:
+            raise McvrpError(f"a city cannot have {self.spare} spare classes: give 0 or more")
+        steps = (0, *self.extends, self.customers)
+        if any(before >= after for before, after in pairwise(steps)):
+            raise McvrpError(
+                f"a city of {self.customers} customers cannot extend cities of {self.extends}: give "
+                "ascending numbers below its own"
+            )
+        bound = np.full((len(xy), 1), 1e-12)
+        bound[self.original_customers + 1 :] += MARGIN
+        unit_xy = self.unit_xy
+        outside = np.flatnonzero(((unit_xy < -bound) | (unit_xy > 1 + bound)).any(axis=1))
+        if len(outside):
+            raise McvrpError(
+                f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
+                ": give a frame that holds all nodes"
+            )
+        if self.matrix is not None:
+            matrix = frozen(self.matrix, np.float64)
+            object.__setattr__(self, "matrix", matrix)
+            if matrix.shape != (len(xy), len(xy)):
+                raise McvrpError(
+                    f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}: "
+                    "give a row and a column for each node"
+                )
+            costs = is_cost(matrix)
+            if not costs.all():
+                row, column = np.argwhere(~costs)[0]
+                raise McvrpError(
+                    f"the travel cost from node {row} to node {column} is not a cost: give 0 to {MOST_COST:g}"
+                )
+
+    @classmethod
+    def uniform(cls, customers: int, seed: int) -> City:
+        """Return the synthetic city of Sec. 5.1: uniform on the unit square, depot at its centre."""
+        if customers < 1:
+            raise McvrpError(f"a city needs at least one customer, not {customers}")
+        uniforms = philox_uniforms(philox_key("city", str(seed)), (0, customers), 2 * customers)
+        return cls(np.vstack([[0.5, 0.5], uniforms.reshape(-1, 2)]))
+
+    @classmethod
+    def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
+        """Return the city whose frame is the smallest square around all of ``xy``, ``(m + 1, 2)``.
+
+        ``more`` are the other fields of a city, the frame left out.
+        """
+        low, high = xy.min(axis=0), xy.max(axis=0)
+        rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
+        scale = float((high - low).max()) + rounding or 1.0  # or all addresses have the same place
+        x, y = ((low + high) / 2 - scale / 2).tolist()
+        return cls(xy, matrix, (x, y), scale, **more)
+
+    @property
+    def customers(self) -> int:
+        """The number m of customers."""
+        return len(self.xy) - 1
+
+    @property
+    def classes(self) -> int:
+        """The output classes of a network for this city: its nodes, and the spare ones."""
+        return len(self.xy) + self.spare
+
+    @property
+    def original_customers(self) -> int:
+        """The number of customers of the oldest city, which made the frame."""
+        return self.extends[0] if self.extends else self.customers
+
+    @cached_property
+    def max_radius(self) -> float:
+        """The distance from the depot at which kappa is 1, in the frame: the oldest city's largest."""
+        delta = self.unit_xy[: self.original_customers + 1] - self.unit_xy[DEPOT]
+        return float(np.hypot(delta[:, 0], delta[:, 1]).max())
+
+    def ancestor(self, k: int) -> City:
+        """Return the ``k``-th of the cities that this one extends, the oldest is number 0."""
+        nodes, spare = self.extends[k] + 1, self.classes - self.extends[k] - 1
+        matrix = None if self.matrix is None else self.matrix[:nodes, :nodes]
+        return replace(self, xy=self.xy[:nodes], matrix=matrix, extends=self.extends[:k], spare=spare)
+
+    @cached_property
+    def ancestors(self) -> tuple[str, ...]:
+        """The ids of the cities that this one extends, the oldest first, from this city's own content."""
+        return tuple(self.ancestor(k).city_id for k in range(len(self.extends)))
+
+    def accepts(self, city_id: str) -> bool:
+        """Return whether what was made for city ``city_id`` holds here: it is this one or extended by it."""
+        return city_id == self.city_id or city_id in self.ancestors
+
+    @cached_property
+    def city_id(self) -> str:
+        """Content hash: equal for equal coordinates, frame, unit and matrix on any machine.
+
+        The cities that it extends count, as they decide kappa; spare classes and ranges do not.
+        """
+        digest = hashlib.sha256(b"mcvrp-city-1")
+        digest.update(self.xy.astype("<f8").tobytes())
+        digest.update(np.array([*self.origin, self.scale], dtype="<f8").tobytes())
+        digest.update(self.unit.encode())
+        if self.matrix is not None:
+            digest.update(b"matrix" + self.matrix.astype("<f8").tobytes())
+        if self.extends:
+            digest.update(b"extends" + np.array(self.extends, dtype="<u8").tobytes())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """True where a route costs the same in both directions."""
+        return self.matrix is None or bool(np.array_equal(self.matrix, self.matrix.T))
+
+    @property
+    def unit_xy(self) -> NDArray[np.float64]:
+        """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for later addresses."""
+        return (self.xy - np.asarray(self.origin)) / self.scale
+
+    @cached_property
+    def angles(self) -> NDArray[np.float64]:
+        """Angle of each node about the depot in [0, 2 pi), counter-clockwise from +x; depot 0."""
+        delta = self.xy - self.xy[DEPOT]
+        return np.mod(np.arctan2(delta[:, 1], delta[:, 0]), 2 * np.pi)
+
+    def legs(self, path: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the cost of each leg of ``path``, ``(len(path) - 1,)``."""
+        if self.matrix is not None:
+            return self.matrix[path[:-1], path[1:]]
+        delta = self.xy[path[1:]] - self.xy[path[:-1]]
+        return np.hypot(delta[:, 0], delta[:, 1])
+
+    def costs(self, nodes: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """Return the travel costs between ``nodes``, ``(k, k)``, from row to column."""
+        if self.matrix is not None:
+            return self.matrix[np.ix_(nodes, nodes)]
+        xy = self.xy[nodes]
+        delta = xy[:, None, :] - xy[None, :, :]
+        return np.hypot(delta[..., 0], delta[..., 1])
+
+
+def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which of ``values`` can be the cost of a way: from 0 to `MOST_COST`, of any shape."""
+    found: NDArray[np.bool_] = (values >= 0) & (values <= MOST_COST)  # NaN is neither
+    return found
+
+
+def frozen(values: Any, dtype: type) -> NDArray[Any]:
+    array: NDArray[Any] = np.array(values, dtype=dtype)  # a copy: nobody else may change it
+    array.setflags(write=False)
+    return array

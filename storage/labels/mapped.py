@@ -1,0 +1,178 @@
+"""Labels of one size as training reads them: an Arrow (IPC) file on local disk, mapped into memory.
+
+The file has one uncompressed record batch, so its columns are the arrays. The metadata carry a checksum,
+the labels do not: opening a file must not read all of them. Knows neither the store nor Parquet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from mcvrp.storage.labels.arrays import LabelArrays
+
+MAPPED_FORMAT = 2  # 1 was not Arrow
+_CHECK = b"sha256"  # key of the checksum of a file's metadata, computed with zeros in place of the checksum
+_ZEROS = b"0" * 64
+_METADATA_BYTES = 2200  # of a file, approximately
+_BLOCK = 64  # rows whose nodes are looked up together
+_TOKENS_PER_CUSTOMER = 1.25  # of a path, approximately: the customers, and one depot per route
+
+
+@dataclass(frozen=True, eq=False)
+class MappedLabels:
+    """N labels of ``n`` customers in read-only arrays.
+
+    Parameters
+    ----------
+    ids
+        Node numbers, ascending, uint16 or uint32 ``(N, n)``.
+    demands
+        Demand of each, uint8 or uint16 ``(N, n)``.
+    capacities
+        Vehicle capacity, uint32 ``(N,)``.
+    positions
+        The sequences 0, route, 0, ..., 0 of all rows, concatenated, as positions in the instance (0 is
+        the depot, k the k-th of ``ids``), uint8 or uint16.
+    offsets
+        Row r is ``positions[offsets[r]:offsets[r + 1]]``, int64 ``(N + 1,)``.
+    """
+
+    n: int
+    ids: NDArray[np.unsignedinteger]
+    demands: NDArray[np.unsignedinteger]
+    capacities: NDArray[np.uint32]
+    positions: NDArray[np.unsignedinteger]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, labels: LabelArrays) -> MappedLabels:
+        """Return ``labels`` in the smallest types that hold them."""
+        return cls(
+            n=labels.ids.shape[1],
+            ids=_narrow(labels.ids, np.uint16, np.uint32),
+            demands=_narrow(labels.demands, np.uint8, np.uint16),
+            capacities=labels.capacities,
+            positions=_positions(labels.ids, labels.paths, labels.offsets),
+            offsets=labels.offsets,
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[MappedLabels]) -> MappedLabels:
+        """Return the rows of all ``parts``, which are of one size, in order."""
+        starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts[:-1], strict=True)]
+        arrays = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("ids", "demands", "capacities", "positions")
+        }
+        return cls(n=parts[0].n, **arrays, offsets=np.concatenate([np.zeros(1, np.int64), *offsets]))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def expected_bytes(n: int, rows: int) -> int:
+    """Return the approximate file size of ``rows`` labels of ``n`` customers in a city of up to 65,535."""
+    position = _position_type(n)().itemsize
+    return _METADATA_BYTES + int(rows * (n * (2 + 1 + _TOKENS_PER_CUSTOMER * position) + 4 + 8))
+
+
+def write_mapped(path: Path, labels: MappedLabels) -> None:
+    """Write ``labels`` to ``path``, whole or not at all; OSError if the disk refuses."""
+    columns = {
+        "ids": pa.FixedSizeListArray.from_arrays(labels.ids.reshape(-1), labels.n),
+        "demands": pa.FixedSizeListArray.from_arrays(labels.demands.reshape(-1), labels.n),
+        "capacity": pa.array(labels.capacities),
+        "path": pa.LargeListArray.from_arrays(labels.offsets, labels.positions),
+    }
+    batch = pa.record_batch(columns, metadata={_CHECK: _ZEROS})
+    aside = path.with_name(f".{path.name}.tmp")
+    try:
+        with aside.open("wb") as stream:
+            with pa.ipc.new_file(stream, batch.schema) as file:
+                file.write_batch(batch)
+            stream.flush()
+            _, metadata = _mapped(aside)
+            # IPC files hold the schema twice: at the beginning, for readers of a stream, and in the footer.
+            stream.seek(metadata.index(_ZEROS))
+            stream.write(_checksum(metadata))
+            stream.seek(metadata.rindex(_ZEROS) - len(metadata), os.SEEK_END)
+            stream.write(_checksum(metadata))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def map_labels(path: Path, n: int, rows: int) -> MappedLabels | None:
+    """Return the ``rows`` labels of size ``n`` in the file ``path``, mapped; None if it is another."""
+    try:
+        batch, metadata = _mapped(path)
+        check = batch.schema.metadata[_CHECK]
+        if batch.num_rows != rows or _checksum(metadata.replace(check, _ZEROS)) != check:
+            return None
+        ids, demands, capacities, positions = batch.columns
+        return MappedLabels(
+            n=n,
+            ids=ids.values.to_numpy().reshape(rows, n),
+            demands=demands.values.to_numpy().reshape(rows, n),
+            capacities=capacities.to_numpy(),
+            positions=positions.values.to_numpy(),
+            offsets=positions.offsets.to_numpy(),
+        )
+    except (OSError, LookupError, TypeError, ValueError, pa.ArrowException):  # absent, truncated or foreign
+        return None
+
+
+def _mapped(path: Path) -> tuple[pa.RecordBatch, bytes]:
+    """Return the mapped record batch of the file ``path``, and the file's metadata: all other bytes.
+
+    The file is closed again: hundreds of sizes must not take a file descriptor each.
+    """
+    with pa.memory_map(str(path)) as file:
+        data = file.read_buffer()
+    batch = pa.ipc.open_file(data).get_batch(0)
+    first, *_, last = (buffer for column in batch.columns for buffer in column.buffers() if buffer)
+    start, stop = first.address - data.address, last.address + last.size - data.address
+    return batch, bytes(data[:start]) + bytes(data[stop:])
+
+
+def _checksum(metadata: bytes) -> bytes:
+    return hashlib.sha256(metadata).hexdigest().encode()
+
+
+def _narrow(
+    array: NDArray[np.unsignedinteger], small: type[np.unsignedinteger], large: type[np.unsignedinteger]
+) -> NDArray[np.unsignedinteger]:
+    return array.astype(small if array.max(initial=0) <= np.iinfo(small).max else large)
+
+
+def _position_type(n: int) -> type[np.unsignedinteger]:
+    return np.uint8 if n < 2**8 else np.uint16
+
+
+def _positions(
+    ids: NDArray[np.unsignedinteger], nodes: NDArray[np.unsignedinteger], offsets: NDArray[np.int64]
+) -> NDArray[np.unsignedinteger]:
+    """Return the position of each of ``nodes`` in its row of ``ids``, counted from 1; the depot is 0."""
+    n = ids.shape[1]
+    positions = np.empty(len(nodes), dtype=_position_type(n))
+    # A lookup table over all nodes of the city is ten times as fast as np.searchsorted. Entries left by an
+    # earlier block are never read: a block only looks up its own nodes.
+    table = np.zeros((_BLOCK, int(ids.max(initial=0)) + 1), dtype=positions.dtype)
+    for start in range(0, len(ids), _BLOCK):
+        block = ids[start : start + _BLOCK]
+        table[np.arange(len(block))[:, None], block] = np.arange(1, n + 1)
+        ends = offsets[start : start + len(block) + 1]
+        row = np.repeat(np.arange(len(block)), np.diff(ends))
+        positions[ends[0] : ends[-1]] = table[row, nodes[ends[0] : ends[-1]]]
+    return positions
