@@ -245,7 +245,7 @@ LIMITS = (  # of a day of the same customers
     case(
         "too few vehicles",
         "customer,demand\nC1,15\nC2,8\nC3,1\n",
-        *("--fleet 1 is too small", "total demand 24", "capacity of 20", "at least 2 vehicles"),
+        *("--fleet 1 is too small", "total demand of 24", "capacity of 20", "at least 2 vehicles"),
         fleet=1,
     ),
     case(
