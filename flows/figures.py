@@ -1,4 +1,4 @@
-"""Key figures and tables of each stage's result, in words: the same in Prefect and on the terminal."""
+"""Key figures and tables of the result of each stage, the same in Prefect and on the terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
-_KNOWN = ("customers", "id")  # facts of a city that its summary has of its own
+_KNOWN = ("customers", "id")  # facts of a city that are fields of its summary
 
 
 @dataclass(frozen=True)
 class CitySummary:
-    """A city in the store."""
+    """Summary of a city in the store."""
 
     name: str
     city_id: str
@@ -44,7 +44,7 @@ class CitySummary:
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """A finished benchmark: its key figures, where the report lies, how long it took."""
+    """Summary of a finished benchmark, the address of its report, and its duration in seconds."""
 
     summary: BenchmarkSummary
     report: str
@@ -53,7 +53,7 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class PipelineSummary:
-    """A finished run of the whole pipeline."""
+    """Summaries of the stages of a finished pipeline."""
 
     city: CitySummary
     label: LabelSummary
@@ -65,7 +65,7 @@ class PipelineSummary:
 def city_figures(city: CitySummary) -> Figures:
     """Return the key figures of a city."""
     shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
-    # the facts are written for a Markdown page
+    # facts are Markdown
     more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
     return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
 
@@ -91,20 +91,20 @@ def label_figures(label: LabelSummary) -> Figures:
 
 
 def label_lacks(label: LabelSummary) -> str:
-    """Return which labels are missing, in a sentence; "" where all are there."""
+    """Return a sentence that lists the missing labels, "" if all exist."""
     held_out = label.held_out.lacks if label.held_out else ""
-    if label.lacks:  # of the second, how many: the reasons are alike
+    if label.lacks:  # the reasons are alike: only the number for the second dataset
         held_out = held_out.partition(":")[0]
     return "; ".join(filter(None, (label.lacks, held_out)))
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:
-    """Return the key figures of a phase of training, or of what a job made of it."""
+    """Return the key figures of a training phase, or of a job that has trained a part of it."""
     figures = {
         "phase": phase.phase,
         "steps": f"{phase.steps:,}" if phase.complete else f"{phase.step:,} of {phase.steps:,}",
         "samples": f"{phase.samples:,}",
-        "went on from step": f"{phase.began_at:,}",
+        "resumed from step": f"{phase.began_at:,}",
         "time": duration(phase.seconds),
     }
     for name in ("problem_loss", "solution_loss", "sampled_cost", "tokens_per_second"):
@@ -117,16 +117,16 @@ def phase_figures(phase: PhaseSummary) -> Figures:
 
 
 def phase_table(phases: Sequence[PhaseSummary]) -> str:
-    """Return the key figures of phases as a Markdown table, a column each, and notes on them below.
+    """Return the key figures of phases as a Markdown table with one column per phase, followed by notes.
 
-    Phases are few and their names short, so that it fits a page of Prefect, which cuts off what is wider.
+    One row per phase would be wider than the pages of Prefect, which cut off wide tables.
     """
     figures = [dict(phase_figures(phase)) for phase in phases]
     notes = [f"- {each['phase']}: {each.pop('note')}" for each in figures if "note" in each]
     header, *rows = dict.fromkeys(name for each in figures for name in each)
     cells = [[name, *(each.get(name, "") for each in figures)] for name in rows]
-    found = table([header, *(each[header] for each in figures)], cells, right=True)
-    return "\n\n".join(filter(None, [found, "\n".join(notes)]))
+    figures_table = table([header, *(each[header] for each in figures)], cells, right=True)
+    return "\n\n".join(filter(None, [figures_table, "\n".join(notes)]))
 
 
 def train_figures(train: TrainSummary) -> Figures:
@@ -147,14 +147,14 @@ def _held_out_gap(phase: PhaseSummary) -> Figures:
 
 
 def attention_figures(attention: AttentionSummary) -> Figures:
-    """Return the key figures of attention models: how good each is, or that it diverged."""
+    """Return the key figures of attention models: the mean cost of each, or that it diverged."""
     figures = {"attention models": attention.model, "time": duration(attention.seconds)}
     for card in attention.cards:
         if card.diverged is None:
-            found = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
+            result = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
         else:
-            found = f"diverged at {card.diverged}"
-        figures[f"n={card.n}"] = found
+            result = f"diverged at {card.diverged}"
+        figures[f"n={card.n}"] = result
     return figures
 
 
@@ -210,14 +210,14 @@ def night_figures(night: NightSummary) -> Figures:
 
 
 def night_tables(night: NightSummary) -> str:
-    """Return comparison and drift as Markdown, "" where there are none."""
+    """Return the tables of comparison and drift as Markdown, "" if nothing was measured."""
     if night.measured is None:
         return ""
     return "\n\n".join(part for part in (comparison(night.measured), drifts(night.measured)) if part)
 
 
 def improve_figures(rounds: Sequence[Round]) -> Figures:
-    """Return the key figures of the rounds of a loop, one or more."""
+    """Return the key figures of one or more rounds."""
     gains = [each.measured.gains for each in rounds if each.measured.gains]
     last, new = rounds[-1].record, sum(each.new for each in rounds)
     promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]
@@ -234,12 +234,12 @@ def improve_figures(rounds: Sequence[Round]) -> Figures:
 
 
 def improve_tables(rounds: Sequence[Round]) -> str:
-    """Return the table of a loop as Markdown: what each round made of labels and model."""
+    """Return a Markdown table with one row per round: improved labels and the challenger."""
     return round_table([(each.record, each.measured) for each in rounds])
 
 
 def pipeline_figures(pipeline: PipelineSummary) -> Figures:
-    """Return what matters of all stages: how much was learned from, how good it became."""
+    """Return the key figures of all stages: customers, labels, model, gaps."""
     benchmark = benchmark_figures(pipeline.benchmark)
     return {
         "city": f"{pipeline.city.name}, {pipeline.city.customers:,} customers",
@@ -250,12 +250,12 @@ def pipeline_figures(pipeline: PipelineSummary) -> Figures:
 
 
 def pipeline_lacks(pipeline: PipelineSummary) -> str:
-    """Return what the stages have left out, in a sentence; "" where all is done."""
+    """Return a sentence that lists what the stages have not finished, "" if there is nothing."""
     return label_lacks(pipeline.label)
 
 
 def pipeline_tables(pipeline: PipelineSummary) -> str:
-    """Return the table of the benchmark, and how long each stage took, as Markdown."""
+    """Return the tables of the benchmark and of the duration of each stage as Markdown."""
     held_out = pipeline.label.held_out
     phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
     stages = {

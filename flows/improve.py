@@ -22,12 +22,12 @@ from mcvrp.tasks.retrain.spec import ImproveSpec
 @task(name="round", task_run_name="round {number} of {spec.model}", **RESUMING_TASK_OPTIONS)
 def improve_round(store: Store, city: City, spec: ImproveSpec, number: int) -> Round:
     """Run one round, resuming it if it was interrupted."""
-    thing = f"improve {spec.model} round {number}"
-    with showing_progress(thing):
+    subject = f"improve {spec.model} round {number}"
+    with showing_progress(subject):
         done = run_round(store, city, spec, number, settings.cache_dir())
     tables = [gained(done.measured), comparison(done.measured)]
     title, body = f"Round {number} of {spec.model}", trial_body(store, spec.model, done.record, tables)
-    show_figures(thing, title, improve_figures([done]), body)
+    show_figures(subject, title, improve_figures([done]), body)
     return done
 
 

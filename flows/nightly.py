@@ -24,15 +24,7 @@ from mcvrp.tasks.retrain.spec import NightlySpec
 def retrain(store: Store, city: StoredCity, spec: NightlySpec) -> NightSummary:
     """Run the night, resuming it if it was interrupted."""
     with showing_progress(f"nightly {spec.model}"):
-        return run_night(
-            store,
-            city.name,
-            city.city,
-            {name: node for node, name in enumerate(city.addresses.ids)},
-            spec,
-            settings.cache_dir(),
-            today=datetime.date.today(),
-        )
+        return run_night(store, city, spec, settings.cache_dir(), today=datetime.date.today())
 
 
 @stage("nightly", "night of {nightly.model}", timeout=DAY)

@@ -37,8 +37,8 @@ def pipeline(
     opened = open_store(store)
     if not is_checked():
         check_pipeline(opened, spec)
-    thing = f"pipeline {spec.city.name}"
-    with showing_steps(thing, 4 + spec.compares_attention) as begin, checked(opened):
+    subject = f"pipeline {spec.city.name}"
+    with showing_steps(subject, 4 + spec.compares_attention) as begin, checked(opened):
         begin("city")
         made = city(spec.city, store)
         # read once for all stages that follow
@@ -55,7 +55,7 @@ def pipeline(
             compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), _pictures(opened, summary), _links(opened, summary)
-    show_figures(thing, f"Pipeline {made.name}", pipeline_figures(summary), *body)
+    show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 

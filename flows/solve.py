@@ -38,38 +38,38 @@ def write(place: Place, solved: Solved) -> None:
     show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), *body)
 
 
+City = Annotated[
+    CityName | None, shown("City", "Name of the city in the store; empty for a .vrp, which contains its city")
+]
+Orders = Annotated[
+    str | list[Order],
+    shown("Orders", "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"),
+]
+Capacity = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
+]
+Solve = Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, post-optimization, limits")]
+Start = Annotated[
+    str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
+]
+Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
 _DEFAULT = SolveSpec()
-_FILE_IN_STORE = "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"
 
 
 def _place(city: str | None, orders: object, **_: object) -> str:
     return city or (orders if isinstance(orders, str) else "no city")
 
 
-@stage("solve", lambda **asked: f"solve a day of {_place(**asked)}", timeout=HOUR)
+@stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=HOUR)
 def solve(
-    city: Annotated[
-        CityName | None,
-        shown("City", "Name of the city in the store; empty for a .vrp, which contains its city"),
-    ],
+    city: City,
     model: Annotated[str, shown("Model", "Name of the model in the store")],
-    orders: Annotated[str | list[Order], shown("Orders", _FILE_IN_STORE)],
-    capacity: Annotated[
-        Annotated[int, Field(ge=1)] | None,
-        shown(
-            "Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"
-        ),
-    ] = None,
-    solve: Annotated[
-        SolveSpec, shown("Solve", "Version, samples, time limit, post-optimization, limits")
-    ] = _DEFAULT,
-    start: Annotated[
-        str | None,
-        shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv"),
-    ] = None,
-    unrounded: Annotated[
-        bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")
-    ] = False,
+    orders: Orders,
+    capacity: Capacity = None,
+    solve: Solve = _DEFAULT,
+    start: Start = None,
+    unrounded: Unrounded = False,
     store: StoreUri = None,
 ) -> SolveSummary:
     """Route a day's orders.
@@ -77,22 +77,22 @@ def solve(
     Parameters
     ----------
     city
-        Name of the city in the store; None for an instance of CVRPLIB, which is one itself.
+        Name of the city in the store; None for an instance of CVRPLIB, which contains its city.
     model
         Name of the model in the store.
     orders
-        Where the orders are (CSV, Excel or Parquet with the columns customer and demand), or the orders
-        themselves. A run of the deployment takes paths in the store only; a call in Python also a
-        file of this machine, an s3:// address, and store:PATH in the store.
+        File of the orders (CSV, Excel or Parquet with the columns customer and demand), or the orders
+        themselves. A deployed run accepts paths in the store only; a call in Python also a file of this
+        machine, an s3:// address, and store:PATH in the store.
     capacity
         Capacity of a vehicle; None: the column ``capacity`` of the orders, or the city's only
         capacity.
     solve
-        Version of the model, samples, time limit, polish, limits.
+        Version of the model, samples, time limit, post-optimization, limits.
     start
-        Earlier routes to begin with, a file as for the orders.
+        File of initial routes, given like that of the orders.
     unrounded
-        Whether straight lines of an instance of CVRPLIB are left as they are.
+        Whether to keep the EUC_2D costs of an instance of CVRPLIB unrounded.
     store
         Address of the store; default: $MCVRP_STORE, otherwise ./store.
     """

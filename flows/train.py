@@ -31,12 +31,12 @@ Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, bat
 @task(name="train phase", task_run_name="train {title}", **RESUMING_TASK_OPTIONS)
 def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
     """Train ``phase`` for one job, from its last checkpoint or the result of the previous phase."""
-    thing = f"train {spec.run} {phase}"
-    with showing_progress(thing):
+    subject = f"train {spec.run} {phase}"
+    with showing_progress(subject):
         summary = train_phase(store, city, spec, phase, settings.cache_dir())
     paths = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
     body = training_curve(store, spec.run, [phase]), links(store, paths)
-    show_figures(thing, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
+    show_figures(subject, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
     return summary
 
 

@@ -72,40 +72,26 @@ Routes = tuple[tuple[int, ...], ...]
 class PartRow:
     """Answer of a method to one instance.
 
-    Parameters
-    ----------
-    method, n, index
-        Method and instance.
-    samples, seconds
-        Numbers of samples to report, ascending, and the wall-clock seconds of each.
-    costs
-        Cost of each sample, infinite if infeasible. One cost if the samples have a common outcome; in a part
-        that continues another, its own samples only.
-    routes
-        Best sample, None if there is none.
-    seed, device, workers, machine, version, configuration
-        Conditions: ``workers`` instances were solved in parallel, each on ``device`` of ``machine``.
-    failure
-        Reason why there is no solution.
-    other_cores
-        Average number of cores kept busy by other processes, None if unknown.
+    ``costs`` has the cost of each sample, infinite if infeasible; only one cost if the samples have a common
+    outcome, and its own samples only in a part that continues another. ``workers`` instances were solved in
+    parallel, each on ``device`` of ``machine``.
     """
 
     method: str
     n: int
     index: int
-    samples: tuple[int, ...]
-    seconds: tuple[float, ...]
+    samples: tuple[int, ...]  # numbers of samples to report, ascending
+    seconds: tuple[float, ...]  # wall-clock time at each of them
     costs: tuple[float, ...]
-    routes: Routes | None
+    routes: Routes | None  # of the best sample
     seed: int
     device: str
     workers: int
     machine: str
     version: str
     configuration: str
-    failure: str | None = None
-    other_cores: float | None = None
+    failure: str | None = None  # reason why there is no solution
+    other_cores: float | None = None  # average number kept busy by other processes, None if unknown
 
 
 @dataclass(frozen=True)
@@ -135,13 +121,7 @@ def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
 
 
 def read_part(store: Store, path: str) -> list[PartRow]:
-    """Return the rows of a part.
-
-    Raises
-    ------
-    McvrpError
-        If the file is not a part, or holds other instances than its name says.
-    """
+    """Return the rows of a part; McvrpError if it is corrupt or holds other instances than its name says."""
     table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
     url = store.url(path)
     rows = [as_document(row, PartRow, url, named="part", hint="remove it") for row in table.to_pylist()]
@@ -171,7 +151,7 @@ def write_results(
 
 
 def read_results(store: Store, run: str) -> pa.Table:
-    """Return the results of a benchmark run; McvrpError if there are none."""
+    """Return the results of a benchmark run; McvrpError if they do not exist."""
     path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")

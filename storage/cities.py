@@ -1,4 +1,4 @@
-"""Cities in the store: coordinates, names and costs as Parquet, the rest as a card that is written last."""
+"""Cities in the store: coordinates, ids and costs as Parquet, the rest as a card that is written last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import CITY
 
-UNKNOWN = -1  # node of a name that no address has
+UNKNOWN = -1  # node of an unknown id
 _AGAIN = "create it again"
 
 Source = Literal["synthetic", "imported"]
@@ -28,21 +28,21 @@ Source = Literal["synthetic", "imported"]
 
 @dataclass(frozen=True, eq=False)
 class Addresses:
-    """The addresses behind the nodes of a city, the depot first.
+    """Addresses of the nodes of a city, the depot first.
 
     Parameters
     ----------
     ids
-        What people call nodes 0 to m.
+        Ids of nodes 0 to m.
     lonlat
-        Longitude and latitude of each in degrees (WGS 84), float64 ``(m + 1, 2)``, where known.
+        Longitudes and latitudes in degrees (WGS 84), float64 ``(m + 1, 2)``; None if unknown.
     projection
-        How degrees became the city's coordinates, in PROJ's words; None where they were coordinates already.
+        PROJ string of the projection from degrees to the city's coordinates; None if there was none.
 
     Raises
     ------
     McvrpError
-        If an id is there twice, or there are not as many places as ids.
+        If an id is duplicate, or the shape of ``lonlat`` is wrong.
     """
 
     ids: tuple[str, ...]
@@ -50,41 +50,41 @@ class Addresses:
     projection: str | None = None
 
     def __post_init__(self) -> None:
-        if len(self._node) < len(self.ids):
-            raise McvrpError("two addresses of a city have the same id: give each one of its own")
+        if len(self.node_of) < len(self.ids):
+            raise McvrpError("two addresses of a city have the same id: give each address its own id")
         if self.lonlat is not None and self.lonlat.shape != (len(self.ids), 2):
             raise McvrpError(
-                f"{len(self.ids)} addresses cannot have places of shape {self.lonlat.shape}: give each "
+                f"{len(self.ids)} addresses have coordinates of shape {self.lonlat.shape}: give each address "
                 "a longitude and a latitude"
             )
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:
-        """Return the addresses of a city that has no names for them: "0", "1", ..."""
+        """Return addresses with the node numbers as ids: "0", "1", ..."""
         return cls(tuple(map(str, range(customers + 1))))
 
     @cached_property
-    def _node(self) -> dict[str, int]:
+    def node_of(self) -> dict[str, int]:
+        """Node of each id."""
         return {name: node for node, name in enumerate(self.ids)}
 
     def nodes(self, ids: Iterable[str]) -> NDArray[np.int64]:
-        """Return the node of each of ``ids``, `UNKNOWN` where there is no such address."""
-        return np.array([self._node.get(name, UNKNOWN) for name in ids], dtype=np.int64)
+        """Return the node of each of ``ids``, `UNKNOWN` without one."""
+        return np.array([self.node_of.get(name, UNKNOWN) for name in ids], dtype=np.int64)
 
     def names(self, nodes: Iterable[int]) -> list[str]:
         """Return the id of each of ``nodes``."""
         return [self.ids[node] for node in nodes]
 
-
-def joined(first: Addresses, ids: Sequence[str], lonlat: NDArray[np.float64] | None) -> Addresses:
-    """Return ``first`` with more addresses behind them."""
-    both = None if first.lonlat is None or lonlat is None else np.vstack([first.lonlat, lonlat])
-    return Addresses((*first.ids, *ids), both, first.projection)
+    def extended(self, ids: Sequence[str], lonlat: NDArray[np.float64] | None) -> Addresses:
+        """Return these addresses, followed by more of them."""
+        both = None if self.lonlat is None or lonlat is None else np.vstack([self.lonlat, lonlat])
+        return Addresses((*self.ids, *ids), both, self.projection)
 
 
 @dataclass(frozen=True)
 class StoredCity:
-    """A city with the names of its addresses, as the store has it under ``name``."""
+    """A city of the store with its name and addresses."""
 
     name: str
     city: City
@@ -94,10 +94,10 @@ class StoredCity:
 
 @dataclass(frozen=True, kw_only=True)
 class CityCard:
-    """Card of a city: all of it that is not in its Parquet files.
+    """Card of a city: everything that is not in its Parquet files.
 
-    ``parent`` is the hash of the city that it extends, ``extends`` the numbers of customers of all of
-    these; fields with a default are not in cards of version 1.
+    ``parent`` is the id of the city that it extends, ``extends`` the numbers of customers of all ancestors;
+    fields with a default are missing in cards of version 1.
     """
 
     city_id: str
@@ -117,13 +117,7 @@ class CityCard:
 
 
 def save_city(store: Store, name: str, city: City, addresses: Addresses | None = None) -> None:
-    """Write ``city`` under ``name``, over what was there.
-
-    Parameters
-    ----------
-    addresses
-        What people call its nodes; None of a synthetic city, whose nodes are called by their number.
-    """
+    """Write ``city`` as ``name``, replacing an existing one; ``addresses`` are None for a synthetic city."""
     columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
     if addresses is not None:
         columns["id"] = pa.array(addresses.ids, pa.string())
@@ -148,39 +142,36 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
         parent=city.ancestors[-1] if city.extends else None,
         extends=city.extends,
     )
-    store.put_json(layout.city_card(name), asdict(card))  # last: without a card there is no city
+    store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
 
 def has_city(store: Store, name: str) -> bool:
-    """Return whether there is a city ``name``."""
+    """Return whether the city ``name`` exists."""
     return store.exists(layout.city_card(name))
 
 
 def load_city(store: Store, name: str) -> City:
     """Return the city ``name``.
 
-    Raises
-    ------
-    McvrpError
-        If there is none, a newer program wrote it, or its bytes are not the ones that were written.
+    McvrpError if it does not exist, a newer version of mcvrp wrote it, or a file is corrupt.
     """
     return stored_city(store, name).city
 
 
 def stored_city(store: Store, name: str) -> StoredCity:
-    """Return the city ``name`` with its addresses; errors as in `load_city`."""
+    """Return the city ``name`` with its addresses; errors as `load_city`."""
     if not has_city(store, name):
         raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create, or mcvrp city import")
     card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
-    path = layout.city_path(name)
+    path, matrix = layout.city_path(name), None
     table = read_parquet(store, path, named="city", hint=_AGAIN)
     try:
-        xy, matrix = _columns(table, "x", "y"), None
+        xy = _columns(table, "x", "y")
         lonlat = _columns(table, "lon", "lat") if "lon" in table.column_names else None
         ids = tuple(table["id"].to_pylist()) if "id" in table.column_names else None
         if card.matrix:
             path = layout.city_matrix(name)
-            costs = read_parquet(store, path, named="matrix of costs", hint=_AGAIN)["costs"].combine_chunks()
+            costs = read_parquet(store, path, named="cost matrix", hint=_AGAIN)["costs"].combine_chunks()
             matrix = costs.flatten().to_numpy().reshape(len(xy), len(xy))
         city = City(
             xy,
@@ -195,9 +186,9 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
-    if city.city_id != card.city_id:  # one of the files was cut, changed, or is another city's
+    if city.city_id != card.city_id:  # a file is corrupt, or of another city
         raise McvrpError(
-            f"{store.url(path)} holds city {city.city_id}, its card names {card.city_id}: {_AGAIN}"
+            f"{store.url(path)} holds city {city.city_id}, but its card names {card.city_id}: {_AGAIN}"
         )
     addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
     return StoredCity(name, city, addresses, card.source)
@@ -208,21 +199,18 @@ def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:
 
 
 def find_city(store: Store, city_id: str) -> City:
-    """Return the city with the content hash ``city_id``, whatever its name; errors as `find_stored_city`.
+    """Return the city with the content hash ``city_id``, if need be from a city that extends it.
 
-    Where it is gone, but a city is there that extends it, it comes from there.
+    Errors as `find_stored_city`.
     """
     city = find_stored_city(store, city_id).city
     return city if city.city_id == city_id else city.ancestor(city.ancestors.index(city_id))
 
 
 def find_stored_city(store: Store, city_id: str) -> StoredCity:
-    """Return the city with the content hash ``city_id``, else one that extends it, as it lies in the store.
+    """Return the city with the content hash ``city_id``, otherwise one that extends it.
 
-    Raises
-    ------
-    McvrpError
-        If there is neither.
+    McvrpError if there is neither.
     """
     cards = _cards(store)
     for name, card in cards:
@@ -234,15 +222,15 @@ def find_stored_city(store: Store, city_id: str) -> StoredCity:
             if city_id in stored.city.ancestors:
                 return stored
     raise McvrpError(
-        f"no city in {store.url()} has the id {city_id}: make it there again (mcvrp city create or "
-        "import), or copy it"
+        f"no city in {store.url()} has the id {city_id}: create it there (mcvrp city create or import), or "
+        "copy it"
     )
 
 
 def _cards(store: Store) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names and cards of all cities; a card that cannot be read is somebody else's matter."""
-    found = []
+    """Return the names and cards of all cities; unreadable cards are left out."""
+    cards = []
     for name in store.folders("cities"):
         with contextlib.suppress(McvrpError):
-            found.append((name, store.get_json(layout.city_card(name))))
-    return [(name, card) for name, card in found if isinstance(card, dict)]
+            cards.append((name, store.get_json(layout.city_card(name))))
+    return [(name, card) for name, card in cards if isinstance(card, dict)]

@@ -1,4 +1,4 @@
-"""JSON documents of the store as dataclasses: what is read is checked, field by field, by pydantic."""
+"""JSON documents of the store as dataclasses, validated by pydantic."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import Schema, require_readable
 
 T = TypeVar("T")
-_FOUND = 100  # characters of what is wrong
+_REASON = 100  # characters of an error message
 
 
-def read_document(store: Store, path: str, kind: type[T], schema: Schema | None = None, **said: str) -> T:
+def read_document(store: Store, path: str, kind: type[T], schema: Schema | None = None, **texts: str) -> T:
     """Return the JSON document at ``path`` as the dataclass ``kind``; see `as_document`."""
-    return as_document(store.get_json(path), kind, store.url(path), schema, **said)
+    return as_document(store.get_json(path), kind, store.url(path), schema, **texts)
 
 
 def as_document(
@@ -31,18 +31,16 @@ def as_document(
     Parameters
     ----------
     schema
-        The kind of document, where it names its version.
-    named
-        What the document should be, for the message: "model's card".
-    hint
-        What to do about one that is none: "remove it".
+        Schema of documents that have a version.
+    named, hint
+        Expected kind of document and remedy, for the error message: "model's card", "remove it".
 
     Raises
     ------
     TooNew
-        If a newer version of this program wrote it.
+        If a newer version of mcvrp wrote it.
     McvrpError
-        If it is no such document: a field is missing, of another type, or unknown.
+        If a field is missing, unknown or of another type.
     """
     try:
         if isinstance(document, bytes):
@@ -51,20 +49,16 @@ def as_document(
             raise ValueError("not an object")
         if schema is not None:
             require_readable(schema, document, where)
-        # a dataclass takes what it knows and drops the rest, but a field that we do not know may matter
+        # pydantic drops unknown fields of a dataclass, but they may change the meaning of the document
         if unknown := set(document) - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
             raise ValueError(f"unknown field {min(unknown)!r}")
         return _adapter(kind).validate_python(document)  # type: ignore[arg-type]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise _refusal(where, named, found, hint) from error
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise McvrpError(f"{where} is not a valid {named} ({brief(why, _REASON)}): {hint}") from error
     except ValueError as error:
-        raise _refusal(where, named, str(error), hint) from error
-
-
-def _refusal(where: str, named: str, found: str, hint: str) -> McvrpError:
-    return McvrpError(f"{where} is no {named} ({brief(found, _FOUND)}): {hint}")
+        raise McvrpError(f"{where} is not a valid {named} ({brief(str(error), _REASON)}): {hint}") from error
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
-"""Driven days of a city: a file of one label a day, a receipt for each file of routes that was taken in.
+"""Driven days of a city, one file with one label per day, and receipts of the ingested files of routes.
 
-A day is written once and stays; its footer's spec hash is the checksum of the file that it came
-from. A receipt is written last: a file without one is taken (again) by the next who looks.
+A day is written once; the spec hash in its footer is the checksum of its file of routes. A receipt is written
+last: a file without one is ingested again.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import render
 from mcvrp.storage.store.store import Store
 
-_NAMES = 16  # digits of a checksum that name a file
-_SHOWN = 50  # files in the card, the last ones; more are counted
+_DIGITS = 16  # of a checksum, in names of files
+_SHOWN = 50  # latest files in the card; others are counted
 
 
 @dataclass(frozen=True)
 class IntakeReceipt:
-    """Receipt of one file of routes: the days that it gave, or why it was refused.
+    """Receipt of one file of routes.
 
     Parameters
     ----------
     name, sha256
-        Of the file.
+        Name and checksum of the file.
     rows, rejected
-        How many rows it has, and how many of them are in quarantine.
+        Number of rows, and of those in quarantine.
     days
-        The days that it gave, "2026-01-31".
+        Days that it contributed, as "2026-01-31".
     refused
-        Why it could not be read at all, None where it could.
+        Error message if it could not be read, otherwise None.
     """
 
     name: str
@@ -58,16 +58,13 @@ class IntakeReceipt:
 
     @property
     def key(self) -> str:
-        """Name of its receipt and its quarantine."""
-        return self.sha256[:_NAMES]
+        """File name of its receipt and its quarantine, without suffix."""
+        return self.sha256[:_DIGITS]
 
 
 @dataclass(frozen=True)
 class StoredDay:
-    """A day that is in the store: ``source`` is the checksum of the file that it came from.
-
-    ``city_id`` is the city's of whose addresses its orders and routes are.
-    """
+    """A day in the store: checksum of its file of routes (``source``), and id of its city."""
 
     date: datetime.date
     source: str
@@ -75,52 +72,47 @@ class StoredDay:
 
     @property
     def name(self) -> str:
-        """The day, and the file that it came from: no other day has the same."""
+        """Date and source: unique among all days."""
         return f"{self.date.isoformat()} {self.source}"
 
 
 def checksum(data: bytes) -> str:
-    """Return what names a file of routes whatever it is called."""
+    """Return the SHA-256 checksum of ``data`` as hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def receipts(store: Store, city: str) -> list[IntakeReceipt]:
-    """Return the receipts of all files taken so far, in order of their names."""
-    found = [
+    """Return the receipts of all ingested files, sorted by file name."""
+    documents = [
         read_document(store, path, IntakeReceipt, named="receipt of a file of routes", hint="remove it")
         for path in store.list(layout.driven_receipts_dir(city))
         if path.endswith(".json")
     ]
-    return sorted(found, key=lambda receipt: receipt.name)
+    return sorted(documents, key=lambda receipt: receipt.name)
 
 
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
-    """Write down that a file was taken, which ends its taking."""
+    """Write the receipt of a file, which completes its ingestion."""
     store.put_json(layout.driven_receipt(city, receipt.key), asdict(receipt))
 
 
 def write_day(
     store: Store, name: str, city: City, date: datetime.date, day: tuple[Instance, Solution], sha256: str
 ) -> bool:
-    """Write a day of the city ``name`` unless it is there; return whether it is this file's now.
+    """Write a day (orders, canonical routes) of the city ``name`` unless it exists.
 
-    Parameters
-    ----------
-    day
-        Orders and canonical routes.
-    sha256
-        Checksum of the file of routes that they come from.
+    Returns whether the stored day comes from the file of routes with the checksum ``sha256``.
     """
     instance, solution = day
     label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
     data, _ = label_file(city, sha256, instance.n, label_table([label]))
     path = layout.driven_day(name, date.isoformat())
-    # a day is written once; that it is there may be our own work of before we were stopped
+    # an existing day may be our own, of an ingestion that was interrupted
     return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
 
 
 def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
-    """Yield the days of the city ``name``, by date; of each file only the footer is read."""
+    """Yield the days of the city ``name`` by date; only footers are read."""
     with _with_hint(store, name):
         paths = store.list(layout.driven_days_dir(name))
         for path, footer in zip(paths, read_footers(store, paths), strict=True):
@@ -130,12 +122,12 @@ def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
             try:
                 day = datetime.date.fromisoformat(date)
             except ValueError:
-                raise McvrpError(f"{store.url(path)} has no day for a name: move it away") from None
+                raise McvrpError(f"{store.url(path)} is not named by a date: move it away") from None
             yield StoredDay(day, footer.spec_hash, footer.city_id)
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
-    """Return what was driven on one day; McvrpError if its file is corrupt or not there."""
+    """Return the label of one day; McvrpError if its file is corrupt or missing."""
     path = layout.driven_day(name, date.isoformat())
     data, where = store.get(path), store.url(path)
     with _with_hint(store, name):
@@ -144,24 +136,24 @@ def read_day(store: Store, name: str, date: datetime.date) -> Label:
 
 @contextmanager
 def _with_hint(store: Store, name: str) -> Iterator[None]:
-    """Replace the hint on a corrupt day: no solver makes it, its file of routes does, taken once more."""
+    """Replace the remedy for a corrupt day: not solving, but ingesting its file of routes again."""
     try:
         yield
     except CorruptFile as error:
         receipts_of = store.url(layout.driven_receipts_dir(name))
         raise CorruptFile(
             f"{str(error).removesuffix(f': {HINT}')}: remove it and the receipt in {receipts_of} that names "
-            "its day, and its file of routes is taken again"
+            "its day, then its file of routes is ingested again"
         ) from error
 
 
 def write_driven_card(store: Store, city: str) -> None:
-    """Write README.md of what was driven in the city ``city``."""
+    """Write the README of the driven days of ``city``."""
     store.put(layout.driven_card(city), driven_readme(store, city).encode())
 
 
 def driven_readme(store: Store, city: str) -> str:
-    """Return the card as Markdown, from the receipts of all files taken so far."""
+    """Return the README as Markdown, from the receipts of all ingested files."""
     files = sorted(receipts(store, city), key=lambda receipt: (receipt.days[:1], receipt.name))
     days = sorted(day for receipt in files for day in receipt.days)
     return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)

@@ -1,7 +1,4 @@
-"""Parquet files of the store: small tables written whole, and read back or refused in a sentence.
-
-Shards of labels, which are many and large, have a module of their own: `storage.labels.label_files`.
-"""
+"""Small Parquet files of the store; shards of labels are in `storage.labels.label_files`."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ from mcvrp.storage.versions import Schema, require_readable_table, stamped
 def write_parquet(
     store: Store, path: str, table: pa.Table, schema: Schema | None = None, *, checksums: bool = False
 ) -> None:
-    """Write ``table`` to ``path``, whole or not at all.
+    """Write ``table`` to ``path`` atomically.
 
     Parameters
     ----------
     schema
-        The kind of document; its version goes into the footer.
+        Schema whose version is written to the footer.
     checksums
-        Give each page a checksum, which `read_parquet` verifies.
+        Write a checksum per page, which `read_parquet` verifies.
     """
-    buffer = io.BytesIO()  # a writer into the store itself would leave half a file where it fails
+    buffer = io.BytesIO()  # a failing writer into the store itself would leave a truncated file
     table = table if schema is None else stamped(table, schema)
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=checksums)
     store.put(path, buffer.getvalue())
@@ -50,20 +47,20 @@ def read_parquet(
     Parameters
     ----------
     schema
-        The kind of document, whose version stands in the footer.
+        Schema whose version the footer has.
     columns
-        Those that the table has to have.
+        Required columns.
     later
-        Those of them that files of before do not have, and the value that fills them.
+        Defaults of required columns that older files do not have.
     named, hint
-        What the file should be and what to do if it is none, for the message.
+        Expected kind of file and remedy, for the error message.
 
     Raises
     ------
     TooNew
-        If a newer version of this program wrote it.
+        If a newer version of mcvrp wrote it.
     McvrpError
-        If it is absent or cannot be read as one: "... is no readable ``named`` (why): ``hint``".
+        If it is missing or not readable.
     """
     data = store.get(path)
     try:
@@ -71,13 +68,13 @@ def read_parquet(
         table = table if schema is None else require_readable_table(schema, table, store.url(path))
         return table if columns is None else _with(columns, table, later or {})
     except UNREADABLE as error:
-        raise McvrpError(f"{store.url(path)} is no readable {named} ({reason(error)}): {hint}") from error
+        raise McvrpError(f"{store.url(path)} is not a readable {named} ({reason(error)}): {hint}") from error
 
 
 def _with(columns: pa.Schema, table: pa.Table, later: Mapping[str, object]) -> pa.Table:
-    for place, column in enumerate(columns):
+    for k, column in enumerate(columns):
         if column.name in later and column.name not in table.column_names:
-            table = table.add_column(place, column, pa.array([later[column.name]] * len(table), column.type))
+            table = table.add_column(k, column, pa.array([later[column.name]] * len(table), column.type))
     if not table.schema.equals(columns):
         raise ValueError(f"it has other columns than {', '.join(columns.names)}")
     return table

@@ -1,4 +1,4 @@
-"""Trials of a new champion, by night or round: the costs that were compared, a record written last."""
+"""Trials of a new champion (nights and rounds): paired costs, and a record that is written last."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from mcvrp.storage.store.store import Store
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """Decision of one night, or of one round of improving.
+    """Decision of one night or improvement round.
 
     Parameters
     ----------
     name
-        A hash of what went in, behind "night-" or "improve-".
+        "night-" or "improve-", and a hash of the inputs.
     number
-        Nights of a model are counted from 1, and so are the rounds of a loop.
+        Number of the night of its model, or of the round of its loop, from 1.
     champion, challenger
-        The versions that were compared.
+        Versions that were compared.
     old
-        The dataset that old labels were drawn from.
-    promote
-        Whether the challenger was to be promoted, ``reasons`` why or why not.
+        Dataset of the old labels.
+    promote, reasons
+        Decision.
     days
-        The days that a night learned from, each with the checksum of its file.
+        Nights: days of the training data, each with the checksum of its file.
     loop
-        Which loop a round belongs to.
+        Rounds: name of the loop.
     applied
-        Whether the alias was moved, where it was to be.
+        Whether the promotion was carried out.
     """
 
     name: str
@@ -50,15 +50,14 @@ class TrialRecord:
 
     @property
     def now(self) -> int:
-        """The version that was champion afterwards."""
+        """Champion after the trial."""
         return self.challenger if self.applied else self.champion
 
 
 def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
     """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name."""
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
-    names = [name for name in store.folders(folder) if name.startswith(kind)]
-    paths = [layout.trial_record(model, name) for name in names]
+    paths = [layout.trial_record(model, name) for name in store.folders(folder) if name.startswith(kind)]
     records = [
         read_document(store, path, TrialRecord, named="record of a night or round", hint="remove it")
         for path in paths
@@ -68,18 +67,18 @@ def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Write what a trial decided, and return it."""
+    """Write the record of a trial, and return it."""
     store.put_json(layout.trial_record(model, record.name), asdict(record))
     return record
 
 
 def write_pairs(store: Store, model: str, name: str, pairs: pd.DataFrame) -> None:
-    """Write the costs of champion and challenger, a row an instance."""
+    """Write the costs of champion and challenger, one row per instance."""
     write_parquet(store, layout.trial_pairs(model, name), pa.Table.from_pandas(pairs, preserve_index=False))
 
 
 def read_pairs(store: Store, model: str, name: str) -> pd.DataFrame | None:
-    """Return the costs that were compared, None where they were not yet; McvrpError if they are corrupt."""
+    """Return the paired costs, None before the comparison; McvrpError if they are corrupt."""
     path = layout.trial_pairs(model, name)
     if not store.exists(path):
         return None

@@ -1,4 +1,4 @@
-"""`mcvrp city import` and `mcvrp city extend`: from their options to the spec of a city."""
+"""`mcvrp city`: the spec of an imported city, and creating one without Prefect."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", 
 _NUMBER = re.compile(r"(.*)-(\d+)")
 
 
-def made_here(spec: CitySpec, store: Store) -> Outcome:
-    """Make the city of ``spec`` without Prefect, which is not installed: there is no record of it."""
+def create_city(spec: CitySpec, store: Store) -> Outcome:
+    """Create the city of ``spec`` without Prefect, if that is not installed."""
     from mcvrp.flows.figures import CitySummary, city_figures
 
     began = time.monotonic()
@@ -31,17 +31,17 @@ def made_here(spec: CitySpec, store: Store) -> Outcome:
     return Outcome(plain(summary), aligned(city_figures(summary)))
 
 
-def imported(options: argparse.Namespace, store: Store) -> CitySpec:
-    """Return the city that the command line asks for.
+def imported_city(options: argparse.Namespace, store: Store) -> CitySpec:
+    """Return the spec of `mcvrp city import` or `extend`.
 
     Raises
     ------
     McvrpError
-        If an option is wrong, in one sentence.
+        If an option is invalid.
     """
     extends = options.city if options.action == "extend" else None
-    given = {name: value for name in _FIELDS if (value := getattr(options, name, None)) is not None}
-    addresses = {"file": options.file, **given, **({"extends": extends} if extends else {})}
+    fields = {name: value for name in _FIELDS if (value := getattr(options, name, None)) is not None}
+    addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
     name = options.name or (next_name(store, extends) if extends else _name_of(options.file))
     data = {"name": name, "source": "imported", "addresses": addresses}
     try:
@@ -52,9 +52,9 @@ def imported(options: argparse.Namespace, store: Store) -> CitySpec:
 
 
 def next_name(store: Store, name: str) -> str:
-    """Return the first free name behind ``name``: "lyon-2", "lyon-3", ..."""
-    counted = _NUMBER.fullmatch(name)
-    stem, number = (counted[1], int(counted[2])) if counted else (name, 1)
+    """Return the first unused name after ``name``: "lyon-2", "lyon-3", ..."""
+    numbered = _NUMBER.fullmatch(name)
+    stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
     while True:
         number += 1
         if not has_city(store, f"{stem}-{number}"):
@@ -62,6 +62,6 @@ def next_name(store: Store, name: str) -> str:
 
 
 def _name_of(file: str) -> str:
-    """Return a name for the city of ``file``: that of the file, as far as it can be a folder's."""
+    """Return the name of ``file`` without the characters that are invalid in a city's name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._")
     return stem or "city"

@@ -1,4 +1,4 @@
-"""Commands of `mcvrp`: the flows, called in this process, and what there is to say afterwards."""
+"""Commands of `mcvrp`: they run flows in this process and return their results as text and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.cli.city import imported, made_here
+from mcvrp.flows.cli.city import create_city, imported_city
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import has_pipeline, require_pipeline
@@ -20,7 +20,7 @@ from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import CitySpec, planned_city
+from mcvrp.tasks.city.make import CitySpec, plan_city
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace) -> Outcome:
     Raises
     ------
     McvrpError
-        If the input or the environment is wrong; before work starts, wherever it can be seen then.
+        If the input or the environment is invalid, before work starts if possible.
     """
     if options.command not in _BASE:
         require_pipeline(f"mcvrp {options.command}")
@@ -41,13 +41,13 @@ def execute(options: argparse.Namespace) -> Outcome:
 
 
 def _stage(options: argparse.Namespace) -> Outcome:
-    """Run a stage as the table of stages has it."""
+    """Run the stage of the table whose command it is."""
     if getattr(options, "instances", None):
         return _cvrplib(options)
     phase = getattr(options, "phase", None)
-    if phase is not None:  # before the store is opened: a phase that is not there is a matter of the preset
+    if phase is not None:  # the preset alone shows whether the phase exists
         load_preset(options.preset, options.overrides).train.phase(phase)
-    spec, store = _asked(options)
+    spec, store = _inputs(options)
     name = next(stage.name for stage in STAGES.values() if stage.command == options.command)
     if phase is None:
         return _run(STAGES[name], store, STAGES[name].asks(spec))
@@ -55,32 +55,32 @@ def _stage(options: argparse.Namespace) -> Outcome:
     return _run(alone, store, {**alone.asks(spec), "phase": phase})
 
 
-def _run(stage: Stage, store: Store, asked: dict[str, Any]) -> Outcome:
-    """Check what ``stage`` is asked, run its flow under a Prefect server, and say what came of it."""
-    # Of this stage alone, and before a city is looked for: `label` needs no rank.
-    check_cores(**{name: asked[name] for name in ("label", "train", "benchmark") if name in asked})
-    read = []
-    if stage.name == "pipeline":  # its city need not be there yet: the check plans it
-        stage.load_check()(store, *asked.values())
+def _run(stage: Stage, store: Store, parameters: dict[str, Any]) -> Outcome:
+    """Check the parameters of ``stage``, run its flow with a Prefect server, and return its result."""
+    # Only the specs of this stage: `label` needs no ranks. Before its city is read, which may not exist.
+    check_cores(**{name: parameters[name] for name in ("label", "train", "benchmark") if name in parameters})
+    cities = []
+    if stage.name == "pipeline":  # its city may not exist yet
+        stage.load_check()(store, *parameters.values())
     elif stage.check:
-        read.append(preflight(stage.load_check(), store, *asked.values()))
-    with checked(store, *read):
-        done = _on_record(stage.load_flow(), **asked, store=store.uri)
-    parts = markdown_text(stage.load_tables()(done)), aligned(stage.load_figures()(done))
-    lacks = stage.load_lacks()(done)
+        cities.append(preflight(stage.load_check(), store, *parameters.values()))
+    with checked(store, *cities):
+        result = _on_record(stage.load_flow(), **parameters, store=store.uri)
+    parts = markdown_text(stage.load_tables()(result)), aligned(stage.load_figures()(result))
+    lacks = stage.load_lacks()(result)
     code = IncompleteError.exit_code if lacks else 0
-    return Outcome(plain(done), "\n\n".join(filter(None, parts)), code, lacks)
+    return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
 
 
 def _on_record(flow: Any, **parameters: Any) -> Any:
-    """Run ``flow`` under a Prefect server, and verify that its stages are on record afterwards."""
+    """Run ``flow`` with a Prefect server, and verify afterwards that it has a record of every stage."""
     from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.server import prefect_server
 
     records = Records()
     with prefect_server(records) as server:
         if server.ours:
-            logger.info("Prefect: %s while this runs, `prefect server start` for the history", server.link)
+            logger.info("Prefect: %s during this run; prefect server start shows the history", server.link)
         result = flow.recorded_in(records)(**parameters)
         records.verify()
     return result
@@ -91,10 +91,10 @@ def _cvrplib(options: argparse.Namespace) -> Outcome:
 
     spec = load_preset(options.preset, options.overrides).benchmark
     store = _writing(options)
-    done = run_cvrplib(store, options.instances, spec)
-    rows = done.table.astype(object).where(done.table.notna(), None).to_dict("records")
-    document = {"run": done.run, "answers": rows, "notes": done.notes}
-    return Outcome(document, f"{done.markdown()}\n{store.url(layout.benchmark_dir(done.run))}")
+    result = run_cvrplib(store, options.instances, spec)
+    rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
+    document = {"run": result.run, "answers": rows, "notes": result.notes}
+    return Outcome(document, f"{result.markdown()}\n{store.url(layout.benchmark_dir(result.run))}")
 
 
 def _plan(options: argparse.Namespace) -> Outcome:
@@ -102,29 +102,29 @@ def _plan(options: argparse.Namespace) -> Outcome:
 
     spec, city = load_preset(options.preset, options.overrides), None
     if spec.city.source == "imported":
-        city = planned_city(_reading(options), spec.city)
+        city = plan_city(_reading(options), spec.city).city
         require_sizes(spec, city)
     plan = make_plan(spec, options.preset, city=city)
     return Outcome(plain(plan), plan_text(plan))
 
 
 def _create(options: argparse.Namespace) -> Outcome:
-    spec, store = _asked(options)
+    spec, store = _inputs(options)
     return _make(spec.city, store)
 
 
 def _import(options: argparse.Namespace) -> Outcome:
     if options.overrides:
-        raise McvrpError(f"mcvrp city {options.action} reads no preset: give its options, not --set")
+        raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
     store = _writing(options)
-    spec = imported(options, store)
-    planned_city(store, spec)  # whatever is wrong with the file is said before a server is started
+    spec = imported_city(options, store)
+    plan_city(store, spec)  # an invalid file is rejected before a server is started
     return _make(spec, store)
 
 
 def _make(spec: CitySpec, store: Store) -> Outcome:
-    made = _run(STAGES["city"], store, {"city": spec}) if has_pipeline() else made_here(spec, store)
-    return Outcome(made.document, f"{made.text}\n\n{store.url(layout.city_dir(spec.name))}")
+    city = _run(STAGES["city"], store, {"city": spec}) if has_pipeline() else create_city(spec, store)
+    return Outcome(city.document, f"{city.text}\n\n{store.url(layout.city_dir(spec.name))}")
 
 
 def _solve(options: argparse.Namespace) -> Outcome:
@@ -141,7 +141,7 @@ def _inspect(options: argparse.Namespace) -> Outcome:
         (n, i), out = options.draw, Path(options.out) if options.out else None
         return draw(store, options.path or "", n, i, out)
     if options.out:
-        raise McvrpError("--out says where to draw: give --draw N I with it")
+        raise McvrpError("--out is the output file of --draw: give --draw N I, too")
     return inspect(store, options.path or "")
 
 
@@ -209,8 +209,8 @@ def _ui(options: argparse.Namespace) -> Outcome:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
         check_webhook(options.notify)
-    _, store = _asked(options)
-    asked = Options(
+    _, store = _inputs(options)
+    serve_options = Options(
         store=store.uri,
         preset=options.preset,
         overrides=options.overrides,
@@ -219,9 +219,9 @@ def _ui(options: argparse.Namespace) -> Outcome:
         notify=options.notify,
     )
     try:
-        serve(asked)
-    except KeyboardInterrupt:  # the one way to end it
-        return Outcome({"stopped": True}, "stopped: what is finished is kept")
+        serve(serve_options)
+    except KeyboardInterrupt:  # the regular end
+        return Outcome({"stopped": True}, "stopped: finished work is kept")
 
 
 # Commands that need only the base of the installation.
@@ -251,9 +251,9 @@ def _reading(options: argparse.Namespace) -> Store:
 
 
 def _writing(options: argparse.Namespace) -> Store:
-    """Return the store of a command with something to lose: it has to answer at once, and may pause later."""
+    """Return a writable store, which has to respond now, but is waited for later."""
     return Store.open(settings.store_uri(options.store)).outlasting()
 
 
-def _asked(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
+def _inputs(options: argparse.Namespace) -> tuple[PipelineSpec, Store]:
     return load_preset(options.preset, options.overrides), _writing(options)

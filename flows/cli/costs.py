@@ -1,4 +1,4 @@
-"""Arithmetic of `mcvrp plan`: bytes of a label, tokens of a phase, operations of the networks."""
+"""Cost model of `mcvrp plan`: bytes per label, tokens per phase, operations of the networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.model.network import NetworkConfig
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec
 
-# Measured on one core of a 2020s x86-64 machine; they say days from hours, not hours from minutes.
+# Measured on one core of a 2020s x86-64 machine; they tell days from hours, not hours from minutes.
 FLOPS_A_CORE = 2.3e10  # of training, small networks
 START_SECONDS = 10.0  # of the Ray session and of every phase
 # Bytes of a label row in a large file: 25 + n (0.41 log2(customers of the city) - 0.2).
@@ -20,17 +20,16 @@ BYTES_A_PARAMETER = 12  # fp32 weights and two moments
 
 
 def row_bytes(customers: int, n: int) -> float:
-    """Return about how many bytes a label of size ``n`` takes in a large file of a city's dataset."""
+    """Return the approximate bytes per label of size ``n`` in a large file."""
     return ROW_BYTES + n * (NODE_BYTES_A_BIT * math.log2(customers + 1) + NODE_BYTES)
 
 
 def token_counts(curriculum: Curriculum) -> tuple[int, int]:
-    """Return the problem and the solution tokens of all samples of a phase."""
+    """Return the number of problem and of solution tokens in all samples of a phase."""
     rows = np.diff(curriculum.size_starts)
     sets = np.arange(curriculum.first, curriculum.last + 1)
     problem = solution = 0
-    for place, count in enumerate(rows.tolist()):
-        n = curriculum.smallest + place
+    for n, count in enumerate(rows.tolist(), start=curriculum.smallest):
         shown = count * int((sets >= n).sum()) * curriculum.passes
         problem += shown * (n + 1)
         solution += shown * round(n + mean_routes(n))
@@ -38,13 +37,13 @@ def token_counts(curriculum: Curriculum) -> tuple[int, int]:
 
 
 def mean_routes(n: int) -> float:
-    """Return about how many routes serve ``n`` customers of mean demand 5 (Table 1, a tenth spare)."""
+    """Return the approximate number of routes for ``n`` customers (mean demand 5, Table 1, 10 % slack)."""
     mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
     return 1.1 * 5 * n / mean
 
 
 def parameters_met(network: NetworkConfig) -> tuple[int, int]:
-    """Return how many parameters a problem token and a solution token meet, the output layer included."""
+    """Return the parameters applied per problem token and per solution token, with the output layer."""
     output = network.classes * network.dim
     attention, mlp = 4 * network.dim**2, 2 * network.dim * network.ff
     encoder = network.encoder_layers * (attention + mlp)
@@ -53,13 +52,13 @@ def parameters_met(network: NetworkConfig) -> tuple[int, int]:
 
 
 def path_flops(network: NetworkConfig, n: int) -> float:
-    """Return the operations of one solution of an instance of ``n`` customers, the encoder's included."""
+    """Return the operations per solution of an instance of ``n`` customers, with the encoder."""
     encoder, decoder = parameters_met(network)
     return 2 * (decoder * (n + mean_routes(n)) + encoder * n)
 
 
 def attention_flops(network: AttentionNetworkSpec, n: int) -> tuple[float, float]:
-    """Return the operations of the encoder for an instance, and of the decoder for one solution of it."""
+    """Return the operations of the encoder per instance and of the decoder per solution."""
     products = 4 * network.dim**2 + 2 * network.dim * network.ff
     encoder = 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
     # two products of the glimpse and one of the scores, at each step of a path

@@ -1,4 +1,4 @@
-"""`mcvrp inspect`: anything in the store by a name or a path of any kind, described by who knows it."""
+"""`mcvrp inspect`: description of any artifact, file or folder of the store, by its name or path."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from mcvrp.flows.cli.inspect_files import describe_file, describe_folder, is_file
-from mcvrp.flows.cli.inspect_things import KINDS, Kind, dataset_of, describe_version
+from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of, describe_version
 from mcvrp.flows.cli.output import Outcome, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.tasks.support.text import listed
 
-_NAMED = 8  # things of a kind that are named; more are counted
-_CLOSE = 3  # names that may have been meant
+_LISTED = 8  # names in a list; more are counted
+_CLOSE = 3  # suggested names
 
 
 def inspect(store: Store, path: str) -> Outcome:
-    """Describe what ``path`` names.
+    """Describe the file, folder or artifact at ``path``.
 
-    That is a file or folder of the store (or its whole address), the name of anything in it, or a
-    version of a model as NAME@3, NAME@champion or NAME@latest; "" is the whole store. A name of
-    several things lists them.
+    A path of the store, with or without its address; the name of an artifact, or several of which are listed;
+    a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
 
     Raises
     ------
     McvrpError
-        If there is nothing.
+        If there is none.
     """
-    path = within(store, path)
+    path = store_path(store, path)
     if not path:
         return _overview(store)
     if is_file(store, path):
@@ -41,84 +41,83 @@ def inspect(store: Store, path: str) -> Outcome:
         return describe_version(store, layout.checked_name("model", name), version)
     if store.exists(path):
         return _folder(store, path)
-    places = places_of(store, path)
-    if not places:
-        hint = _hint(store, path)
+    folders = _folders_named(store, path)
+    if not folders:
+        hint = _suggestion(store, path)
         raise McvrpError(f"there is nothing at {store.url(path)}: {hint}")
-    if len(places) == 1:
-        return _folder(store, next(iter(places)))
-    kinds = {kind: place for place, kind in places.items()}
-    listed = table(("what", "mcvrp inspect"), list(kinds.items()))
-    text = f"{path!r} is the name of {len(places)} things:\n\n{listed}"
+    if len(folders) == 1:
+        return _folder(store, *folders)
+    kinds = {kind: folder for folder, kind in folders.items()}
+    text = f"{path!r} is the name of {len(folders)} artifacts:\n\n"
+    text += table(("kind", "mcvrp inspect"), list(kinds.items()))
     return Outcome({"name": path, "kinds": kinds}, text)
 
 
-def within(store: Store, path: str) -> str:
-    """Return ``path`` as the store names it, where it may be a whole address, or a path from here.
+def store_path(store: Store, path: str) -> str:
+    """Return ``path``, which may be an address or a path on this machine, as a path of the store.
 
     Raises
     ------
     McvrpError
-        If it leads out of the store.
+        If it is outside of the store.
     """
     path = path.rstrip("/")
     if path == store.uri or path.startswith(f"{store.uri}/"):
         return path.removeprefix(store.uri).strip("/")
     outside = "://" in path
     if not outside and "://" not in store.uri:
-        place = Path(os.path.abspath(Path(path).expanduser()))
-        if place.is_relative_to(store.uri):
-            inside = "/".join(place.relative_to(store.uri).parts)
-            # a name of the store wins over one from here
-            return inside if path and is_there(store, inside) and not is_there(store, path) else path
+        absolute = Path(os.path.abspath(Path(path).expanduser()))
+        if absolute.is_relative_to(store.uri):
+            inside = "/".join(absolute.relative_to(store.uri).parts)
+            # a path of the store takes precedence over one on this machine
+            return inside if path and _exists(store, inside) and not _exists(store, path) else path
         outside = Path(path).is_absolute()
     if outside:
-        raise McvrpError(f"{path} is not in the store {store.uri}: say which with --store")
+        raise McvrpError(f"{path} is not in the store {store.uri}: give its store with --store")
     return path
 
 
-def is_there(store: Store, path: str) -> bool:
-    """Return whether ``path`` is a file or folder of the store; what is no name in one is none."""
+def _exists(store: Store, path: str) -> bool:
     try:
         return not path or store.exists(path)
-    except McvrpError:
+    except McvrpError:  # an invalid path
         return False
 
 
-def places_of(store: Store, name: str) -> dict[str, str]:
-    """Return the folders of all things named ``name`` with their kinds; {} where there is none."""
+def _folders_named(store: Store, name: str) -> dict[str, str]:
+    """Return the folders of all artifacts named ``name``, with their kinds."""
     try:
-        layout.checked_name("thing", name)
+        layout.checked_name("artifact", name)
     except McvrpError:
         return {}
-    found = {f"{kind.folder}/{name}": kind.title for kind in KINDS}
+    folders = {f"{kind.folder}/{name}": kind.title for kind in KINDS}
     for folder in ("nights", "rounds"):
-        found |= {f"{folder}/{model}/{name}": folder.removesuffix("s") for model in store.folders(folder)}
-    return {place: kind for place, kind in found.items() if store.exists(place)}
+        folders |= {f"{folder}/{model}/{name}": folder.removesuffix("s") for model in store.folders(folder)}
+    return {folder: kind for folder, kind in folders.items() if store.exists(folder)}
 
 
 def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
-    """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into a PNG file.
+    """Draw the routes of instance (``n``, ``i``) of the dataset ``path`` into a PNG file.
 
     Parameters
     ----------
     out
-        The file, by default one here that says what it shows.
+        The file (default: a name with the dataset, n and i in the current folder).
 
     Raises
     ------
     McvrpError
-        If there is no such dataset or instance, or the file cannot be written.
+        If the dataset or the instance does not exist, or the file cannot be written.
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset
     from mcvrp.tasks.support.pictures import png
     from mcvrp.tasks.support.routes_picture import Panel, solutions
 
-    dataset = dataset_of(store, within(store, path))
+    dataset = dataset_of(store, store_path(store, path))
     if dataset is None:
         raise McvrpError(
-            f"there is no dataset {path!r} in {store.url('labels')} to draw from: run mcvrp inspect labels"
+            f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels for a list"
         )
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
@@ -140,34 +139,34 @@ def _folder(store: Store, path: str) -> Outcome:
     folder, _, name = path.partition("/")
     kind = next((kind for kind in KINDS if kind.folder == folder), None)
     if kind and not name:
-        return _things(store, kind)
-    if kind and kind.describe and "/" not in name and kind.is_whole(store, name):
+        return _all_of(store, kind)
+    if kind and kind.describe and "/" not in name and kind.is_complete(store, name):
         return kind.describe(store, name)
     return describe_folder(store, path)
 
 
-def _things(store: Store, kind: Kind) -> Outcome:
-    """Describe all things of a kind, a row each."""
+def _all_of(store: Store, kind: Kind) -> Outcome:
+    """Describe all artifacts of a kind, one row each."""
     document = {name: _sum(files) for name, files in _grouped(store.files(kind.folder), 1).items()}
     rows = [(f"{kind.folder}/{name}", *_sum_text(counted)) for name, counted in document.items()]
     return Outcome({kind.folder: document}, table((kind.title, "files", "bytes"), rows, (1, 2)))
 
 
 def _overview(store: Store) -> Outcome:
-    """Describe the whole store, a row a folder."""
+    """Describe the whole store, one row per folder."""
     document, rows = dict[str, dict[str, Any]](), []
     for top, files in _grouped(store.files(""), 0).items():
         counted, names = _sum(files), [name for name in _grouped(files, 1) if name]
         document[top] = {**counted, "names": names}
-        rows.append((top, *_sum_text(counted), _some(names)))
+        rows.append((top, *_sum_text(counted), listed(names, _LISTED)))
     if not document:
-        return Outcome({"store": store.uri, "folders": {}}, f"there is nothing in {store.uri} yet")
-    text = table(("folder", "files", "bytes", "holds"), rows, (1, 2))
+        return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
+    text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
     return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
 def _grouped(files: Sequence[StoredFile], depth: int) -> dict[str, list[StoredFile]]:
-    """Return ``files`` by the part of their paths at ``depth``, "" where a path is shorter."""
+    """Return ``files`` by the part of their paths at ``depth``, "" for shorter paths."""
     groups: dict[str, list[StoredFile]] = {}
     for file in files:
         groups.setdefault("".join(file.path.split("/")[depth : depth + 1]), []).append(file)
@@ -182,18 +181,17 @@ def _sum_text(counted: Mapping[str, int]) -> list[str]:
     return [f"{count:,}" for count in counted.values()]
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _hint(store: Store, path: str) -> str:
-    """Return what may have been meant, else what there is."""
-    things = [f"{kind.folder}/{name}" for kind in KINDS for name in store.folders(kind.folder)]
-    close = difflib.get_close_matches(path, things, _CLOSE)
+def _suggestion(store: Store, path: str) -> str:
+    """Return paths that are similar to ``path``, otherwise the existing ones."""
+    paths = [f"{kind.folder}/{name}" for kind in KINDS for name in store.folders(kind.folder)]
+    close = difflib.get_close_matches(path, paths, _CLOSE)
     name = path.rsplit("/", 1)[-1]
-    near = difflib.get_close_matches(name, {thing.split("/")[1] for thing in things}, _CLOSE)
-    close += [thing for thing in things if thing.split("/")[1] in near and thing not in close]
+    names = difflib.get_close_matches(name, {path.split("/")[1] for path in paths}, _CLOSE)
+    close += [path for path in paths if path.split("/")[1] in names and path not in close]
     if close:
         return f"did you mean {', '.join(close[: 2 * _CLOSE])}?"
-    return f"there is {_some(things)}" if things else "the store is empty, run mcvrp city create or import"
+    return (
+        f"there is {listed(paths, _LISTED)}"
+        if paths
+        else "the store is empty, run mcvrp city create or import"
+    )

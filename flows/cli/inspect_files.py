@@ -1,4 +1,4 @@
-"""Files and folders of the store as they look from outside: by their endings, whoever has written them."""
+"""Descriptions of files by their extensions, and of folders by their contents."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
-_LISTED = 200  # files; more are counted
-_FIRST = 5  # rows of a table
-_WRITTEN = 3  # JSON documents of a folder without README.md; of more there are the names
-_WIDTH, _CELL = 110, 28  # letters of a line, of a cell
+_LISTED = 200  # files of a folder; more are counted
+_HEAD = 5  # first rows of a table
+_DOCUMENTS = 3  # JSON documents of a folder without README.md; of more, only the names are shown
+_WIDTH, _CELL = 110, 28  # characters of a line, of a cell
 _README = "README.md"
-_AGAIN = "remove it, and run what has made it again"
+_REMEDY = "remove it, and run the command that writes it again"
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def is_file(store: Store, path: str) -> bool:
-    """Return whether there is a file at ``path``: folders are none."""
+    """Return whether ``path`` is a file, and not a folder."""
     try:
         store.size(path)
     except McvrpError:
@@ -39,30 +38,30 @@ def is_file(store: Store, path: str) -> bool:
 
 
 def describe_file(store: Store, path: str) -> Outcome:
-    """Describe a file: text and JSON as they are, tables by columns and first rows, others by what they are.
+    """Describe a file: text and JSON completely, tables by columns and first rows, others by their size.
 
     Raises
     ------
     McvrpError
-        If it is not what its ending says.
+        If its contents do not match its extension.
     """
-    return _BY_ENDING.get(PurePosixPath(path).suffix, _bytes)(store, path)
+    return _BY_EXTENSION.get(PurePosixPath(path).suffix, _bytes)(store, path)
 
 
 def describe_folder(store: Store, path: str) -> Outcome:
-    """Describe a folder: its README.md where it has one, else its files; its JSON documents either way.
+    """Describe a folder by its README.md, otherwise by its files, and by its JSON documents.
 
     Raises
     ------
     McvrpError
-        If there is nothing.
+        If it is empty.
     """
     files = {file.path: file.size for file in store.files(path)}
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}: check the name")
     names = [file.removeprefix(f"{path}/") for file in files]
-    written = [name for name in names if "/" not in name and name.endswith(".json")]
-    documents = {name: store.get_json(f"{path}/{name}") for name in written}
+    json_names = [name for name in names if "/" not in name and name.endswith(".json")]
+    documents = {name: store.get_json(f"{path}/{name}") for name in json_names}
     readme, sizes = f"{path}/{_README}", dict[str, int]()
     if readme in files:
         text = f"{markdown(store, readme)}\n\n{store.url(path)}: {len(files):,} files"
@@ -70,7 +69,7 @@ def describe_folder(store: Store, path: str) -> Outcome:
         sizes = dict(islice(files.items(), _LISTED))
         lines = [f"{size:>13,}  {file}" for file, size in sizes.items()]
         lines += [f"... and {more:,} more files"] if (more := len(files) - len(sizes)) else []
-        if len(documents) <= _WRITTEN:
+        if len(documents) <= _DOCUMENTS:
             lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
         text = "\n".join(lines)
     document = {"folder": store.url(path), "files": len(files), "bytes": sizes, "documents": documents}
@@ -78,7 +77,7 @@ def describe_folder(store: Store, path: str) -> Outcome:
 
 
 def markdown(store: Store, path: str) -> str:
-    """Return a Markdown file as a terminal shows it best: tables aligned, pictures by their addresses."""
+    """Return a Markdown file for the terminal: tables aligned, pictures by their addresses."""
     folder = path.rpartition("/")[0]
     text = markdown_text(without_metadata(store.get(path).decode(errors="replace")))
     return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
@@ -107,10 +106,10 @@ def _parquet(store: Store, path: str) -> Outcome:
         try:
             parquet = pq.ParquetFile(stream)
             rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-            batch = next(parquet.iter_batches(batch_size=_FIRST), None)
+            batch = next(parquet.iter_batches(batch_size=_HEAD), None)
         except UNREADABLE as error:
             raise McvrpError(
-                f"{store.url(path)} is no readable Parquet file ({reason(error)}): {_AGAIN}"
+                f"{store.url(path)} is not a readable Parquet file ({reason(error)}): {_REMEDY}"
             ) from error
     first = pd.DataFrame() if batch is None else batch.to_pandas()
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
@@ -125,41 +124,29 @@ def _csv(store: Store, path: str) -> Outcome:
     try:
         frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
     except (ValueError, UnicodeError) as error:
-        raise McvrpError(f"{store.url(path)} is no readable CSV file ({reason(error)}): {_AGAIN}") from error
-    first = frame.head(_FIRST)
+        raise McvrpError(
+            f"{store.url(path)} is not a readable CSV file ({reason(error)}): {_REMEDY}"
+        ) from error
+    first = frame.head(_HEAD)
     columns = [str(name) for name in frame.columns]
     text = [f"{len(frame):,} rows", *(f"  {name}" for name in columns), *_rows(first)]
     return Outcome({"rows": len(frame), "columns": columns, "first": _records(first)}, "\n".join(text))
 
 
 def _records(frame: pd.DataFrame) -> Any:
-    return plain([{str(k): _known(v) for k, v in row.items()} for row in frame.to_dict("records")])
-
-
-def _known(value: Any) -> Any:
-    """Return ``value``, None for what stands for no value."""
-    return None if value is pd.NA or value is pd.NaT else value
+    return plain(
+        [
+            {str(k): None if v is pd.NA or v is pd.NaT else v for k, v in row.items()}
+            for row in frame.to_dict("records")
+        ]
+    )
 
 
 def _rows(frame: pd.DataFrame) -> list[str]:
     if frame.empty:
         return []
     shown = frame.to_string(index=False, max_colwidth=_CELL, line_width=_WIDTH)
-    return ["", f"the first {len(frame)}:" if len(frame) > 1 else "the first:", shown]
-
-
-def _picture(store: Store, path: str) -> Outcome:
-    data = store.get(path)
-    if not data.startswith(_PNG):
-        raise McvrpError(f"{store.url(path)} is no PNG file: {_AGAIN}")
-    width, height = (int.from_bytes(data[k : k + 4], "big") for k in (16, 20))
-    text = f"a picture of {width} by {height} pixels, {len(data):,} bytes: {store.url(path)}"
-    return Outcome({"width": width, "height": height, "bytes": len(data), "file": store.url(path)}, text)
-
-
-def _page(store: Store, path: str) -> Outcome:
-    size = store.size(path)
-    return Outcome({"bytes": size}, f"a page for a browser, {size:,} bytes: {store.url(path)}")
+    return ["", f"first {len(frame)} rows:" if len(frame) > 1 else "first row:", shown]
 
 
 def _tensors(store: Store, path: str) -> Outcome:
@@ -173,7 +160,7 @@ def _tensors(store: Store, path: str) -> Outcome:
             shapes = {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items()}
         except (ValueError, KeyError, TypeError) as error:
             raise McvrpError(
-                f"{store.url(path)} is no safetensors file ({reason(error)}): {_AGAIN}"
+                f"{store.url(path)} is not a safetensors file ({reason(error)}): {_REMEDY}"
             ) from error
     lines = [f"  {name}: {kind} {' x '.join(map(str, shape))}" for name, (kind, shape) in shapes.items()]
     document = {"bytes": store.size(path), "tensors": {name: shape for name, (_, shape) in shapes.items()}}
@@ -184,7 +171,7 @@ def _bytes(store: Store, path: str) -> Outcome:
     return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
 
 
-_BY_ENDING: Mapping[str, Callable[[Store, str], Outcome]] = {
+_BY_EXTENSION: Mapping[str, Callable[[Store, str], Outcome]] = {
     ".json": _json,
     ".md": _markdown,
     ".tex": _text,
@@ -192,7 +179,5 @@ _BY_ENDING: Mapping[str, Callable[[Store, str], Outcome]] = {
     ".parquet": _parquet,
     ".pq": _parquet,
     ".csv": _csv,
-    ".png": _picture,
-    ".html": _page,
     ".safetensors": _tensors,
 }

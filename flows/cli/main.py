@@ -1,6 +1,6 @@
-"""The `mcvrp` command: reads the command line, catches every error once, says it in a line.
+"""The `mcvrp` command: parses the command line, and reports every error in one line.
 
-Nothing heavy is imported here: `mcvrp --help` answers at once.
+Heavy modules are not imported here: `mcvrp --help` is fast.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from mcvrp.model.errors import McvrpError
 
 logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
-BAD_INPUT = 2
-
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code: 0 done, 1 in part, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit code (see `McvrpError`)."""
     with terminal():
         return _run(arguments)
 
@@ -61,10 +59,10 @@ def _run(arguments: Sequence[str]) -> int:
         logger.warning(CONTINUE)
         return INTERRUPTED
     except BrokenPipeError:  # `mcvrp plan | head`
-        sys.stdout = None  # nothing is left to flush
+        sys.stdout = None  # so that nothing is flushed to it
         return 0
     except BaseException as error:
-        if type(error).__name__ == "TerminationSignal":  # Prefect's word for SIGTERM
+        if type(error).__name__ == "TerminationSignal":  # raised by Prefect on SIGTERM
             logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
@@ -74,22 +72,22 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
     if verbose:
         logger.error("".join(traceback.format_exception(error)).rstrip())
         logger.error("mcvrp: %s: %s", type(error).__name__, one_line(error))
-        return BAD_INPUT
+        return McvrpError.exit_code
     path = settings.log_file()
     path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
     kind, text = type(error).__name__, one_line(error)[:300]
-    logger.error("mcvrp: unexpected %s: %s (the whole story: %s)", kind, text, path)
-    return BAD_INPUT
+    logger.error("mcvrp: unexpected %s: %s (traceback: %s)", kind, text, path)
+    return McvrpError.exit_code
 
 
 def main() -> NoReturn:
-    """Run the command line of this process; the console entry."""
+    """Run the command line of this process: the console entry point."""
     with terminal(), stopping_in_time():
         code = run(sys.argv[1:])
-    # All is written and nobody is left. Libraries would take their time to say goodbye, and now and then
-    # a thread of one ends in a segmentation fault when Python takes down what it uses.
+    # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then
+    # one of their threads ends in a segmentation fault while the interpreter is finalized.
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError):  # nobody reads it any more
+        with contextlib.suppress(AttributeError, OSError):  # closed by its reader
             stream.flush()
     os._exit(code)
 

@@ -1,10 +1,10 @@
-"""`mcvrp gc`, `models`, `promote` and `rollback`: what they do beside the stages, and say."""
+"""`mcvrp gc`, `models`, `promote` and `rollback`: their results as documents and text."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mcvrp.flows.cli.inspect_things import model_versions
+from mcvrp.flows.cli.inspect_kinds import model_versions
 from mcvrp.flows.cli.output import Outcome, output_folder, plain, size_text, table
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
@@ -19,18 +19,18 @@ _CHAMPION, _CHALLENGER = "champion", "challenger"
 
 
 def cleaning_document(cleaning: CleaningSummary) -> dict[str, Any]:
-    """Return what was found, or removed, for a program."""
+    """Return the unused or removed artifacts as JSON."""
     return {**plain(cleaning), "files": cleaning.files, "bytes": cleaning.bytes}
 
 
 def cleaning_text(cleaning: CleaningSummary) -> str:
-    """Return what was found, or removed, for a person: a line each, then the sum."""
+    """Return the unused or removed artifacts as text, one line each, and their sum."""
     rows = [(each.kind, size_text(each.bytes), each.path, each.why) for each in cleaning.candidates]
     more = len(rows) - _LISTED
     blocks = (
-        table(("what", "size", "where", "why"), rows[:_LISTED], (1,)) if rows else "",
+        table(("kind", "size", "path", "reason"), rows[:_LISTED], (1,)) if rows else "",
         f"... and {more:,} more" if more > 0 else "",
-        "\n".join(f"left alone: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped),
+        "\n".join(f"skipped: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped),
         _sum(cleaning),
     )
     return "\n\n".join(filter(None, blocks))
@@ -41,8 +41,8 @@ def _sum(cleaning: CleaningSummary) -> str:
         return "nothing to remove" if not cleaning.deleted else "nothing was removed"
     amount = f"{cleaning.files:,} files, {size_text(cleaning.bytes)}"
     if not cleaning.deleted:
-        return f"{amount} may go: nothing has been removed, mcvrp gc --delete does it"
-    kept = f"; {cleaning.kept_now} are needed by now and stay" if cleaning.kept_now else ""
+        return f"{amount} are unused: nothing has been removed, run mcvrp gc --delete"
+    kept = f"; {cleaning.kept_now} are in use by now and were kept" if cleaning.kept_now else ""
     return f"{amount} removed{kept}"
 
 
@@ -54,25 +54,24 @@ def list_models(store: Store, name: str | None) -> Outcome:
     McvrpError
         If there is no such model.
     """
-    names = store.folders("models") if name is None else [name]
-    names = [found for found in names if versions(store, found)]
+    names = [each for each in (store.folders("models") if name is None else [name]) if versions(store, each)]
     if not names:
         what = "no models" if name is None else f"no model {name!r}"
         raise McvrpError(f"there is {what} in {store.url()}: run mcvrp train")
-    found = {known: model_versions(store, known) for known in names}
-    text = "\n\n".join(f"{known}\n{described.text}" for known, described in found.items())
-    return Outcome({known: described.document for known, described in found.items()}, text)
+    models = {each: model_versions(store, each) for each in names}
+    text = "\n\n".join(f"{each}\n{model.text}" for each, model in models.items())
+    return Outcome({each: model.document for each, model in models.items()}, text)
 
 
 def export_model(store: Store, what: str, folder: str) -> Outcome:
-    """Write ``what``, NAME[@VERSION] of a model, into ``folder``; errors as `export_folder`."""
+    """Write ``what``, a model as NAME[@VERSION], to ``folder``; errors as `export_folder`."""
     name, _, version = what.partition("@")
     card = named_version(store, name, version or _CHAMPION)
-    to = output_folder(folder)
-    export_folder(store, card, to)
-    files = to.list("")
-    text = f"{name} version {card.version} in {to.url()}: {', '.join(files)}"
-    return Outcome({"model": name, "version": card.version, "folder": to.url(), "files": files}, text)
+    output = output_folder(folder)
+    export_folder(store, card, output)
+    files = output.list("")
+    text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
+    return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)
 
 
 def import_model(folder: str, store: Store, name: str | None) -> Outcome:
@@ -89,31 +88,28 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     Raises
     ------
     McvrpError
-        If there is no such version, it is champion already, or somebody else moves the champion just now.
+        If there is no such version, it is already the champion, or another process moves the champion.
     """
     champion = pointer(store, name, "champion")
     number = layout.version_number(wanted)
     if wanted != _CHALLENGER and number is None:
-        raise McvrpError(f"{shown(wanted)} is no version: give a number, or the word {_CHALLENGER}")
+        raise McvrpError(f"{shown(wanted)} is not a version: give a number, or {_CHALLENGER}")
     version = pointer(store, name, _CHALLENGER).version if wanted == _CHALLENGER else number
     if version is None:
         raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
     if version == champion.version:
-        raise McvrpError(
-            f"version {version} is the champion of model {name!r} already: name another to promote"
-        )
+        raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
     move_champion(store, name, version, champion, why)
     return _moved(name, champion.version, version)
 
 
 def roll_back_champion(store: Store, name: str, why: str) -> Outcome:
-    """Give the alias champion of the model ``name`` back to the champion before; errors as `roll_back`."""
+    """Restore the previous champion of the model ``name``; errors as `roll_back`."""
     was, now = roll_back(store, name, why)
     return _moved(name, was, now)
 
 
 def _moved(name: str, was: int | None, now: int | None) -> Outcome:
     before = "there was none before" if was is None else f"it was version {was}"
-    return Outcome(
-        {"model": name, "was": was, "champion": now}, f"champion of {name} is version {now}, {before}"
-    )
+    text = f"champion of {name} is version {now}, {before}"
+    return Outcome({"model": name, "was": was, "champion": now}, text)

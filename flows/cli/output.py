@@ -1,4 +1,4 @@
-"""Terminal output: figures and tables aligned, results as plain JSON."""
+"""Output of commands: aligned tables for the terminal, plain JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import numpy as np
 from mcvrp.storage.markdown import unescaped
 from mcvrp.storage.store.store import Store
 
-_BAR = re.compile(r"(?<!\\)\|")  # between cells, not the one of a cell
+_BAR = re.compile(r"(?<!\\)\|")  # between cells, not escaped within one
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a command: ``document`` for --json, ``text`` for a person, ``code`` to exit with.
+    """Result of a command: ``document`` for --json, ``text`` for the terminal, and the exit ``code``.
 
-    ``lacks`` is what is said last, where something is missing.
+    ``lacks`` lists what is missing, if anything is, and is printed last.
     """
 
     document: Any
@@ -33,29 +33,29 @@ class Outcome:
     lacks: str = ""
 
 
-def output_folder(place: str | Path) -> Store:
-    """Return the folder ``place``, in which something can be written; it appears with its first file.
+def output_folder(address: str | Path) -> Store:
+    """Return a store at ``address`` for output, whose folder is created with its first file.
 
-    A command that is refused, or killed, before it writes leaves no empty folder.
+    A command that fails before it writes leaves no empty folder.
     """
-    folder = Path(place).expanduser().absolute()
+    folder = Path(address).expanduser().absolute()
     new = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
-    store = Store.open(place)  # tries to write, and makes the folder for that
-    for path in new if "://" not in str(place) else ():
-        with contextlib.suppress(OSError):  # somebody else writes there by now
+    store = Store.open(address)  # creates the folder to test whether it is writable
+    for path in new if "://" not in str(address) else ():
+        with contextlib.suppress(OSError):  # another process has written a file into it
             path.rmdir()
     return store
 
 
 def aligned(figures: Mapping[str, object]) -> str:
-    """Return ``figures`` as lines whose values stand below each other."""
+    """Return ``figures`` as lines with aligned values."""
     return table(("", ""), list(figures.items()))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Collection[int] = ()) -> str:
-    """Return ``rows`` with their cells below each other, and ``header`` above them if it says anything.
+    """Return ``rows`` as aligned columns, below ``header`` unless it is empty.
 
-    ``right`` has the columns that are aligned to the right: numbers.
+    ``right`` are the columns aligned to the right: numbers.
     """
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -65,7 +65,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Collec
 
 
 def markdown_text(markdown: str) -> str:
-    """Return ``markdown`` as a terminal shows it best: cells below each other, nothing bold."""
+    """Return ``markdown`` for the terminal: aligned tables, nothing bold."""
     text = re.sub(r"\*\*(.+?)\*\*", r"\1", markdown.strip())
     parts = re.split(r"((?:^\|.*\n?){2,})", text, flags=re.MULTILINE)
     return "".join(_aligned_table(part) if k % 2 else unescaped(part) for k, part in enumerate(parts))
@@ -75,18 +75,18 @@ def _aligned_table(markdown: str) -> str:
     lines = markdown.splitlines()
     header, rule, *rows = [[unescaped(cell.strip()) for cell in _BAR.split(line)[1:-1]] for line in lines]
     if any(len(row) != len(header) for row in (rule, *rows)):
-        return markdown  # no table of ours: leave it
+        return markdown  # not a table that we wrote
     right = [column for column, side in enumerate(rule) if side.endswith(":")]
     return table(header, rows, right) + "\n" * markdown.endswith("\n")
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes as people say it: "3.2 GB"."""
+    """Return a number of bytes with its unit: "3.2 GB"."""
     return humanize.naturalsize(count).replace("Byte", "byte")
 
 
 def plain(value: Any) -> Any:
-    """Return ``value`` as JSON knows it: dataclasses as objects, arrays as lists, infinite as null."""
+    """Return ``value`` as JSON types: dataclasses as objects, arrays as lists, infinite numbers as null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

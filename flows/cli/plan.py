@@ -1,4 +1,4 @@
-"""`mcvrp plan`: the cost of a run before it starts, by arithmetic on the spec and measured rates."""
+"""`mcvrp plan`: estimated cost of a run, from its spec and measured rates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
 
-CLUSTER_CORES = 384  # the processes that the paper labelled with
+CLUSTER_CORES = 384  # processes of the paper's labelling
 HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
 GPUS_OF_THE_PAPER = 16
 SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
@@ -38,9 +38,9 @@ SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000,
 class LabelPlan:
     """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes.
 
-    ``held_out`` instances are labelled beside the ``instances`` to train on, all else is of both.
-    ``cache_bytes`` are those of the copy that each machine makes that trains.
-    ``by_budget`` has the core-hours of HGS's named budgets, where the spec has a time limit.
+    ``held_out`` instances are labelled besides the ``instances`` to train on; all other figures are of both.
+    ``cache_bytes`` is the size of the local copy on each machine that trains.
+    ``by_budget`` has the core-hours of HGS's named budgets, if the spec has a time limit.
     """
 
     instances: int
@@ -57,7 +57,7 @@ class LabelPlan:
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """A phase of training; ``seconds`` on the ``cores`` at hand, ``paper_hours`` on the paper's 16 GPUs."""
+    """Phase of training: ``seconds`` on the plan's cores, ``paper_hours`` on the paper's 16 GPUs."""
 
     phase: str
     trains: str
@@ -70,7 +70,7 @@ class PhasePlan:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """Attention models: how many, instances that each is trained on, wall-clock seconds of all."""
+    """Attention models: number, training instances of each, wall-clock seconds of all."""
 
     models: int
     instances: int
@@ -79,10 +79,10 @@ class AttentionPlan:
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
-    """The benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
+    """Benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
 
-    Searches that go on from a network's samples count as heuristics; local search of samples is left out.
-    ``by_method`` has the core-hours of each method that costs any.
+    Searches that start from a network's samples count as heuristics; local search of samples is not counted.
+    ``by_method`` has the core-hours of each method that needs any.
     """
 
     instances: int
@@ -108,12 +108,12 @@ class Plan:
 
 
 def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: City | None = None) -> Plan:
-    """Return what a run of ``spec`` costs from nothing, on ``cores`` (all of this machine by default).
+    """Return the cost of a run of ``spec`` from scratch on ``cores`` (default: all of this machine).
 
     Parameters
     ----------
     city
-        The city, where it is not the synthetic one of ``spec``.
+        The city, if it is not the synthetic one of ``spec``.
     """
     cores = cores or local_cores()
     customers = city.customers if city else spec.city.customers
@@ -123,8 +123,8 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: C
     phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
     attention = _attention(spec, cores)
     benchmark = _benchmark(spec, network, cores)
-    kept = spec.train.keep + (spec.train.held_out is not None)  # the last, and the best where it is measured
-    a_parameter = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the model itself
+    kept = spec.train.keep + (spec.train.held_out is not None)  # the last ones, and the best by held-out loss
+    parameter_bytes = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the exported model
     return Plan(
         preset=preset,
         cores=cores,
@@ -134,7 +134,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: C
         phases=phases,
         attention=attention,
         benchmark=benchmark,
-        bytes=label.bytes + a_parameter * network.parameters(),
+        bytes=label.bytes + parameter_bytes * network.parameters(),
         seconds=label.seconds
         + sum(phase.seconds for phase in phases)
         + (attention.seconds if attention else 0.0)
@@ -143,7 +143,7 @@ def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: C
 
 
 def plan_text(plan: Plan) -> str:
-    """Return ``plan`` as a person reads it."""
+    """Return ``plan`` as text for the terminal."""
     label, attention, benchmark = plan.label, plan.attention, plan.benchmark
     cores = f"on {plan.cores} core{'s' if plan.cores > 1 else ''}"
     held_out = f" and {label.held_out:,} held out" if label.held_out else ""
@@ -215,15 +215,15 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
         steps, samples = curriculum.steps, curriculum.samples
         problem, solution = token_counts(curriculum)
     if policy := phase.policy:
-        # As many labels as there are steps, whatever the last pass has left.
+        # one batch of labels per step, so that the last pass may be incomplete
         share = min(1.0, policy.steps / steps) if steps else 0.0
         problem, solution = round(share * problem), round(share * solution)
         steps, samples = policy.steps, policy.steps * policy.instances
-        n = (train.smallest + phase.last) // 2  # a mean, where sets grow to the last
+        n = (train.smallest + phase.last) // 2  # the mean of growing sets
         problem += samples * (n + 1)
         drawn = samples * policy.samples * round(n + mean_routes(n))
     decodes = phase.trains != "encoder"
-    # Of a token 2 forward and 4 backward; who draws a path goes forward once more.
+    # 2 operations forward and 4 backward per parameter and token; sampling is another forward pass.
     flops = 6 * encoder * problem + (decoder * (6 * solution + 8 * drawn) if decodes else 0)
     same_as_the_paper = samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
@@ -238,7 +238,7 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
 
 
 def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
-    """Return the cost of the attention models that the benchmark compares with, None where it has none."""
+    """Return the cost of the benchmark's attention models; None if it has none."""
     if not spec.compares_attention:
         return None
     am = spec.attention_models
@@ -246,7 +246,7 @@ def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
     flops = 0.0
     for n in sizes:
         encoder, path = attention_flops(am.network, n)
-        # Three times forward for the network and its gradient, a rollout, and the baseline's.
+        # Forward and backward of the network (3), the rollout of samples, and the baseline's.
         step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
         compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
         flops += am.steps(n) * step + compared
@@ -275,13 +275,13 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
 
 
 def _paths(spec: PipelineSpec, name: str) -> int:
-    """Return how many solutions of an instance are decoded; parts of one count as their share of it."""
+    """Return the number of decoded solutions per instance; parts of a solution count as fractions."""
     method = all_methods()[name]
     if not method.decoded:
-        return 0  # equal time has a limit; the attention model is small
+        return 0  # methods with a time limit, and the small attention model
     if method.paths:
         return method.paths(spec.benchmark)
-    return sum(spec.benchmark.samples_of(name))  # each number is timed by itself
+    return sum(spec.benchmark.samples_of(name))  # each number of samples is decoded separately
 
 
 def _hours(hours: float) -> str:

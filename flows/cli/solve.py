@@ -1,4 +1,4 @@
-"""`mcvrp solve`: a day's orders to routes in this process, without a Prefect server or Ray."""
+"""`mcvrp solve`: routes for a day's orders, computed without a Prefect server or Ray."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
-ROUTES = "routes"  # the folder for folders of routes
+ROUTES = "routes"  # default parent of output folders
 _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet", "longest_route")
 
 
 def solve(options: argparse.Namespace) -> Outcome:
-    """Route a day's orders; return what came of it.
+    """Route a day's orders and write the result.
 
     Raises
     ------
     McvrpError
-        If the orders, an option or the store are wrong; no file has been written then.
+        If the orders, an option or the store are invalid; no file has been written then.
     """
     if options.time_window:
-        raise McvrpError(refusal(f"option {options.time_window}", TIME, "leave it out"))
+        raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
     preset, spec = _specs(options)
     folder = _exported(options)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)
-    if folder and not options.city:  # it has all that it takes: no store need be there
+    if folder and not options.city:  # it contains its city, so that no store is needed
         store, city = folder, folder_city(folder).name
     else:
-        # a file that is its own city, searched without a model, needs nothing of a store
-        places = f"{options.orders} {options.start}"
-        alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in places)
+        # a .vrp contains its city, and solving it without a model needs no store
+        inputs = f"{options.orders} {options.start}"
+        alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in inputs)
         store = Store.open("." if alone else settings.store_uri(options.store), writable=False)
     planned = plan_day(
         store,
@@ -70,24 +70,24 @@ def solve(options: argparse.Namespace) -> Outcome:
 
 
 def _exported(options: argparse.Namespace) -> Store | None:
-    """Return the folder that `--model` names, None where it is a model's name in the store."""
+    """Return the folder of `--model`; None for the name of a model in the store."""
     model = options.model or ""
     if "/" not in model and not Path(model, layout.folder_card).is_file():
         return None
     if options.version is not None:
-        raise McvrpError(f"--version: the folder {model} holds one version of one model, leave it out")
+        raise McvrpError(f"--version: the folder {model} contains a single version: omit the option")
     return open_folder(model)
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    """Return the preset, and how the day is solved: what the preset says of it, then the options."""
+    """Return the preset and the spec of the day: the preset's, with the options of the command line."""
     preset = load_preset(options.preset, options.overrides)
-    given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
-    if (version := layout.version_number(given.get("version", ""))) is not None:
-        given["version"] = version
+    fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+    if (version := layout.version_number(fields.get("version", ""))) is not None:
+        fields["version"] = version
     if is_vrp(options.orders) and options.model is None:
-        given.setdefault("samples", 0)  # a city of its own, which the preset's model does not know
-    data = preset.solve.model_dump() | given
+        fields.setdefault("samples", 0)  # the preset's model was trained on another city
+    data = preset.solve.model_dump() | fields
     try:
         return preset, SolveSpec.model_validate(data)
     except ValidationError as error:

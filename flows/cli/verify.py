@@ -1,4 +1,4 @@
-"""`mcvrp verify` in words: one line for a dataset that is right, else every fault with its place."""
+"""`mcvrp verify`: one line for a valid dataset, otherwise every fault with its file and row."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from mcvrp.tasks.support.progress import duration
 
 
 def verification_document(report: VerificationReport, seconds: float) -> Any:
-    """Return the report for a program."""
+    """Return the report as JSON."""
     return {"good": report.good, **plain(report), "seconds": seconds}
 
 
 def verification_text(report: VerificationReport, seconds: float) -> str:
-    """Return the report for a person: faults first, one a line, the sum of it last."""
+    """Return the report as text: one line per fault, and a summary."""
     lines = [str(fault) for fault in report.faults]
     for n, start, stop in report.missing:
         rows = f"row {start} has" if stop == start + 1 else f"rows {start} to {stop - 1} have"
         lines.append(f"n={n}: {rows} no label")
     lines += [f"not checked: {reason}" for reason in report.unchecked]
     rate = report.rows / seconds if seconds > 0 else 0.0
-    proved = f"{report.rows:,} labels in {report.files:,} files proved in {duration(seconds)} ({rate:,.0f}/s)"
+    verified = (
+        f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"
+    )
     if report.good:
-        return "\n".join([*lines, proved])
-    found = []
+        return "\n".join([*lines, verified])
+    problems = []
     if report.faults:
         files = len({fault.path for fault in report.faults})
-        found.append(f"{len(report.faults):,} faults in {files:,} files")
+        problems.append(f"{len(report.faults):,} faults in {files:,} files")
     if report.missing:
         quarantined = f", {report.quarantined:,} of them quarantined" if report.quarantined else ""
-        found.append(f"{report.missing_rows:,} labels missing{quarantined}")
+        problems.append(f"{report.missing_rows:,} labels missing{quarantined}")
     return "\n".join(
-        [*lines, f"{proved}; {', '.join(found)}: mcvrp label repairs dataset {report.dataset!r}"]
+        [*lines, f"{verified}; {', '.join(problems)}: mcvrp label repairs dataset {report.dataset!r}"]
     )

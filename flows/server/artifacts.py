@@ -32,19 +32,19 @@ _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
-def show_figures(thing: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
+def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
     """Create a Markdown artifact of the running flow or task: a list of ``figures``, then ``parts``.
 
     Parameters
     ----------
-    thing
-        Stage and name of what it made, "label laptop"; the key of the artifact.
+    subject
+        Stage and name of its output, "label laptop"; the key of the artifact.
     """
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
     markdown = "\n\n".join(part for part in (f"# {escaped(title)}", lines, *parts) if part) + "\n"
     with _at_once():
-        create_markdown_artifact(markdown, key=artifact_key(thing), description=title)
+        create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
 
 
 @contextmanager
@@ -74,12 +74,12 @@ class _Bar:
 
 
 @contextmanager
-def showing_progress(thing: str) -> Iterator[None]:
+def showing_progress(subject: str) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report."""
     bars: dict[str, _Bar] = {}
 
     def listener(report: ProgressReport) -> None:
-        bar = bars.setdefault(report.label, _Bar(progress_key(thing, report.label)))
+        bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
         share = report.done / report.total if report.total else 1.0
         if share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
             bar.show(share, str(report))
@@ -89,19 +89,19 @@ def showing_progress(thing: str) -> Iterator[None]:
 
 
 @contextmanager
-def showing_steps(thing: str, total: int) -> Iterator[Callable[[str], None]]:
+def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
     """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
 
     For stages of a few calls that report no progress themselves.
     """
-    bar, numbers = _Bar(progress_key(thing)), itertools.count(1)
+    bar, numbers = _Bar(progress_key(subject)), itertools.count(1)
 
     def begin(step: str) -> None:
         number = next(numbers)
-        bar.show((number - 1) / total, f"{thing}: {step} ({number} of {total})")
+        bar.show((number - 1) / total, f"{subject}: {step} ({number} of {total})")
 
     yield begin
-    bar.show(1.0, f"{thing}: done")  # not in a finally block: the bar of a failed step stays where it is
+    bar.show(1.0, f"{subject}: done")  # not in a finally block: the bar of a failed step stays where it is
 
 
 def artifact_key(text: str) -> str:
@@ -109,9 +109,9 @@ def artifact_key(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def progress_key(thing: str, label: str = "") -> str:
-    """Return the key of a bar: that of ``thing``, followed by the words of ``label`` that are not in it."""
-    key = artifact_key(thing)
+def progress_key(subject: str, label: str = "") -> str:
+    """Return the key of a bar: that of ``subject``, followed by the words of ``label`` that are not in it."""
+    key = artifact_key(subject)
     words = [word for word in artifact_key(label).split("-") if word and word not in key.split("-")]
     return "-".join([key, *words, "progress"])
 

@@ -1,4 +1,4 @@
-"""End of runs that nobody executes any more, and of their task runs, by whoever notices it first.
+"""End of runs whose process has ended, and of their task runs.
 
 `automations` has the server end runs that fall silent, which ends no task run: workers do that. Runs that
 `mcvrp ui` stops are ended by it: on a busy machine they are killed before they have told the server.

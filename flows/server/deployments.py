@@ -1,7 +1,7 @@
 """Registration of the deployments of prefect.yaml: forms, initial values, limits and schedules.
 
 Run it as `python -m mcvrp.flows.server.deployments`. `prefect deploy --all` registers the same deployments.
-In addition, this program takes any preset, deletes deployments that prefect.yaml does not list any more,
+In addition, this program takes any preset, deletes deployments that prefect.yaml no longer lists,
 keeps schedules that were changed in the UI, and runs in any folder.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = "python -m mcvrp.flows.server.deployments"
 POOL = "mcvrp"
-TAG = "mcvrp"  # of deployments that are deleted once prefect.yaml does not list them any more
+TAG = "mcvrp"  # of deployments that are deleted once prefect.yaml no longer lists them
 COMMAND = "python -m mcvrp.flows.server.engine"
 # Without variables: no deployment and no run can choose a command or an environment.
 _TEMPLATE: dict[str, Any] = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
-# 17 minutes: nobody waits for a deployed run, so that it need not give up its records after Prefect's minute
+# 17 minutes instead of one: no user is waiting, and the records are worth the delay
 _CLIENT_RETRIES = 9
 
 

@@ -32,27 +32,10 @@ def stopping_in_time() -> Iterator[None]:
     reader, writer = socket.socketpair()
     writer.setblocking(False)
 
-    def watch() -> None:
-        while (received := reader.recv(1)) and received[0] not in (signal.SIGINT, signal.SIGTERM):
-            pass
-        if not received:
-            return
-        signal.alarm(0)  # Ray's handler of SIGTERM aborts the process after 3 s
-        logger.info("stopping ...")
-        reader.settimeout(ORDERLY_SECONDS)
-        with contextlib.suppress(TimeoutError):
-            while (received := reader.recv(1)) and received[0] not in (signal.SIGINT, signal.SIGTERM):
-                pass
-            if not received:
-                return
-        logger.warning(CONTINUE)
-        kill_descendants()
-        os._exit(INTERRUPTED)  # sys.exit would end this thread alone
-
     previous = signal.signal(signal.SIGTERM, _interrupt)
     # a signal handler in Python would wait for the main thread, which may be in native code
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    watcher = threading.Thread(target=watch, name="interrupt", daemon=True)
+    watcher = threading.Thread(target=_watch, args=(reader,), name="interrupt", daemon=True)
     watcher.start()
     try:
         yield
@@ -63,6 +46,28 @@ def stopping_in_time() -> Iterator[None]:
         writer.close()
         watcher.join(1.0)
         reader.close()
+
+
+def _watch(reader: socket.socket) -> None:
+    """End this process `ORDERLY_SECONDS` after a signal that ``reader`` receives, or at the next one."""
+    if not _signalled(reader):
+        return
+    signal.alarm(0)  # Ray's handler of SIGTERM aborts the process after 3 s
+    logger.info("stopping ...")
+    reader.settimeout(ORDERLY_SECONDS)
+    with contextlib.suppress(TimeoutError):
+        if not _signalled(reader):
+            return
+    logger.warning(CONTINUE)
+    kill_descendants()
+    os._exit(INTERRUPTED)  # sys.exit would end this thread alone
+
+
+def _signalled(reader: socket.socket) -> bool:
+    """Wait for SIGINT or SIGTERM; return False if the context has ended before."""
+    while (received := reader.recv(1)) and received[0] not in (signal.SIGINT, signal.SIGTERM):
+        pass
+    return bool(received)
 
 
 def _interrupt(number: int, frame: object) -> None:

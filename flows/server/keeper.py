@@ -54,7 +54,7 @@ class Keeper:
         self.end()
 
     def end(self) -> None:
-        """Stop the process for good, even while another thread is restarting it."""
+        """Stop the process permanently, even while another thread is restarting it."""
         if not self._over:
             self._over = True
             self.stop(self._process)
@@ -102,7 +102,7 @@ class Keeper:
 def kept_running(keeper: Keeper, records: Records) -> Iterator[None]:
     """Keep the Prefect server of ``keeper`` running while the context lasts; note outages in ``records``.
 
-    If it cannot be restarted, stages go on without a record.
+    If it cannot be restarted, stages run without a record.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def kept_running(keeper: Keeper, records: Records) -> Iterator[None]:
             try:
                 keeper.look()
             except McvrpError as error:
-                logger.warning("the work goes on without a record: %s", error)
+                logger.warning("the work continues without a record: %s", error)
                 records.given_up.set()
                 return
 

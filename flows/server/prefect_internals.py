@@ -1,7 +1,7 @@
 """Private interfaces of Prefect that mcvrp uses or replaces, all of them, as read in Prefect 3.8.8.
 
-Each is used because no setting, hook or public method of that version does the same; the reason stands at
-each. What is replaced is replaced inside a context manager, which restores it.
+Each is used because no setting, hook or public method of that version does the same; the reasons are below.
+What is replaced is replaced inside a context manager, which restores it.
 `tests/unit/test_private_interfaces.py` lists the names and fails when a Prefect release changes one.
 """
 

@@ -52,7 +52,7 @@ class Records:
     outage
         True if the server did not answer at some time, so that records may be missing.
     given_up
-        Set once the server is not waited for any more: stages run without a record.
+        Set once stages no longer wait for the server and run without a record.
     """
 
     runs: dict[UUID, EndedRun] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Records:
         """Log that the server is away, the first time only."""
         if not self.outage:
             logger.warning(
-                "the Prefect server does not answer: the work goes on, records of this time may be missing, "
+                "the Prefect server does not answer: the work continues, its records may be missing, "
                 "and a stage that begins waits for the server (%s)",
                 error,
             )

@@ -58,7 +58,7 @@ _LONGEST_REASON = 120  # characters
 _DATABASE_SECONDS = 5.0
 _DRIVER = "postgresql+asyncpg"
 ENTRY = "/enter"  # page of `app`; browsers send no server what follows the # of an address
-_USER = "mcvrp"  # any name will do: Prefect compares user and password as one string
+_USER = "mcvrp"  # an arbitrary name: Prefect compares user and password as one string
 
 # A single command needs no schedules, automations or workers; the recorder of task runs stays on.
 _SERVICES_OFF = (

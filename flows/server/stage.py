@@ -24,6 +24,7 @@ from prefect.settings import (
     temporary_settings,
 )
 from prefect.states import Failed
+from pydantic import BaseModel
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
@@ -75,7 +76,7 @@ class StageFlow(Flow[P, R]):
         return cast(R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs)))
 
     def run_deployed(self, run: FlowRun, records: Records) -> None:
-        """Run the stage as the flow run ``run``, which a worker was asked for."""
+        """Run the stage as the flow run ``run``, which a worker executes."""
 
         def engine(stage: Flow[..., Any]) -> Any:
             # Of a failed run, the engine would raise the error, and log it once more.
@@ -149,28 +150,33 @@ def stage(
             except McvrpError:
                 return f"{name}, refused"
 
-        @functools.wraps(body)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            log_to_prefect()
-            try:
-                given = dict(zip(model.model_fields, args, strict=False)) | kwargs
-                values = parsed(model, given)
-                return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
-            except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
-                return cast(R, Failed(message=one_line(error), data=error))
-            except Exception as error:
-                return cast(R, Failed(message=_unexpected(error), data=error))
-
         return StageFlow(
-            checked,
+            _checked(body, model),
             name=name,
             flow_run_name=named,
             timeout_seconds=timeout,
-            validate_parameters=False,  # see `checked`
+            validate_parameters=False,  # `_checked` does
             persist_result=False,  # results are in the store; Prefect would pickle them
         )
 
     return declare
+
+
+def _checked(body: Callable[P, R], model: type[BaseModel]) -> Callable[P, R]:
+    """Return ``body`` with its parameters validated by ``model``, and errors returned as failed states."""
+
+    @functools.wraps(body)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        log_to_prefect()
+        try:
+            values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
+            return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
+        except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
+            return cast(R, Failed(message=one_line(error), data=error))
+        except Exception as error:
+            return cast(R, Failed(message=_unexpected(error), data=error))
+
+    return checked
 
 
 def _unexpected(error: Exception) -> str:
@@ -216,7 +222,7 @@ RESUMING_TASK_OPTIONS: dict[str, Any] = {
 
 
 def _deployed() -> bool:
-    """Return whether a worker was asked for the running flow; false for the stages that this flow calls."""
+    """Return whether a worker executes the running flow; false for the stages that this flow calls."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     # Nothing else that the server reports of the run is trusted here: whoever requests a run writes it.

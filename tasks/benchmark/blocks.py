@@ -25,26 +25,14 @@ _KEY_LENGTH = 10  # hexadecimal digits of each hash in a block's name
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that determines a method's answers to the instances of one size, and nothing else.
-
-    Parameters
-    ----------
-    city, seed, rules
-        Instances: city, seed of the stream, ranges of demand and capacity.
-    settings
-        Configuration and version of a program.
-    model
-        Hash of a network's weights.
-    sampling
-        Decoding settings and post-processing of the samples.
-    """
+    """Everything that determines a method's answers to the instances of one size, and nothing else."""
 
     city: str
     seed: int
-    rules: tuple[tuple[int, int], tuple[int, int] | None]
-    settings: str = ""
-    model: str = ""
-    sampling: tuple[str | int | float | None, ...] | None = None
+    rules: tuple[tuple[int, int], tuple[int, int] | None]  # ranges of demand and capacity
+    settings: str = ""  # configuration and version of a program
+    model: str = ""  # hash of a network's weights
+    sampling: tuple[str | int | float | None, ...] | None = None  # decoding and post-optimization
 
     def prefix(self, method: str) -> str:
         """Return the common prefix of all folders with answers of ``method`` under these settings."""
@@ -67,44 +55,23 @@ class _Missing:
 class Block:
     """One method of a benchmark: its instances, their stored answers and its failures.
 
-    Parameters
-    ----------
-    store, run
-        Location of the parts.
-    method, label
-        Name of the method in settings and in tables.
-    samples
-        Requested numbers of samples, ascending.
-    seed, rules
-        Instance stream; the seed is also that of the method.
-    counts
-        Number of instances by size.
-    identities
-        Identity by size; a size without one has an entry in ``failures``.
-    part_rows
-        Maximum number of instances per part, given the number of samples per instance.
-    grows
-        Whether sample k is a run with its own seed: then more samples extend fewer, and all of them are
-        timed. Otherwise each number of samples is solved and timed separately.
-    program
-        Solver, unless a network decodes.
-    failures
-        Reason for missing answers by size.
+    If the method ``grows``, sample k is a run with its own seed: more samples extend fewer, and all of them
+    are timed. Otherwise each number of samples is solved and timed separately.
     """
 
     store: Store
     run: str
-    method: str
-    label: str
-    samples: tuple[int, ...]
-    seed: int
+    method: str  # name in settings
+    label: str  # name in tables
+    samples: tuple[int, ...]  # requested, ascending
+    seed: int  # of the instances and of the method
     rules: Rules
-    counts: Mapping[int, int]
-    identities: Mapping[int, Identity]
-    part_rows: Callable[[int], int]
+    counts: Mapping[int, int]  # number of instances by size
+    identities: Mapping[int, Identity]  # by size; a size without one has an entry in failures
+    part_rows: Callable[[int], int]  # maximum number of instances per part, given the samples of each
     grows: bool
-    program: Solver | None = None
-    failures: dict[int, str] = field(default_factory=dict)
+    program: Solver | None = None  # None if a network decodes
+    failures: dict[int, str] = field(default_factory=dict)  # reason for missing answers by size
     _pieces: dict[int, dict[int, list[Piece]]] = field(default_factory=dict)  # by size and instance
 
     @property
@@ -119,13 +86,7 @@ class Block:
         return ours or {f"{self.method}-"}
 
     def find(self, stored: Sequence[StoredPart]) -> None:
-        """Read the parts among ``stored`` that belong to this method and these settings.
-
-        Raises
-        ------
-        McvrpError
-            If one of them is corrupt.
-        """
+        """Read the parts of this method and these settings; McvrpError if one is corrupt."""
         self._pieces = {n: {} for n in self.counts}
         for part in stored:
             identity = self.identities.get(part.n)

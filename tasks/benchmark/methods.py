@@ -29,12 +29,6 @@ class MethodSettings(Protocol):
     @property
     def heuristic_samples(self) -> tuple[int, ...]: ...
     @property
-    def p(self) -> float: ...
-    @property
-    def top_k(self) -> int | None: ...
-    @property
-    def temperature(self) -> float: ...
-    @property
     def rounds(self) -> int: ...
     @property
     def part_customers(self) -> int: ...
@@ -50,41 +44,21 @@ class MethodSettings(Protocol):
 class Method:
     """Method of a benchmark: one row of the tables per size and number of samples.
 
-    Parameters
-    ----------
-    label
-        Name in tables.
-    samples
-        Numbers of samples of its rows, ascending.
-    network
-        Network that decodes: "fm" is the model, "am" the attention models; None: no network.
-    program
-        Registered name of the solver that runs, from scratch or from the network's samples.
-    equal_time
-        Whether it gets the spec's ``equal_time``, decoding included, instead of its own budget.
-    alone
-        Factory of a solver that needs neither network nor program; one run takes ``alone_seconds``.
-    decoder
-        Factory of its solver from the model's sampler; None: the sampler itself.
-    identity
-        Everything but the model that determines its samples, given the spec and the number of rotations.
-    settings
-        Name and version of another program that it uses.
-    paths
-        Number of solutions decoded per instance, for estimates; None: each number of samples separately.
+    The identity, given the settings and the number of rotations, is everything but the model that determines
+    the samples. An ``equal_time`` method gets the spec's time limit of that name, decoding included.
     """
 
-    label: str
-    samples: Callable[[MethodSettings], tuple[int, ...]]
-    network: Literal["fm", "am"] | None = None
-    program: str | None = None
+    label: str  # in tables
+    samples: Callable[[MethodSettings], tuple[int, ...]]  # of its rows, ascending
+    network: Literal["fm", "am"] | None = None  # decodes: the model, or the attention models
+    program: str | None = None  # registered name of the solver that runs, from scratch or from samples
     equal_time: bool = False
-    alone: Callable[[], Solver] | None = None
-    alone_seconds: Callable[[int], float] | None = None
-    decoder: Callable[[MethodSettings, FmMcvrpSolver], Solver] | None = None
+    alone: Callable[[], Solver] | None = None  # solver that needs neither network nor program
+    alone_seconds: Callable[[int], float] | None = None  # of one run of it, by size
+    decoder: Callable[[MethodSettings, FmMcvrpSolver], Solver] | None = None  # None: the sampler itself
     identity: Callable[[MethodSettings, int], Identity | None] | None = None
-    settings: Callable[[], str] | None = None
-    paths: Callable[[MethodSettings], int] | None = None
+    settings: Callable[[], str] | None = None  # name and version of another program that it uses
+    paths: Callable[[MethodSettings], int] | None = None  # decoded per instance; None: the samples
 
     @property
     def decoded(self) -> bool:

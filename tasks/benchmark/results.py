@@ -17,24 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BenchmarkResults:
-    """Answers of all methods to the same held-out instances.
+    """Answers of all methods to the same held-out instances."""
 
-    Parameters
-    ----------
-    spec
-        Spec of the benchmark, with the city's ranges of demand and capacity.
-    card
-        Card of the model, None if no method needs one.
-    accuracy
-        Accuracy of the model's encoder on the problem tokens, None without a model.
-    table
-        One row per instance, method and number of samples (schema `storage.benchmarks.RESULTS`).
-    """
-
-    spec: BenchmarkSpec
-    card: ModelCard | None
-    accuracy: float | None
-    table: pa.Table
+    spec: BenchmarkSpec  # with the city's ranges of demand and capacity
+    card: ModelCard | None  # None if no method needs a model
+    accuracy: float | None  # of the model's encoder on the problem tokens
+    table: pa.Table  # one row per instance, method and number of samples: storage.benchmarks.RESULTS
 
     @cached_property
     def frame(self) -> pd.DataFrame:

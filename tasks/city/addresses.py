@@ -1,4 +1,4 @@
-"""Addresses as a file has them, checked: ids, places, the depot; all that is wrong is told at once."""
+"""Validation of a table of addresses: ids, coordinates, depot; all errors are reported together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDS = ("id", "customer_id", "customer")
 _LAT, _LON = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
-_NEAR = 0.5  # of the widest: how near a row comes when lat and lon are exchanged, to be told so
+_NEAR = 0.5  # of the maximum width: within it after an exchange, lat and lon count as swapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +26,12 @@ class AddressTable:
 
     Parameters
     ----------
-    ids
-        What people call them.
     places
-        Longitude and latitude in degrees, or x and y, float64 ``(N, 2)``.
-    degrees
-        Which of the two.
+        Coordinates, float64 ``(N, 2)``: longitude and latitude if ``degrees``, otherwise x and y.
     depot
-        Where the depot stands among them; None where none is marked.
+        Index of the depot, if any.
     rows
-        Their rows in the file, int64 ``(N,)``.
+        Row numbers in the file, int64 ``(N,)``.
     """
 
     name: str
@@ -44,6 +40,7 @@ class AddressTable:
     degrees: bool
     depot: int | None
     rows: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
 
 
 def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool = True) -> AddressTable:
@@ -52,29 +49,28 @@ def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool
     Parameters
     ----------
     depot
-        Id of the depot; None where a column ``depot`` marks it.
+        Id of the depot; None if a column ``depot`` marks it.
     needs_depot
-        Whether there has to be one.
+        Whether a missing depot is an error.
 
     Raises
     ------
     McvrpError
-        Naming every row that is wrong: without id, with one that is there already, with a
-        coordinate that is missing, no number or out of range, far from all others; a depot too
-        many or too few.
+        Naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place far
+        from all others, a missing or second depot.
     """
     faults = Faults(table.name)
     ids = _ids(table, faults)
     places, degrees = _places(table, faults)
     marked = _depots(table, ids, depot, faults, needs_depot)
     faults.check()
-    return AddressTable(table.name, tuple(ids), places, degrees, marked, table.rows)
+    return AddressTable(table.name, tuple(ids), places, degrees, marked, table.rows, table.notes)
 
 
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        faults.add(f"there is no column id (there are {listed(table.frame.columns)})")
+        faults.add(f"there is no column id (columns: {listed(table.frame.columns)})")
         return []
     ids = table.text(column).tolist()
     first: dict[str, int] = {}
@@ -82,9 +78,9 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
         if not name:
             faults.at(row, "id is missing")
         elif len(name) > _LONGEST_ID or not name.isprintable():
-            faults.at(row, f"id {shown(name)} is too long or cannot be printed")
+            faults.at(row, f"id {shown(name)} is longer than {_LONGEST_ID} characters or not printable")
         elif name in first:
-            faults.at(row, f"id {shown(name)} is that of row {first[name]} already")
+            faults.at(row, f"id {shown(name)} is a duplicate of row {first[name]}")
         else:
             first[name] = row
     return ids
@@ -93,7 +89,7 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
 def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
     lat, lon, x, y = (table.column(*names) for names in (_LAT, _LON, ("x",), ("y",)))
     if lat and lon and (x or y):
-        faults.add("there are columns lat, lon and x, y: keep the ones that are to be used")
+        faults.add("there are both lat, lon and x, y: keep one pair of columns")
     elif lat and lon:
         return _degrees(table, lat, lon, faults), True
     elif x and y:
@@ -102,71 +98,64 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
             faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {LARGEST:g}")
         return xy, False
     else:
-        there = listed(table.frame.columns, most=8)
-        faults.add(f"there are no columns lat and lon, or x and y (there are {there})")
+        columns = listed(table.frame.columns, most=8)
+        faults.add(f"there are no columns lat and lon, or x and y (columns: {columns})")
     return np.zeros((len(table), 2)), False
 
 
 def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.float64]:
     places = np.column_stack([table.numbers(lon, faults), table.numbers(lat, faults)])
-    known = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
+    finite = np.isfinite(places).all(axis=1)
     beyond = np.greater(np.abs(places), np.array([180, 90]))
-    # more than half of the rows: the columns are exchanged, and not a few cells mistyped
-    if 2 * beyond[known, 1].sum() > known.sum() and (np.abs(places[known, 0]) <= 90).all():
-        faults.add("lat and lon look swapped: lat goes from -90 to 90 and most rows are beyond")
+    # in more than half of the rows: the columns are swapped, rather than some cells mistyped
+    if 2 * beyond[finite, 1].sum() > finite.sum() and (np.abs(places[finite, 0]) <= 90).all():
+        faults.add("lat and lon look swapped: most values of lat are outside of -90 to 90")
         return places
-    for k in np.flatnonzero(known & beyond.any(axis=1)):
+    for k in np.flatnonzero(finite & beyond.any(axis=1)):
         name, value = (lat, places[k, 1]) if beyond[k, 1] else (lon, places[k, 0])
         swapped = " (swapped with lon?)" if beyond[k, 1] and abs(places[k, 1]) <= 180 else ""
         bound = 90 if beyond[k, 1] else 180
-        faults.at(table.rows[k], f"{name} {value:g} is not within -{bound} to {bound}{swapped}")
-    sound = known & ~(beyond[:, 0] | beyond[:, 1])
-    if sound.any():
-        _tell_far_ones(table, places, sound, faults)
+        faults.at(table.rows[k], f"{name} {value:g} is outside of -{bound} to {bound}{swapped}")
+    valid = finite & ~beyond.any(axis=1)
+    if valid.any():
+        _check_distances(table, places, valid, faults)
     return places
 
 
-def _tell_far_ones(
-    table: Tabular, places: NDArray[np.float64], sound: NDArray[np.bool_], faults: Faults
+def _check_distances(
+    table: Tabular, places: NDArray[np.float64], valid: NDArray[np.bool_], faults: Faults
 ) -> None:
-    """Tell the rows that lie further from the middle of all than a city is wide."""
-    middle = median_place(places[sound])
+    """Report ``valid`` rows that are further from the median of all than a city is wide."""
+    middle = median_place(places[valid])
     distance = kilometres(places, middle)
-    exchanged = kilometres(
-        np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0), middle
-    )
-    for k in np.flatnonzero(sound & (distance > WIDEST)):
+    swapped = np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0)
+    swapped_distance = kilometres(swapped, middle)
+    for k in np.flatnonzero(valid & (distance > WIDEST)):
         lon, lat = places[k]
-        if exchanged[k] < _NEAR * WIDEST:
+        if swapped_distance[k] < _NEAR * WIDEST:
             why = "lat and lon look swapped"
         elif lon == 0 and lat == 0:
-            why = "0, 0 is what geocoders say when they found nothing"
+            why = "geocoders return 0, 0 for unknown addresses"
         else:
             why = f"a city is at most {WIDEST:g} km wide"
-        where = f"({lat:g}, {lon:g}) lies {distance[k]:,.0f} km from the middle of the others"
+        where = f"({lat:g}, {lon:g}) is {distance[k]:,.0f} km from the center of the addresses"
         faults.at(table.rows[k], f"{where}: {why}")
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:
-    column = table.column("depot")
     if depot is not None:
         if depot not in ids and ids:
-            faults.add(f"the depot {shown(depot)} is no id of the file")
+            faults.add(f"depot {shown(depot)} is not an id in the file")
         return ids.index(depot) if depot in ids else None
-    if column is None:
-        if needed:
-            faults.add(
-                "no row is the depot: mark one by 1 in a column depot, or give its id as depot (--depot ID)"
-            )
-        return None
-    marks = [mark.lower().removesuffix(".0") for mark in table.text(column).tolist()]
+    cells = table.text("depot").tolist() if "depot" in table.frame else [""] * len(table)
+    marks = [mark.lower().removesuffix(".0") for mark in cells]
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
         if mark not in _TRUE + _FALSE:
-            faults.at(row, f"depot is {shown(mark)}: write 1 for the depot, 0 or nothing else")
+            faults.at(row, f"depot is {shown(mark)}, not 1 (the depot), 0 or empty")
     marked = [k for k, mark in enumerate(marks) if mark in _TRUE]
     if len(marked) > 1:
         rows = listed(int(table.rows[k]) for k in marked)
-        faults.add(f"rows {rows} are depots: a city has one, import one city for each")
+        faults.add(f"rows {rows} are depots: a city has one depot, import one city for each")
     elif not marked and needed:
-        faults.add("no row is the depot: mark one by 1 in column depot, or give its id as depot (--depot ID)")
+        faults.add("no row is the depot: mark it with 1 in a column depot, or pass its id (--depot ID)")
     return marked[0] if len(marked) == 1 else None

@@ -1,4 +1,4 @@
-"""The card of a city: README.md and a map, for whoever opens its folder."""
+"""README and map of a city."""
 
 from __future__ import annotations
 
@@ -13,33 +13,29 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, unit_text
 
-_INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # square points of all addresses together, and of one
+_INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # area in square points of all addresses, and of one
 
 
 def write_city_card(store: Store, name: str, city: City, addresses: Addresses | None) -> None:
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
     picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
+    kind = "A synthetic city" if addresses is None else "An imported city"
+    facts = city_facts(city, addresses)
+    text = render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
     store.put(layout.city_map(name), png(picture))
-    store.put(layout.city_readme(name), city_text(name, city, addresses).encode())
+    store.put(layout.city_readme(name), text.encode())
 
 
 def coordinate_unit(city: City, addresses: Addresses | None) -> str:
-    """Return the unit of the city's coordinates: that of its costs, unless these come from a matrix."""
+    """Return the unit of the city's coordinates: that of its costs, unless they come from a matrix."""
     if city.matrix is None:
         return city.unit
     return "m" if addresses is not None and addresses.projection else ""
 
 
-def city_text(name: str, city: City, addresses: Addresses | None) -> str:
-    """Return the card as Markdown; pictures are links relative to it."""
-    kind = "A synthetic city" if addresses is None else "A city of your addresses"
-    facts = city_facts(city, addresses)
-    return render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
-
-
 def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
-    """Return what there is to say about a city, by name."""
+    """Return the facts about a city, by name."""
     unit = coordinate_unit(city, addresses)
     width, height = np.ptp(city.xy, axis=0).tolist()
     facts = {
@@ -61,10 +57,10 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
     facts["capacity"] = (
         "the paper's table, by size" if city.capacity is None else "{} to {}".format(*city.capacity)
     )
-    facts["output classes"] = f"{city.classes:,}, of them {city.spare:,} spare for addresses to come"
+    facts["output classes"] = f"{city.classes:,}, of them {city.spare:,} reserved for future addresses"
     if city.extends:
         facts["extends"] = (
-            f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels hold here"
+            f"city `{city.ancestors[-1]}` of {city.extends[-1]:,} customers, whose labels are valid here"
         )
     return facts
 
@@ -77,10 +73,7 @@ def _costs(city: City) -> str:
 
 
 def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:
-    """Return the addresses of ``city`` on a map whose axes are in ``unit``, that of its coordinates.
-
-    With ``on_earth``, they go to the east and to the north.
-    """
+    """Return a map of ``city``, coordinates in ``unit``; ``on_earth`` labels the axes East and North."""
     figure = Figure(figsize=(7, 7), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)

@@ -1,4 +1,4 @@
-"""A city's travel costs as people bring them: a square .npy, or a table of pairs; checked all at once."""
+"""Travel costs of a city from a square .npy file or a table of pairs; all errors are reported together."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _NUMPY = b"\x93NUMPY"
 
 
 def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
-    """Return the travel cost from each of ``ids`` to each, float64 ``(N, N)``, in their order.
+    """Return the travel costs between ``ids``, float64 ``(N, N)``, in their order.
 
     Parameters
     ----------
     data
-        The bytes of the file ``name``: NumPy's format with one row and column an address, in the
-        order of ``ids``, or a table with columns from, to and cost, with all pairs of two addresses.
+        Content of the file ``name``: an array in NumPy's format in the order of ``ids``, or a table with the
+        columns from, to and cost and a row for each pair of different addresses.
 
     Raises
     ------
     McvrpError
-        Naming every pair that is missing, twice, of an address that is not there, or no cost.
+        Naming every missing, duplicate or unknown pair, and every invalid cost.
     """
     costs = _square(name, data, len(ids)) if data.startswith(_NUMPY) else _pairs(name, data, ids)
     faults = Faults(name)
     wrong = ~is_cost(costs)
     np.fill_diagonal(wrong, np.diag(costs) != 0)
-    expected = {True: "it has to be 0", False: f"it has to be a number from 0 up to {MOST_COST:g}"}
-    places = np.argwhere(wrong)
+    expected = {True: "not 0", False: f"not a number from 0 to {MOST_COST:g}"}
+    pairs = np.argwhere(wrong)
     faults.add_all(
         (
-            f"the cost from {shown(ids[a])} to {shown(ids[b])} is {costs[a, b]:g}: {expected[bool(a == b)]}"
-            for a, b in places
+            f"the cost from {shown(ids[a])} to {shown(ids[b])} is {costs[a, b]:g}, {expected[bool(a == b)]}"
+            for a, b in pairs
         ),
-        len(places),
+        len(pairs),
     )
     faults.check()
     return costs
@@ -49,44 +49,45 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
 
 def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
     try:
-        found = np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception as error:  # a corrupt header is parsed as Python, which may say anything
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception as error:  # NumPy parses a corrupt header as Python, with any exception
         raise McvrpError(
-            f"{name} is no array of numbers ({reason(error)}): write it with numpy.save"
+            f"{name} is not a numeric array ({reason(error)}): write it with numpy.save"
         ) from error
-    if found.shape != (count, count):
-        shape = " x ".join(map(str, found.shape))
+    if array.shape != (count, count):
+        shape = " x ".join(map(str, array.shape))
         raise McvrpError(
-            f"{name} is {shape}, {count} addresses with the depot need {count} x {count}: give one like that"
+            f"{name} has the shape {shape}, not {count} x {count}: give one row and column per address, the "
+            "depot included"
         )
-    if found.dtype.kind not in "fiu":
-        raise McvrpError(f"{name} holds {found.dtype}, not numbers: save it as float64")
-    return found.astype(np.float64)
+    if array.dtype.kind not in "fiu":
+        raise McvrpError(f"{name} has dtype {array.dtype}, not numbers: save it as float64")
+    return array.astype(np.float64)
 
 
 def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     table = read_tabular(name, data)
     absent = [column for column in ("from", "to", "cost") if column not in table.frame]
     if absent:
-        raise McvrpError(f"{name} has no column {absent[0]}: name the columns of costs from, to and cost")
+        raise McvrpError(f"{name} has no column {absent[0]}: name its columns from, to and cost")
     faults = Faults(name)
-    place = {name: k for k, name in enumerate(ids)}
+    index = {name: k for k, name in enumerate(ids)}
     ends = []
     for column in ("from", "to"):
         names = table.text(column)
-        at = np.array([place.get(end, -1) for end in names.tolist()], dtype=np.int64)
+        at = np.array([index.get(end, -1) for end in names.tolist()], dtype=np.int64)
         for k in np.flatnonzero(at < 0):
-            faults.at(table.rows[k], f"{column} {shown(names[k])} is no address of the city")
+            faults.at(table.rows[k], f"{column} {shown(names[k])} is not an address of the city")
         ends.append(at)
     values = table.numbers("cost", faults)
     faults.check()
     start, end = ends
     costs = np.full((len(ids), len(ids)), np.nan)
     np.fill_diagonal(costs, 0.0)
-    key = start * len(ids) + end  # of a pair: each may be there once
+    key = start * len(ids) + end  # unique per pair
     _, first = np.unique(key, return_index=True)
     for k in np.setdiff1d(np.arange(len(key)), first):
-        faults.at(table.rows[k], f"{shown(ids[start[k]])} to {shown(ids[end[k]])} is there already")
+        faults.at(table.rows[k], f"{shown(ids[start[k]])} to {shown(ids[end[k]])} is a duplicate")
     costs[start, end] = values
     missing = np.argwhere(np.isnan(costs))
     faults.add_all(

@@ -1,4 +1,4 @@
-"""Import of a city from a file of addresses, or of one that extends a city; nothing is written."""
+"""Import of a city, or of the extension of a city, from a file of addresses; nothing is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mcvrp.model.city import MARGIN
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City
-from mcvrp.storage.cities import Addresses, StoredCity, joined
+from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import AddressTable, address_table
 from mcvrp.tasks.city.costs import read_costs
@@ -23,14 +23,14 @@ from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
 
-_METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # in a unit that addresses in degrees may have
-_BYTES = 9  # of a cost in a .npy, and its share of the header
-_MOVED = 1.0  # metres, or units of x and y: less is rounding
+_METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of costs, for addresses in degrees
+_BYTES = 9  # per cost in a .npy, with a share of its header
+_MOVED = 1.0  # metres, or units of x and y: smaller differences are rounding
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A city made of a file, with the names of its addresses, and what there is to say about it."""
+    """A city from a file, with its addresses and notes on the import."""
 
     city: City
     addresses: Addresses
@@ -38,97 +38,59 @@ class Imported:
 
 
 def import_city(store: Store, spec: AddressFile) -> Imported:
-    """Return the city of ``spec.file``: its addresses in the file's order, the depot moved to the front.
+    """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
-    An instance of CVRPLIB is a city, too, whose addresses are called as solutions call them: "0", "1", ...
-    Degrees become metres by a projection of the city's own (`tasks.city.projection`); the frame of the
-    model is the smallest square around all addresses. Several addresses may have the same place.
-
-    Raises
-    ------
-    McvrpError
-        Naming all that is wrong with the file, or with the costs.
+    An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
+    metres (`tasks.city.projection`); the frame of the model is the smallest square around all addresses.
+    Addresses may have the same coordinates. McvrpError naming everything that is wrong with the file, or with
+    the costs.
     """
     if is_vrp(spec.file):
         return _import_vrp(store, spec)
     if spec.unrounded:
-        raise McvrpError(f"{spec.file} is no .vrp, and unrounded is said of one: leave it out")
-    table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, spec.depot)
+        raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
+    read = address_table(read_tabular(*file_bytes(store, spec.file)), spec.depot)
     if len(read.ids) < 2:
-        raise McvrpError(f"{table.name} has a depot and no customers: add one at least")
-    assert read.depot is not None  # `address_table` has refused the file otherwise
-    past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
-    demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
-    if wrong := misfit(demand, capacity):
-        raise McvrpError(wrong)
+        raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
+    assert read.depot is not None  # checked by `address_table`
+    ranges = _ranges(store, spec)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
     matrix = _matrix(store, spec, read.ids)
     if matrix is not None:
         matrix = matrix[np.ix_(order, order)]
     ids, places = tuple(read.ids[k] for k in order), read.places[order]
     projection = centred(places) if read.degrees else None
-    unit = spec.unit or "m"
-    xy = _coordinates(table.name, places, projection, unit, matrix is not None)
-    spare = spec.spare_of(len(ids) - 1)
-    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
-    wide = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
-    if wide > WIDEST:
-        raise McvrpError(
-            f"{table.name}: the addresses stretch over {wide:,.0f} km, a city is at most {WIDEST:g} km wide: "
-            "import each region apart, or give x and y of a projection of yours"
-        )
+    unit, spare = spec.unit or "m", spec.spare_of(len(ids) - 1)
+    xy = _coordinates(read.name, places, projection, unit, matrix is not None)
+    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=ranges.demand, capacity=ranges.capacity)
+    if projection:
+        _check_width(read.name, city.scale * _metres(unit, matrix is not None) / 1000)
     addresses = Addresses(ids, places if read.degrees else None, projection)
-    notes = (*table.notes, *_notes(city), *([past.note] if past.note else []))
+    notes = (*read.notes, *_notes(city), *([ranges.note] if ranges.note else []))
     return Imported(city, addresses, notes)
 
 
 def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported:
-    """Return the city that has the addresses of ``parent`` and, behind them, the new ones of ``spec.file``.
+    """Return the city with the addresses of ``parent``, followed by the new ones of ``spec.file``.
 
-    Addresses of the file that ``parent`` has already have to be where they were, and stay what they
-    are. Node numbers, frame, ranges and the scale of kappa are the parent's (`model.problem.City`), so
-    that its labels hold, and its models as far as output classes were reserved; ``spec.spare``
-    reserves new ones. A matrix has the parent's nodes in their order, then the new addresses in the
-    file's, or is a table of pairs.
-
-    Raises
-    ------
-    McvrpError
-        Naming all that is wrong with the file or the costs; if there is no new address, one lies too
-        far outside the frame, or too few classes are spare.
+    Addresses of ``parent`` in the file must not have moved. Node numbers, frame, ranges and the scale of
+    kappa are inherited (`model.city.City`): labels of the parent stay valid, and so do its models as long as
+    output classes are spare; ``spec.spare`` reserves new ones. A matrix has the parent's nodes in their order
+    and then the new addresses in the file's, or is a table of pairs. McvrpError as in `import_city`, or if no
+    address is new, one is too far outside of the frame, or too few classes are spare.
     """
-    if is_vrp(spec.file):
-        raise McvrpError(f"{spec.file} is an instance of CVRPLIB and a city of its own: import it as one")
-    table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, needs_depot=False)
-    before, city = parent.addresses, parent.city
-    if read.degrees != (before.lonlat is not None):
-        found, made_of = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
-        raise McvrpError(
-            f"{table.name} has {found}, city {parent.name!r} was made of {made_of}: give the same"
-        )
-    xy = _coordinates(table.name, read.places, before.projection, city.unit, city.matrix is not None)
-    node = before.nodes(read.ids)
-    _check_known(parent, read, xy, node)
-    new = np.flatnonzero(node < 0)
+    read, xy = _read_extension(store, parent, spec)
+    old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
+    _check_existing(parent, read, xy, node)
+    new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
-        raise McvrpError(
-            f"{table.name} has no address that city {parent.name!r} has not already: add new ones"
-        )
+        raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     _check_frame(parent, read, xy, new)
-    addresses = joined(before, [read.ids[k] for k in new], read.places[new] if read.degrees else None)
-    spare = city.spare - len(new) if spec.spare is None else spec.spare
-    if spare < 0:
-        raise McvrpError(
-            f"{table.name} adds {len(new):,} addresses, city {parent.name!r} has {city.spare:,} spare "
-            "classes: add fewer, or reserve new ones by spare (--spare K), after which models have to be "
-            "trained anew"
-        )
-    matrix = _extended_matrix(store, parent, spec, addresses)
+    addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
+    spare = _spare(read.name, parent, spec, len(new))
     child = City(
         np.vstack([city.xy, xy[new]]),
-        matrix,
+        _extended_matrix(store, parent, spec, addresses),
         city.origin,
         city.scale,
         city.unit,
@@ -137,37 +99,60 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*table.notes, f"{len(new):,} new addresses"]
+    notes = [*read.notes, f"{len(new):,} new addresses"]
     if len(new) < len(read.ids):
-        notes.append(f"{len(read.ids) - len(new):,} rows were in city {parent.name!r} already")
+        notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
-        notes.append("other output classes than before: models have to be trained anew, labels hold")
+        notes.append("the number of output classes has changed: retrain models, labels stay valid")
     return Imported(child, addresses, tuple(notes))
 
 
+def _read_extension(
+    store: Store, parent: StoredCity, spec: AddressFile
+) -> tuple[AddressTable, NDArray[np.float64]]:
+    """Return the addresses of ``spec.file`` and their coordinates in the frame of ``parent``, ``(N, 2)``."""
+    if is_vrp(spec.file):
+        raise McvrpError(
+            f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
+        )
+    read = address_table(read_tabular(*file_bytes(store, spec.file)), needs_depot=False)
+    if read.degrees != (parent.addresses.lonlat is not None):
+        columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
+        raise McvrpError(
+            f"{read.name} has {columns}, but city {parent.name!r} has {expected}: give {expected}"
+        )
+    city, projection = parent.city, parent.addresses.projection
+    return read, _coordinates(read.name, read.places, projection, city.unit, city.matrix is not None)
+
+
 def _import_vrp(store: Store, spec: AddressFile) -> Imported:
-    """Return the city of an instance of CVRPLIB, which says itself what options say of other files."""
     for option in ("depot", "unit", "matrix", "demand", "capacity", "history"):
         if getattr(spec, option) is not None:
-            raise McvrpError(
-                f"{spec.file} says itself what its {option} is, as every .vrp: leave {option} out"
-            )
-    read = read_vrp(store, spec.file, unrounded=spec.unrounded)
-    customers = read.city.customers
-    city = replace(read.city, spare=spec.spare_of(customers))
-    return Imported(city, Addresses.numbered(customers), (*read.notes, *_notes(city)))
+            raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
+    vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
+    customers = vrp.city.customers
+    city = replace(vrp.city, spare=spec.spare_of(customers))
+    return Imported(city, Addresses.numbered(customers), (*vrp.notes, *_notes(city)))
+
+
+def _ranges(store: Store, spec: AddressFile) -> Ranges:
+    past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
+    demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
+    if wrong := misfit(demand, capacity):
+        raise McvrpError(wrong)
+    return Ranges(demand, capacity, past.note)
 
 
 def _coordinates(
     name: str, places: NDArray[np.float64], projection: str | None, unit: str, has_matrix: bool
 ) -> NDArray[np.float64]:
-    """Return coordinates in the city's unit; beside a matrix, whose unit it is then, in metres."""
+    """Return coordinates in the city's unit, or in metres if that is the unit of a matrix."""
     if projection is None:
         return places
     metres = _metres(unit, has_matrix)
     xy = to_metres(projection, places)
     if not np.isfinite(xy).all():
-        raise McvrpError(f"{name}: these places are too near to a pole to be projected: give x and y")
+        raise McvrpError(f"{name}: the addresses are too close to a pole to be projected: give x and y")
     return xy / metres
 
 
@@ -185,21 +170,29 @@ def _metres(unit: str, has_matrix: bool) -> float:
 def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np.float64] | None:
     if spec.matrix is None:
         return None
-    square = _BYTES * len(ids) ** 2  # which a table of pairs has not, but a matrix
+    square = _BYTES * len(ids) ** 2  # a .npy of many addresses is larger than any table
     return read_costs(*file_bytes(store, spec.matrix, max(MOST_BYTES, square)), ids)
 
 
-def _check_known(
+def _check_width(name: str, kilometres: float) -> None:
+    if kilometres > WIDEST:
+        raise McvrpError(
+            f"{name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km wide: "
+            "import each region separately, or give x and y of a projection of your own"
+        )
+
+
+def _check_existing(
     parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], node: NDArray[np.int64]
 ) -> None:
-    """Raise McvrpError if an address is elsewhere than it was, or another one is the depot."""
+    """Raise McvrpError if an address of ``parent`` has moved, or another one is the depot."""
     faults = Faults(read.name)
     limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
-    for k in np.flatnonzero(node >= 0):
+    for k in np.flatnonzero(node != UNKNOWN):
         way = xy[k] - parent.city.xy[node[k]]
         if np.abs(way).max() > limit:
-            moved = f"{shown(read.ids[k])} was {float(np.hypot(*way)):,.4g} from there"
-            faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new one a new id")
+            moved = f"{shown(read.ids[k])} has moved by {float(np.hypot(*way)):,.4g}"
+            faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new place a new id")
     if read.depot is not None and node[read.depot] != DEPOT:
         depot = shown(parent.addresses.ids[DEPOT])
         faults.at(read.rows[read.depot], f"the depot of city {parent.name!r} is {depot}")
@@ -216,10 +209,21 @@ def _check_frame(
         if share > MARGIN:
             faults.at(
                 read.rows[k],
-                f"{shown(read.ids[k])} lies {100 * share:,.0f} % of the city's width outside it, "
-                f"{100 * MARGIN:g} % is the most: import all addresses as a new city",
+                f"{shown(read.ids[k])} is outside of the city by {100 * share:,.0f} % of its width (limit: "
+                f"{100 * MARGIN:g} %): import all addresses as a new city",
             )
     faults.check()
+
+
+def _spare(name: str, parent: StoredCity, spec: AddressFile, new: int) -> int:
+    """Return the number of spare classes that are left after ``new`` addresses, or the one of ``spec``."""
+    spare = parent.city.spare - new if spec.spare is None else spec.spare
+    if spare < 0:
+        raise McvrpError(
+            f"{name} adds {new:,} addresses, but city {parent.name!r} has {parent.city.spare:,} spare output "
+            "classes: add fewer, or reserve new classes (--spare K) and retrain the models"
+        )
+    return spare
 
 
 def _extended_matrix(
@@ -227,9 +231,11 @@ def _extended_matrix(
 ) -> NDArray[np.float64] | None:
     city = parent.city
     if (city.matrix is None) != (spec.matrix is None):
-        with_matrix = "a matrix of costs: give one with the new addresses"
-        had = "straight lines" if city.matrix is None else with_matrix
-        raise McvrpError(f"city {parent.name!r} has {had}: give the city that extends it the same")
+        costs = "straight-line costs: leave the matrix out"
+        costs = (
+            costs if city.matrix is None else "a cost matrix: give one with the new addresses (--matrix FILE)"
+        )
+        raise McvrpError(f"city {parent.name!r} has {costs}")
     matrix = _matrix(store, spec, addresses.ids)
     if city.matrix is None or matrix is None:
         return None
@@ -238,7 +244,7 @@ def _extended_matrix(
     faults.add_all(
         (
             f"the cost from {shown(ids[a])} to {shown(ids[b])} was {city.matrix[a, b]:g}, is "
-            f"{matrix[a, b]:g}: labels hold the old one, import a new city"
+            f"{matrix[a, b]:g}: the costs of labels would change, import a new city"
             for a, b in changed
         ),
         len(changed),
@@ -248,6 +254,5 @@ def _extended_matrix(
 
 
 def _notes(city: City) -> list[str]:
-    """Return what is worth knowing of a new city."""
     count = len(city.xy) - len(np.unique(city.xy, axis=0))
-    return [f"{count:,} addresses share their place with another"] if count else []
+    return [f"{count:,} addresses have the same coordinates as another one"] if count else []

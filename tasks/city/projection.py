@@ -1,8 +1,7 @@
-"""Projection of degrees to metres: a transverse Mercator projection of the city's own, centred on it.
+"""Projection of degrees to metres: a transverse Mercator projection centred on the city.
 
-Along its central meridian the projection is true to scale; at x metres to the east or west lengths
-come out larger by x^2 / 2 R^2, R the radius of the Earth: 0.0003 % at 15 km, 0.03 % at 150 km, the
-widest that a city may be.
+It is true to scale along its central meridian. At x metres to the east or west, lengths are too large by
+x^2 / 2 R^2 (R: radius of the Earth): 0.0003 % at 15 km, 0.03 % at 150 km, the edge of the widest city.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from pyproj import Transformer
 
-WIDEST = 300.0  # kilometres from one side of a city to the other
-_CENTRE_DIGITS = 4  # of the centre's degrees: a dozen metres, and short in the card
-_MILLIMETRES = 3  # digits of a metre: below, versions of PROJ differ, and the city's id with them
-_EARTH = 6371.0  # kilometres
+WIDEST = 300.0  # maximum width of a city in kilometres
+_CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
+_MILLIMETRES = 3  # decimals of a metre: beyond them versions of PROJ differ, and with them the city's id
+_EARTH = 6371.0  # radius in kilometres
 
 
 def centred(lonlat: NDArray[np.float64]) -> str:
-    """Return the projection whose centre is the middle of ``lonlat`` ``(N, 2)``, in PROJ's words."""
+    """Return the PROJ string of the projection centred on ``lonlat`` ``(N, 2)``."""
     lon, lat = lonlat.T
-    east = _from(lon[0], lon)  # the antimeridian is no border
-    middle = lon[0] + (east.min() + east.max()) / 2
-    lon_0 = (middle + 180) % 360 - 180
+    east = _from(lon[0], lon)  # the city may cross the antimeridian
+    lon_0 = (lon[0] + (east.min() + east.max()) / 2 + 180) % 360 - 180
     lat_0 = (lat.min() + lat.max()) / 2
     return (
         f"+proj=tmerc +lat_0={_degrees(lat_0)} +lon_0={_degrees(lon_0)} +k=1 +x_0=0 +y_0=0 "
@@ -36,7 +34,7 @@ def centred(lonlat: NDArray[np.float64]) -> str:
 
 
 def to_metres(projection: str, lonlat: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return metres to the east and north of ``lonlat``, both ``(N, 2)``, to the millimetre."""
+    """Return ``lonlat`` ``(N, 2)`` in metres to the east and north, ``(N, 2)``, rounded to millimetres."""
     x, y = _transformer(projection).transform(lonlat[:, 0], lonlat[:, 1])
     return np.round(np.column_stack([x, y]), _MILLIMETRES) + 0.0  # no -0.0
 
@@ -66,7 +64,7 @@ def _degrees(value: float) -> str:
 
 @lru_cache(maxsize=16)
 def _transformer(projection: str) -> Transformer:
-    from pyproj import CRS, Transformer  # here: its database takes a moment to open
+    from pyproj import CRS, Transformer  # slow import
 
     degrees = CRS.from_proj4("+proj=longlat +ellps=WGS84 +no_defs")
     return Transformer.from_crs(degrees, CRS.from_proj4(projection), always_xy=True)

@@ -1,4 +1,4 @@
-"""Specification of a city: a synthetic one, one that was imported, or a file of addresses to import."""
+"""Specification of a city: synthetic, already imported, or to be imported from a file of addresses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, StrictSpec
 
-_SPARE_SHARE, _LEAST_SPARE = 10, 50  # a tenth of the addresses, and at least 50
+_SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
 
 class AddressFile(StrictSpec):
-    """A file of addresses to import, or to add to a city that is there."""
+    """A file of addresses to import, or to extend a city with."""
 
     file: str = Field(
         min_length=1,
@@ -51,33 +51,31 @@ class AddressFile(StrictSpec):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
-            raise ValueError(f"demand = {list(self.demand)} is no range within 1 to 65535")
+            raise ValueError(f"demand = {list(self.demand)} is not a range within 1 to 65535")
         if self.capacity and not 1 <= self.capacity[0] <= self.capacity[1] < 2**32:
-            raise ValueError(f"capacity = {list(self.capacity)} is no range from 1 up")
+            raise ValueError(f"capacity = {list(self.capacity)} is not a range within 1 to {2**32 - 1}")
         if self.history is None and (wrong := misfit(self.demand, self.capacity)):
             raise ValueError(wrong)
-        given = [
-            field for field in ("depot", "unit", "demand", "capacity", "history") if getattr(self, field)
-        ]
-        if self.extends and given:
-            raise ValueError(f"{given[0]} is that of city {self.extends!r}, which is extended: leave it out")
+        fields = ("depot", "unit", "demand", "capacity", "history")
+        if self.extends and (inherited := [field for field in fields if getattr(self, field)]):
+            raise ValueError(f"{inherited[0]} is inherited from city {self.extends!r}: leave it out")
         return self
 
     def spare_of(self, customers: int) -> int:
-        """Return the classes to reserve in a city of ``customers``."""
+        """Return the number of output classes to reserve for ``customers``."""
         return max(_LEAST_SPARE, customers // _SPARE_SHARE) if self.spare is None else self.spare
 
 
 def misfit(demand: Range | None, capacity: Range | None) -> str | None:
-    """Return why a vehicle may be too small for an order with these ranges, None where none is."""
+    """Return an error message if a vehicle may be too small for an order, otherwise None."""
     largest, smallest = (demand or PAPERS_DEMAND)[1], (capacity or CAPACITY_TABLE[0][2:])[0]
     if smallest >= largest:
         return None
-    return f"a vehicle may hold {smallest}, an order may be {largest}: give demand and capacity that fit"
+    return f"a capacity may be {smallest}, less than a demand of {largest}: give ranges that fit"
 
 
 class CitySpec(StrictSpec):
-    """A city: synthetic, uniform on the unit square with the depot at its centre (Sec. 5.1), or yours."""
+    """A city: synthetic, uniform on the unit square with the depot at its centre (Sec. 5.1), or imported."""
 
     name: str = Field("city", pattern=NAME_PATTERN, description="Name of the city in the store")
     source: Literal["synthetic", "imported"] = Field(
@@ -96,14 +94,12 @@ class CitySpec(StrictSpec):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.addresses and self.source == "synthetic":
-            raise ValueError(
-                "a synthetic city has no file of addresses: say source = imported, or leave it out"
-            )
+            raise ValueError("a synthetic city has no addresses: set source = imported, or leave them out")
         return self
 
     @property
     def title(self) -> str:
-        """The city in a few words."""
+        """Short description of the city."""
         if self.source == "synthetic":
             return f"{self.name}, {self.customers} customers"
         file = f" from {PurePath(self.addresses.file).name}" if self.addresses else ""

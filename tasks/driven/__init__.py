@@ -1,4 +1,4 @@
-"""Driven routes: files of fresh routes taken in, checked, stored as days."""
+"""Driven routes: ingestion, validation and storage by day."""
 
 from typing import TYPE_CHECKING
 

@@ -1,14 +1,13 @@
-"""Rules that driven routes keep to be learned from, over whole columns; a reason for each row that fails.
+"""Validation of driven routes, vectorized over columns, with a reason for each rejected row.
 
-A faulty row takes its route along, as the order of the others is then not what was driven; the
-other routes of its day stay, since they serve their customers whatever becomes of that one. A
-row that repeats another one goes alone. Knows tables, not files.
+A faulty row is rejected with its whole route, since the remaining stops are not what was driven; other routes
+of the day are kept. A duplicate row is rejected alone.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +19,15 @@ from mcvrp.model.problem import DEPOT, City, Instance, Solution
 from mcvrp.tasks.files.numbers import whole
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
-FIRST_DATE = datetime.date(2000, 1, 1)  # before it, a date is a slip of the pen
-_LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # what labels can hold
+FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors
+_LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by the schema of labels
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _DAY, _ROUTE = ["day"], ["day", "route"]
 
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """One day's orders, and the routes that people drove; ``rows`` are the table's that say so."""
+    """Orders and driven routes of one day; ``rows`` are the numbers of its rows in the table."""
 
     date: datetime.date
     instance: Instance
@@ -38,9 +37,9 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class CheckedRoutes:
-    """Result of `check_routes`: each of its rows is in a day or among the rejected, in one.
+    """Result of `check_routes`: each row is either in a day or rejected.
 
-    ``rejected`` are rows as they came, with their number ``row`` in front and a ``reason`` behind.
+    ``rejected`` has the original rows between the columns ``row`` (number) and ``reason``.
     """
 
     days: tuple[CheckedDay, ...]
@@ -55,18 +54,18 @@ def check_routes(
     today: datetime.date,
     taken: Mapping[datetime.date, str] | None = None,
 ) -> CheckedRoutes:
-    """Return the days of ``table`` whose routes keep every rule, and the rows that do not, with the reason.
+    """Return the valid days of ``table``, and its invalid rows with reasons.
 
     Parameters
     ----------
     table
-        A row a stop, `COLUMNS` as text, others are let through; its index numbers the rows.
+        One row per stop with `COLUMNS` as text, and any others; the index has the row numbers.
     nodes
-        The city's node of each name.
+        Node of each customer id.
     today
-        Later dates are not believed.
+        Later dates are rejected.
     taken
-        Days that are known already, and from where.
+        Days that are in the store already, with the file that each came from.
     """
     rows = _Rows.of(table, nodes)
     _check_cells(rows, today, taken or {})
@@ -75,7 +74,9 @@ def check_routes(
     good = rows.values[rows.reasons.isna()]
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
     bad = rows.reasons.notna()
-    rejected = table[bad].drop(columns=["row", "reason"], errors="ignore")  # of a quarantine sent again
+    rejected = table[bad].drop(
+        columns=["row", "reason"], errors="ignore"
+    )  # of a quarantine file that was corrected
     rejected.insert(0, "row", rejected.index)
     rejected["reason"] = rows.reasons[bad]
     return CheckedRoutes(days, rejected.reset_index(drop=True))
@@ -83,7 +84,7 @@ def check_routes(
 
 @dataclass
 class _Rows:
-    """The rows as text and as values (missing where they are none), and why each was rejected, if it was."""
+    """Rows as text and as parsed values (missing if invalid), and the reason for which each was rejected."""
 
     text: pd.DataFrame
     values: pd.DataFrame
@@ -93,7 +94,9 @@ class _Rows:
     def of(cls, table: pd.DataFrame, nodes: Mapping[str, int]) -> _Rows:
         text = pd.DataFrame({name: table[name].astype("string").str.strip() for name in COLUMNS})
         text = text.replace("", pd.NA)
-        written = text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)  # pandas reads all scripts
+        written = (
+            text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)
+        )  # pandas accepts digits of all scripts
         values = pd.DataFrame(
             {
                 "day": pd.to_datetime(text["date"].where(written), format="%Y-%m-%d", errors="coerce"),
@@ -108,17 +111,17 @@ class _Rows:
         return cls(text, values, pd.Series(pd.NA, index=table.index, dtype="string"))
 
     def reject(self, where: pd.Series[bool], reason: str | pd.Series[str]) -> None:
-        """Give the rows ``where`` this reason, unless they have one."""
+        """Reject the rows ``where``, unless they are rejected already."""
         where = where.fillna(False).astype(bool) & self.reasons.isna()
         self.reasons = self.reasons.mask(where, reason)
 
     @property
     def valid_rows(self) -> pd.DataFrame:
-        """The values of rows that have broken no rule so far."""
+        """Values of the rows that are not rejected so far."""
         return self.values[self.reasons.isna()]
 
     def reject_groups(self, by: list[str], broken: pd.Series[bool], reasons: pd.Series[str]) -> None:
-        """Reject all rows of the groups ``by`` that have a ``broken`` row, for the reason of the first."""
+        """Reject all rows of groups ``by`` with a ``broken`` row, for the reason of the first such row."""
         hit = self.values.loc[broken.index[broken.fillna(False).astype(bool)], by].copy()
         if hit.empty:
             return
@@ -131,38 +134,39 @@ class _Rows:
 def _check_cells(rows: _Rows, today: datetime.date, taken: Mapping[datetime.date, str]) -> None:
     text, values = rows.text, rows.values
     for name in COLUMNS:
-        rows.reject(text[name].isna(), f"no {name}")
+        rows.reject(text[name].isna(), f"{name} is missing")
     quoted = {name: "'" + text[name].str.slice(0, 40) + "'" for name in COLUMNS}
-    rows.reject(values["day"].isna(), "date " + quoted["date"] + " is no day written as 2026-01-31")
-    rows.reject(values["day"] > pd.Timestamp(today), "date " + quoted["date"] + " lies in the future")
+    rows.reject(values["day"].isna(), "date " + quoted["date"] + " is not a date like 2026-01-31")
+    rows.reject(values["day"] > pd.Timestamp(today), "date " + quoted["date"] + " is in the future")
     rows.reject(
         values["day"] < pd.Timestamp(FIRST_DATE), "date " + quoted["date"] + " is before the year 2000"
     )
     for name, largest in _LARGEST.items():
         rows.reject(
-            values[name].isna(), name + " " + quoted[name] + f" is no whole number from 1 to {largest:,}"
+            values[name].isna(), name + " " + quoted[name] + f" is not a whole number from 1 to {largest:,}"
         )
     rows.reject(values["node"].isna(), "customer " + quoted["customer"] + " is not in the city")
     rows.reject(
-        values["node"] == DEPOT, "customer " + quoted["customer"] + " is the depot: list customers only"
+        values["node"] == DEPOT, "customer " + quoted["customer"] + " is the depot: list only customers"
     )
-    known = values["day"].map({pd.Timestamp(day): where for day, where in taken.items()})
-    rows.reject(known.notna(), "day " + text["date"] + " is known already, from " + known.astype("string"))
+    source = values["day"].map({pd.Timestamp(day): file for day, file in taken.items()})
+    rows.reject(source.notna(), "day " + text["date"] + " was already read from " + source.astype("string"))
 
 
 def _check_repeats(rows: _Rows) -> pd.Series[bool]:
-    """Reject rows that say what an earlier one says, and return which those are."""
+    """Reject duplicates of earlier rows, and return which those are."""
     valid_rows = rows.valid_rows
     first = valid_rows.groupby([*valid_rows.columns], sort=False)["day"].transform(lambda same: same.index[0])
-    again = pd.Series(first.to_numpy() != valid_rows.index, index=valid_rows.index)
-    again = again.reindex(rows.reasons.index, fill_value=False).astype(bool)
-    rows.reject(again, "repeats row " + first.reindex(rows.reasons.index).astype("string"))
-    return again
+    repeats = pd.Series(first.to_numpy() != valid_rows.index, index=valid_rows.index)
+    repeats = repeats.reindex(rows.reasons.index, fill_value=False).astype(bool)
+    rows.reject(repeats, "duplicate of row " + first.reindex(rows.reasons.index).astype("string"))
+    return repeats
 
 
 def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
-    """Reject routes with a ``faulty`` row, an order with gaps, too much load, a customer served twice."""
-    rows.reject_groups(_ROUTE, faulty, "its route has a fault in row " + _numbers(rows.values))
+    """Reject routes with a ``faulty`` row, a missing stop, too much load, a customer served twice."""
+    numbers = pd.Series(rows.values.index.astype("string"), index=rows.values.index)
+    rows.reject_groups(_ROUTE, faulty, "its route has an error in row " + numbers)
 
     valid_rows = rows.valid_rows
     route = valid_rows.groupby(_ROUTE, sort=False)
@@ -170,28 +174,27 @@ def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
     twice = valid_rows.duplicated([*_ROUTE, "stop"], keep=False)
     stop = valid_rows["stop"].astype("string")
     rows.reject_groups(_ROUTE, twice, "its route has stop " + stop + " twice")
-    gap = "its route has " + count.astype("string") + " stops, the last is number " + last.astype("string")
+    gap = "its route has " + count.astype("string") + " stops, numbered up to " + last.astype("string")
     rows.reject_groups(_ROUTE, (count != last) & ~twice, gap)
 
     capacity = rows.valid_rows["capacity"]
     usual = rows.valid_rows.groupby(_DAY)["capacity"].transform(lambda held: held.mode().iloc[-1])
     other = (
-        "its vehicle holds " + capacity.astype("string") + ", most of that day hold " + usual.astype("string")
+        "its capacity is "
+        + capacity.astype("string")
+        + ", that of most routes of the day "
+        + usual.astype("string")
     )
     rows.reject_groups(_ROUTE, capacity != usual, other)
 
     load = rows.valid_rows.groupby(_ROUTE)["demand"].transform("sum")
     holds = rows.valid_rows["capacity"]
-    full = "its route delivers " + load.astype("string") + ", the vehicle holds " + holds.astype("string")
+    full = "its route delivers " + load.astype("string") + ", its capacity is " + holds.astype("string")
     rows.reject_groups(_ROUTE, load > holds, full)
 
     served = rows.valid_rows.duplicated(["day", "node"], keep=False)
-    names = "its route serves customer '" + rows.text["customer"] + "', who is served twice that day"
+    names = "its route serves customer '" + rows.text["customer"] + "', which is served twice that day"
     rows.reject_groups(_ROUTE, served, names)
-
-
-def _numbers(values: pd.DataFrame) -> pd.Series[str]:
-    return pd.Series(values.index.astype("string"), index=values.index)
 
 
 def _day(city: City, stops: pd.DataFrame) -> CheckedDay:
@@ -202,11 +205,6 @@ def _day(city: City, stops: pd.DataFrame) -> CheckedDay:
         by_node["demand"].to_numpy(np.uint16),
         int(stops["capacity"].iloc[0]),
     )
-    solution = Solution.of(_driven(stops))
+    routes = (route["node"].astype(int).tolist() for _, route in stops.sort_values("stop").groupby("route"))
     rows = np.sort(stops.index.to_numpy(np.int64))
-    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, solution), rows)
-
-
-def _driven(stops: pd.DataFrame) -> Iterator[list[int]]:
-    for _, route in stops.sort_values("stop").groupby("route", sort=True):
-        yield route["node"].astype(int).tolist()
+    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, Solution.of(routes)), rows)

@@ -1,4 +1,4 @@
-"""Solutions of CVRPLIB (.sol) as files of driven routes: a day each, its orders in the .vrp beside it."""
+"""Solutions of CVRPLIB (.sol) as files of driven routes: one day each, with the .vrp of the same name."""
 
 from __future__ import annotations
 
@@ -20,35 +20,33 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def without_instance(store: Store, paths: Sequence[str]) -> dict[str, Incomplete]:
-    """Return the solutions among ``paths`` that wait for their instance, which is not beside them yet."""
+    """Return the solutions among ``paths`` whose instance is missing."""
     waiting = {}
     for path in paths:
         if path.lower().endswith(SOLUTION) and not store.exists(_instance(path)):
-            waiting[path] = Incomplete(path, f"waits for {PurePath(_instance(path)).name} beside it")
+            waiting[path] = Incomplete(path, f"waits for {PurePath(_instance(path)).name} in the same folder")
     return waiting
 
 
 def solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
-    """Return the solution at ``path`` as text with the columns of driven routes, a row a stop, from 1 up.
+    """Return the solution at ``path`` as text with the columns of driven routes, one row per stop, from 1.
 
-    Raises
-    ------
-    McvrpError
-        If its name has no date, it is no solution of its instance, or that is not of ``city``.
+    McvrpError if its name has no date, it does not solve its instance, or that is not an instance of
+    ``city``.
     """
     name = PurePath(path).name
     date = _DATE.search(name)
     if date is None:
         raise McvrpError(
-            f"{name} has no date in its name, the day of its routes: call it and its {INSTANCE} like "
+            f"{name} has no date in its name, the day of its routes: rename it and its {INSTANCE}, e.g. to "
             f"{PurePath(name).stem}-2026-01-31"
         )
     vrp = read_vrp(store, IN_STORE + _instance(path))
     if not city.accepts(vrp.city.city_id):
         raise McvrpError(
-            f"{vrp.name} is an instance of city {vrp.city.city_id}, this is {city.city_id}: name that city"
+            f"{vrp.name} is an instance of city {vrp.city.city_id}, not of {city.city_id}: name its city"
         )
-    assert vrp.best  # `read_vrp` takes the solution that lies beside the instance
+    assert vrp.best  # `read_vrp` reads the solution of the same name, too
     rows = [
         (date[0], route, stop, node, vrp.demands[node - 1], vrp.capacity)
         for route, nodes in enumerate(vrp.best.solution.routes, start=1)

@@ -1,8 +1,8 @@
-"""Stable files of a folder that others write to: nothing is taken that is still on its way.
+"""Stable files of a folder that others write to; incomplete uploads are left out.
 
-An object of an object store appears when it is whole. A file of a local folder appears with its first
-byte: it is taken once it has been left alone for a while. One that looks cut off (its last line has no
-end, its Parquet no footer) is left for longer, as an upload may have stalled.
+An object of an object store appears when it is complete. A file of a local folder appears with its first
+byte: it is stable once it has not changed for a while. One that looks truncated (no end of the last line, no
+Parquet footer) has to be unchanged for longer, as an upload may have stalled.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mcvrp.storage.store.store import Store, StoredFile
 
 logger = logging.getLogger(__name__)
 
-CUT_SECONDS = 600.0  # left alone for so long, what looks cut off is as it was meant, or corrupt
-_LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last of UTF-16
+CUT_SECONDS = 600.0  # unchanged for so long, a truncated file is no longer being uploaded
+_LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last one for UTF-16
 _PARQUET_END = b"PAR1"
 
 
 @dataclass(frozen=True)
 class Incomplete:
-    """A file that is not taken yet, and why, for people."""
+    """A file that is not ingested yet; ``why`` completes a sentence that begins with its path."""
 
     path: str
     why: str
@@ -40,15 +40,10 @@ def stable_files(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[list[str], list[Incomplete]]:
-    """Return the files below ``folder`` that are whole, and those that may not be.
+    """Return the stable files below ``folder`` whose names end with one of ``endings``, and the other ones.
 
-    Parameters
-    ----------
-    endings
-        Of the names of the files that are meant, in lower case.
-    seconds
-        For which a file has to be left alone. Where one has not been, this waits so long and looks
-        again; 0 takes every file as it is.
+    ``endings`` are in lower case. A file is stable if it has not changed for ``seconds``; if one has, this
+    waits for that long and looks again. With 0, every file is stable.
     """
     before = _files(store, folder, endings)
     if seconds <= 0 or "://" in store.uri:
@@ -58,15 +53,15 @@ def stable_files(
         more = f" and {len(young) - 1} more" if young[1:] else ""
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
-    whole, others = list[str](), list[Incomplete]()
+    stable, others = list[str](), list[Incomplete]()
     for file in _files(store, folder, endings):
-        left_alone = file in before
-        if left_alone and (_ends(store, file) or abs(store.now() - file.modified) > CUT_SECONDS):
-            whole.append(file.path)
+        unchanged = file in before
+        if unchanged and (_ends(store, file) or abs(store.now() - file.modified) > CUT_SECONDS):
+            stable.append(file.path)
         else:
-            cut = f"looks cut off: it is taken once left alone for {CUT_SECONDS / 60:g} minutes"
-            others.append(Incomplete(file.path, cut if left_alone else "is being written"))
-    return whole, others
+            cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
+            others.append(Incomplete(file.path, cut if unchanged else "is being written"))
+    return stable, others
 
 
 def _files(store: Store, folder: str, endings: tuple[str, ...]) -> list[StoredFile]:
@@ -74,7 +69,7 @@ def _files(store: Store, folder: str, endings: tuple[str, ...]) -> list[StoredFi
 
 
 def _ends(store: Store, file: StoredFile) -> bool:
-    """Return whether the last bytes of a file are an end."""
+    """Return whether a file ends with an end of line or a Parquet footer."""
     with store.open_input(file.path) as stream:
         stream.seek(max(0, file.size - len(_PARQUET_END)))
         tail = stream.read()

@@ -1,1 +1,1 @@
-"""Files that people bring: tables as CSV, spreadsheets or Parquet, and instances of CVRPLIB."""
+"""Readers of user files: tables as CSV, spreadsheets or Parquet, and instances of CVRPLIB."""

@@ -1,6 +1,6 @@
-"""CSV for people, whose spreadsheets would run a cell as a formula: such text is written with an apostrophe.
+"""CSV files whose cells no spreadsheet runs as formulas: such text is written with an apostrophe.
 
-What we read loses it again, so that ids come back as they were (`tasks.files.tabular`).
+`tasks.files.tabular` removes it, so that ids survive a round trip.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import pandas as pd
 
 from mcvrp.tasks.files.numbers import NUMBER
 
-# What a formula begins with (OWASP, CSV Injection), and one that has been escaped already.
+# Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 
 
 def csv_bytes(table: pd.DataFrame) -> bytes:
-    """Return ``table`` as CSV in UTF-8 without its index; no text in it begins as a formula does."""
-    cells = table.rename(columns=_escaped)
-    return cells.map(_escaped).to_csv(index=False, lineterminator="\n").encode()
+    """Return ``table`` as CSV in UTF-8, without its index and with formulas escaped."""
+    return table.rename(columns=_escaped).map(_escaped).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _escaped(cell: object) -> object:
@@ -28,7 +27,7 @@ def _escaped(cell: object) -> object:
 
 
 def unescaped(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return ``cells``, all text, as they were before `csv_bytes`."""
+    """Return ``cells``, all text, without the escapes of `csv_bytes`."""
     quoted = cells.apply(lambda column: column.str.startswith("'"))
     return cells.mask(quoted, cells[quoted.any(axis=1)].map(_plain)) if quoted.to_numpy().any() else cells
 

@@ -1,7 +1,7 @@
-"""Spreadsheets that people bring (.xlsx, .xlsm, .xlsb, .xls, .ods) as cells of text, read by calamine.
+"""Spreadsheets (.xlsx, .xlsm, .xlsb, .xls, .ods) as cells of text, read by calamine.
 
-Calamine allocates every cell up to the last one of a sheet, and a failed allocation aborts the process. It
-runs in a process of its own, with limits of memory and processor time.
+Calamine allocates all cells up to the last one of a sheet, and a failed allocation aborts the process. It
+therefore runs in a child process with limits of memory and CPU time.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from mcvrp.tasks.support.processes import die_with_parent
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-_ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how files of today begin, and .xls
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # what a compound file holds that has a password
+_ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of .xlsx and .ods, and of .xls
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # stream of a compound file with a password
 _MEMORY = 700 * 2**20  # bytes that the reader may allocate
-_SECONDS = 10  # of its processor time
-_HANG = 600.0  # seconds, on a machine however busy
-_MOST_CELLS = 6_300_000  # up to the last one of a sheet: six columns as long as Excel has them
+_SECONDS = 10  # CPU time
+_HANG = 600.0  # seconds, for a busy machine
+_MOST_CELLS = 6_300_000  # up to the last one of a sheet: six full columns of Excel
 _BATCH = 50_000  # cells
-_REFUSED = 3  # exit code; 1 and 2 are Python's own
-_LOCKED = "has a password: save it without one"
+_REFUSED = 3  # exit code; Python itself uses 1 and 2
+_LOCKED = "has a password: save it without a password"
 
 
 class ReaderStopped(McvrpError):
-    """The process that read a file was stopped from outside: the file may be good."""
+    """The reader process was stopped from outside; the file may be valid."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,10 @@ class Sheet:
 
     Parameters
     ----------
-    title
-        Its name.
     others
-        Names of the visible sheets after it, which were not read.
+        Titles of the visible sheets after it, which were not read.
     cells
-        Text, "" if empty, from row 1 on, and from the first column with a cell.
+        Text, "" if empty, from row 1 and the first column with a cell.
     """
 
     title: str
@@ -63,20 +61,20 @@ class Sheet:
 
 
 def is_spreadsheet(data: bytes) -> bool:
-    """Return whether ``data`` begin as a spreadsheet does, or as another archive."""
+    """Return whether ``data`` starts like a spreadsheet, or another archive."""
     return data.startswith((_ZIP, _COMPOUND))
 
 
 def first_sheet(name: str, data: bytes) -> Sheet:
-    """Return the first visible sheet with content of the workbook ``data``, the bytes of the file ``name``.
+    """Return the first visible sheet with content of a workbook, ``data`` of the file ``name``.
 
-    Numbers are written as briefly as they are exact, dates as 2026-01-31; a formula is what it came to
-    when the file was saved, "" if that was an error. Sheets that are hidden or come later are not opened.
+    Numbers have their shortest exact form, dates are written like 2026-01-31; a formula has the value that it
+    had when the file was saved, "" for an error. Hidden and later sheets are not opened.
 
     Raises
     ------
     McvrpError
-        If it is no workbook, has a password, is too large, has no visible content, or ends its reader.
+        If it is not a workbook, has a password, is too large, has no visible content, or crashes its reader.
     ReaderStopped
         If the reader could not run, or was stopped from outside.
     """
@@ -96,7 +94,7 @@ def first_sheet(name: str, data: bytes) -> Sheet:
             )
     except (OSError, subprocess.TimeoutExpired) as error:
         why = reason(error) if isinstance(error, OSError) else f"no answer in {_HANG:.0f} s"
-        hint = "look at this machine's memory and temporary folder, and try again"
+        hint = "check this machine's memory and temporary folder, and try again"
         raise ReaderStopped(f"{name} could not be read ({why}): {hint}") from error
     if done.returncode == _REFUSED:
         encrypted = data.startswith(_COMPOUND) and _ENCRYPTED in data
@@ -110,20 +108,20 @@ def first_sheet(name: str, data: bytes) -> Sheet:
 
 def _death(name: str, code: int) -> McvrpError:
     if code == -signal.SIGXCPU:
-        return McvrpError(f"{name} takes more than {_SECONDS} s of a processor to read: save it as CSV")
+        return McvrpError(f"{name} takes more than {_SECONDS} s of CPU time to read: save it as CSV")
     if code > 0 or -code in (signal.SIGKILL, signal.SIGTERM):
         how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
-        hint = "look at this machine's memory, and try again"
+        hint = "check this machine's memory, and try again"
         return ReaderStopped(f"{name} could not be read (its reader was stopped, {how}): {hint}")
     return McvrpError(
-        f"{name} needs more than {_MEMORY >> 20} MiB to read ({signal.Signals(-code).name}), as it does with "
-        "a cell far from the table: delete all rows and columns beyond the table (Ctrl+End goes to the last "
-        "cell), or save it as CSV"
+        f"{name} needs more than {_MEMORY >> 20} MiB to read ({signal.Signals(-code).name}), probably "
+        "because of a cell far from the table: delete all rows and columns beyond the table (Ctrl+End goes "
+        "to the last cell), or save it as CSV"
     )
 
 
 def main() -> None:
-    """Write the sheet of the workbook at standard input to standard output, or why there is none."""
+    """Write the sheet of the workbook on stdin to stdout, or an error message."""
     _limit()
     try:
         with calamine.load_workbook("/dev/stdin") as book:
@@ -132,19 +130,19 @@ def main() -> None:
             writer.write_table(table)
         return
     except MemoryError:
-        os.abort()  # as calamine does
+        os.abort()  # as calamine does, so that both are reported alike
     except calamine.PasswordError:
         text = _LOCKED
     except McvrpError as error:
         text = str(error)
-    except BaseException as error:  # a panic of calamine is no Exception
-        text = f"is no whole spreadsheet ({brief(reason(error), 120)}): save it again, or as CSV"
+    except BaseException as error:  # a panic of calamine is not an Exception
+        text = f"is not a valid spreadsheet ({brief(reason(error), 120)}): save it again, or as CSV"
     sys.stdout.buffer.write(text.encode())
     sys.exit(_REFUSED)
 
 
 def _limit() -> None:
-    """Set the limits of this process; what it has allocated so far depends on the machine's cores."""
+    """Limit this process; what it has allocated before depends on the number of cores."""
     limits = {
         resource.RLIMIT_DATA: psutil.Process().memory_info().data + _MEMORY,
         resource.RLIMIT_CPU: _SECONDS,
@@ -156,7 +154,7 @@ def _limit() -> None:
 
 
 def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
-    """Return the cells of the first visible sheet with content; its metadata are the rest of `Sheet`."""
+    """Return the cells of the first visible sheet with content, with the rest of `Sheet` as metadata."""
     worksheets = [each for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
     visible = [each.name for each in worksheets if each.visible == calamine.SheetVisibleEnum.Visible]
     for place, title in enumerate(visible, start=1):
@@ -177,22 +175,22 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
         if filled:
             facts = {"title": title, "others": visible[place:]}
             return pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
-    hidden = ", show the one that is meant, hidden sheets are not read" if worksheets[len(visible) :] else ""
-    raise McvrpError(f"is a spreadsheet without content: save the table into its first sheet{hidden}")
+    hidden = ", or unhide its sheet" if worksheets[len(visible) :] else ""
+    raise McvrpError(f"has no visible sheet with content: save the table in the first sheet{hidden}")
 
 
 def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:
     cells = rows * sheet.width
     if cells > _MOST_CELLS:
         raise McvrpError(
-            f"has {cells:,} cells up to its last one in sheet {shown(sheet.name)} ({rows:,} rows, "
-            f"{sheet.width:,} columns), {_MOST_CELLS:,} are the most: delete all rows and columns beyond the "
+            f"has {cells:,} cells up to the last one of sheet {shown(sheet.name)} ({rows:,} rows, "
+            f"{sheet.width:,} columns), more than {_MOST_CELLS:,}: delete all rows and columns beyond the "
             "table, or split it"
         )
 
 
 def _columns(sheet: calamine.CalamineSheet) -> Iterator[list[list[str]]]:
-    """Yield the columns of some rows after the other."""
+    """Yield the columns of successive batches of rows."""
     rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
     while chunk := list(islice(rows, count)):
         yield [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]

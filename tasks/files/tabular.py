@@ -1,7 +1,7 @@
-"""Tables that people bring, CSV in whatever dialect, Excel or Parquet, and what is wrong with them, by row.
+"""Tables in CSV of any dialect, spreadsheets or Parquet, with errors by row.
 
-A CSV file's rows are counted as a spreadsheet shows them, and its own: the header is row 1. Of Parquet the
-first row is row 1. Nothing here knows what a table is about.
+Rows of CSV and spreadsheets are numbered as a spreadsheet shows them: the header is row 1. The first row of
+Parquet is row 1.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 from mcvrp.tasks.support.text import listed
 
-_MOST_CELLS = 20_000_000  # of a table, in all its rows
+_MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
-_WHY = 120  # characters of what another program says
-_NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
+_REASON = 120  # characters of another library's message
+_NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet file of pandas
 
 
 @dataclass(frozen=True, eq=False)
 class Tabular:
-    """A table as a file has it.
+    """Content of a table file.
 
     Parameters
     ----------
     name
-        Of the file, for people.
+        Name of the file, for messages.
     frame
-        Columns by name in lower case; text is stripped, "" where there is nothing.
+        Columns by name in lower case; text is stripped, "" if missing.
     rows
-        The number of each row in the file, int64 ``(N,)``.
+        Row numbers in the file, int64 ``(N,)``.
     notes
-        What had to be guessed, a sentence each.
+        Notes on guesses about the format.
     """
 
     name: str
@@ -64,24 +64,17 @@ class Tabular:
         return len(self.frame)
 
     def column(self, *names: str) -> str | None:
-        """Return the name of the column that is called one of ``names``, None where there is none.
-
-        Raises
-        ------
-        McvrpError
-            If several are.
-        """
-        there = [name for name in names if name in self.frame]
-        if len(there) > 1:
-            same = " and ".join(there)
-            raise McvrpError(f"{self.name}: the columns {same} mean the same: keep one of them")
-        return there[0] if there else None
+        """Return the column called one of ``names``, None without one; McvrpError if several are."""
+        matching = [name for name in names if name in self.frame]
+        if len(matching) > 1:
+            raise McvrpError(f"{self.name}: the columns {listed(matching)} mean the same: keep one of them")
+        return matching[0] if matching else None
 
     def text(self, name: str) -> NDArray[np.object_]:
-        """Return a column as text, stripped, ``(N,)``; whole numbers without a point."""
+        """Return a column as stripped text, ``(N,)``; whole numbers without a decimal point."""
         values = self.frame[name]
         if pd.api.types.is_float_dtype(values):
-            # a column of ids with a gap is read as floats: 7.0 is the id "7", as far as floats are exact
+            # integer ids with a missing one become floats: 7.0 is the id "7", as far as floats are exact
             whole = values.notna() & (values == values.round()) & (values.abs() < 2**53)
             return np.array(
                 [str(int(v)) if w else _cell(v) for v, w in zip(values, whole, strict=True)], dtype=object
@@ -89,17 +82,15 @@ class Tabular:
         return np.array([_cell(value) for value in values], dtype=object)
 
     def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
-        """Return a column as float64 ``(N,)``, with commas or points; NaN where ``faults`` are told why."""
+        """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``."""
         values = self.frame[name]
         if pd.api.types.is_bool_dtype(values):
-            faults.add(f"column {name} holds true and false, not numbers")
+            faults.add(f"column {name} has truth values, not numbers")
             return np.full(len(self), np.nan)
         if pd.api.types.is_numeric_dtype(values):
-            found = values.to_numpy(np.float64, na_value=np.nan)
-            for k in np.flatnonzero(~np.isfinite(found)):
-                what = "missing" if np.isnan(found[k]) else f"{found[k]}, no finite number"
-                faults.at(self.rows[k], f"{name} is {what}")
-            return np.where(np.isfinite(found), found, np.nan)
+            numbers = values.to_numpy(np.float64, na_value=np.nan)
+            text = pd.Series(["" if np.isnan(number) else str(number) for number in numbers])
+            return self._finite(name, numbers, text, faults)
         text = pd.Series(self.text(name), dtype=str)
         comma = text.str.fullmatch(_COMMA.pattern)
         point = text.str.contains(".", regex=False)
@@ -111,42 +102,46 @@ class Tabular:
             )
             return np.full(len(self), np.nan)
         parsed = pd.to_numeric(text.where(~comma, text.str.replace(",", ".", regex=False)), errors="coerce")
-        found = parsed.to_numpy(np.float64)
-        for k in np.flatnonzero(~np.isfinite(found)):
-            what = "missing" if text[k] == "" else f"{shown(text[k])}, no number"
+        return self._finite(name, parsed.to_numpy(np.float64), text, faults)
+
+    def _finite(
+        self, name: str, numbers: NDArray[np.float64], text: pd.Series[str], faults: Faults
+    ) -> NDArray[np.float64]:
+        finite = np.isfinite(numbers)
+        for k in np.flatnonzero(~finite):
+            what = "missing" if text[k] == "" else f"{shown(text[k])}, not a number"
             faults.at(self.rows[k], f"{name} is {what}")
-        return np.where(np.isfinite(found), found, np.nan)
+        return np.where(finite, numbers, np.nan)
 
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
-        """Return a column of whole numbers, int64 ``(N,)``; ``faults`` are told of all others."""
+        """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``."""
         text = self.text(name)
-        found = [whole(cell) for cell in text]
-        for k, number in enumerate(found):
+        numbers = [whole(cell) for cell in text]
+        for k, number in enumerate(numbers):
             if number is None or not low <= number <= high:
                 what = shown(text[k]) if text[k] else "missing"
-                faults.at(self.rows[k], f"{name} is {what}, no whole number from {low} to {high:,}")
-                found[k] = low
-        return np.array(found, dtype=np.int64)
+                faults.at(self.rows[k], f"{name} is {what}, not a whole number from {low} to {high:,}")
+                numbers[k] = low
+        return np.array(numbers, dtype=np.int64)
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, bytes):  # text to whoever wrote it, though the file does not say so
+    if isinstance(value, bytes):  # text of a Parquet file without its logical type
         return value.decode(errors="replace").strip()
-    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # a list is none, whatever is in it
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # isna of a list is a list
     return "" if missing else str(value).strip()
 
 
 def read_tabular(name: str, data: bytes) -> Tabular:
-    """Return the table in ``data``, the bytes of the file ``name``.
+    """Return the table in ``data``, the content of the file ``name``.
 
-    CSV may be UTF-8 or UTF-16, with a byte order mark or not, or Windows-1252 (said so in
-    ``notes``); separated by commas, semicolons or tabs. Of a spreadsheet the first visible sheet
-    with content is read, and named.
+    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons or tabs. Of a
+    spreadsheet, the first visible sheet with content is read.
 
     Raises
     ------
     McvrpError
-        If it is no table, empty, or has rows longer than its header, all of which are named.
+        If it is not a table or empty; naming all rows that are longer than the header.
     ReaderStopped
         If the process that reads a spreadsheet was stopped from outside.
     """
@@ -155,12 +150,11 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     if is_spreadsheet(data):
         sheet = first_sheet(name, data)
         _require_size(name, sheet.cells.num_columns, sheet.cells.num_columns * sheet.cells.num_rows)
-        others = f"of {name}, sheet {shown(sheet.title)} was read, not {listed(map(shown, sheet.others))}"
-        notes = (others,) if sheet.others else ()
+        note = f"only sheet {shown(sheet.title)} of {name} was read, not {listed(map(shown, sheet.others))}"
+        notes = (note,) if sheet.others else ()
         cells = sheet.cells.to_pandas(ignore_metadata=True)
         return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
-    text, told = _decoded(name, data)
-    return _csv(name, text, told)
+    return _csv(name, *_decoded(name, data))
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
@@ -168,17 +162,17 @@ def _parquet(name: str, data: bytes) -> Tabular:
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_texts(data))
         _require_size(name, *_sizes(file.metadata))
         table = _written_out(name, file.read())
-        frame = table.to_pandas(ignore_metadata=True)  # pandas' own may be corrupt, and hides an index
+        frame = table.to_pandas(ignore_metadata=True)  # of pandas: it may be corrupt, and hide an index
     except UNREADABLE as error:
-        why = brief(reason(error), _WHY)
-        raise McvrpError(f"{name} is no whole Parquet file ({why}): copy it again") from error
+        why = brief(reason(error), _REASON)
+        raise McvrpError(f"{name} is not a valid Parquet file ({why}): copy it again") from error
     frame.columns = pd.Index([_title(column) for column in frame.columns])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
     return _table(name, frame, np.arange(1, len(frame) + 1), ())
 
 
 def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
-    """Raise McvrpError if a table is larger than any that is meant for here: before it is made."""
+    """Raise McvrpError if a table is too large, before it is allocated."""
     for what, count, most in (
         ("columns", columns, _MOST_COLUMNS),
         ("cells", cells, _MOST_CELLS),
@@ -186,8 +180,7 @@ def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
     ):
         if count > most:
             raise McvrpError(
-                f"{name} has {count:,} {what}, a table here has {most:,} at most: leave out what is not "
-                "needed, or split it"
+                f"{name} has {count:,} {what}, more than {most:,}: remove what is not needed, or split it"
             )
 
 
@@ -235,14 +228,14 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
     if data[:2] not in _UTF16 and b"\0" in data:
         raise _binary(name)
     try:
-        # Windows-1252 reads nearly any bytes, so it comes last
+        # Windows-1252 decodes nearly any bytes, so it comes last
         text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         try:
             text = data.decode("cp1252")
         except UnicodeDecodeError:
             raise McvrpError(
-                f"{name} is no text (byte {error.start} is no UTF-8): save it as CSV in UTF-8"
+                f"{name} is not text (byte {error.start} is not UTF-8): save it as CSV in UTF-8"
             ) from None
         notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
     if "\0" in text:
@@ -251,12 +244,12 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _binary(name: str) -> McvrpError:
-    return McvrpError(f"{name} is no text but something binary: save the table as CSV in UTF-8")
+    return McvrpError(f"{name} is a binary file: save the table as CSV in UTF-8")
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
     if not text.strip():
-        raise McvrpError(f"{name} is empty: write a header and rows")
+        raise McvrpError(f"{name} is empty: add a header and rows")
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
     try:
@@ -265,11 +258,10 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         if widest > _MOST_COLUMNS:
             row = widths.index(widest) + 1
             raise McvrpError(
-                f"{name} has {widest:,} columns in row {row}, a table here has {_MOST_COLUMNS:,} at most: "
-                "write one row a line"
+                f"{name} has {widest:,} columns in row {row}, over {_MOST_COLUMNS:,}: write a row per line"
             )
         _require_size(name, widest, widest * len(widths))
-        # pandas drops what is beyond the names that it is given
+        # with as many names as the longest row has cells: pandas drops cells beyond them
         raw = pd.read_csv(
             io.StringIO(text),
             sep=separator,
@@ -282,24 +274,24 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
             engine="c",
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error) as error:
-        raise McvrpError(f"{name} is no CSV ({reason(error)}): save it as CSV in UTF-8") from error
+        raise McvrpError(f"{name} is not valid CSV ({reason(error)}): save it as CSV in UTF-8") from error
     return _cells_table(name, raw.fillna("").apply(lambda column: column.str.strip()), notes)
 
 
 def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
-    """Return the table in ``cells``, all text: the first row with content is the header."""
+    """Return the table in ``cells``, all text; the first row with content is the header."""
     cells = unescaped(cells)
     filled = (cells != "").to_numpy()
     lines = np.flatnonzero(filled.any(axis=1))
     if not len(lines):
-        raise McvrpError(f"{name} is empty but for separators: write a header and rows")
+        raise McvrpError(f"{name} is empty except for separators: add a header and rows")
     header, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
     titled = header != ""
     stray = filled & ~titled
     faults = Faults(name)
     for row in rows[stray[rows].any(axis=1)].tolist():
         cell = cells.iat[row, int(stray[row].argmax())]
-        faults.add(f"row {row + 1} has {shown(cell)} in a column without a name", row + 1)
+        faults.add(f"row {row + 1} has {shown(cell)} in a column without a header", row + 1)
     faults.check()
     frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
     frame.columns = pd.Index(header[titled])

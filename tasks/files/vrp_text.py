@@ -1,7 +1,7 @@
-"""Text of CVRPLIB's instances (.vrp): what it says, checked; what asks for more than capacities is refused.
+"""Parser of CVRPLIB's instances (.vrp); constraints other than capacity are refused.
 
-Lines and sections are taken apart by vrplib, which checks little: rows out of order, of another number than
-DIMENSION, or with words in place of numbers would pass.
+vrplib splits lines and sections, but accepts rows out of order, a wrong number of them, and words in place of
+numbers, which are checked here.
 """
 
 from __future__ import annotations
@@ -24,29 +24,27 @@ _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")
 _WEIGHTS = ("EUC_2D", "CEIL_2D", "FLOOR_2D", "EXPLICIT")
 _SECTIONS = ("NODE_COORD", "DISPLAY_DATA", "EDGE_WEIGHT", "DEMAND", "DEPOT")
 _PLACES = _SECTIONS[:2]
-_MOST = 2**16 - 1  # of a demand: instances keep them in 16 bits
-_LARGEST = 2**32 - 1  # of nodes, and of a capacity
+_MOST_DEMAND = 2**16 - 1  # instances store demands in 16 bits
+_LARGEST = 2**32 - 1  # number of nodes, capacity
 _CONSTRAINTS = {"DISTANCE": LENGTH, "DURATION": LENGTH, "TIME": TIME, "VEHICLES": FLEET, "SALESMEN": FLEET}
 
-_Rows = Mapping[str, Sequence[str]]  # of each section
+_Rows = Mapping[str, Sequence[str]]  # by section
 
 
 @dataclass(frozen=True, eq=False)
 class VrpText:
-    """Instance as its file has it, node 1 (the depot) in row 0.
+    """Content of a .vrp file, node 1 (the depot) in row 0.
 
     Parameters
     ----------
     weights
         EDGE_WEIGHT_TYPE.
     places
-        Coordinates, float64 ``(m + 1, 2)``; None only beside a matrix.
+        Coordinates, float64 ``(m + 1, 2)``; None only with a matrix.
     matrix
-        Explicit costs, float64 ``(m + 1, m + 1)``; None where they are computed from the places.
+        Explicit costs, float64 ``(m + 1, m + 1)``; None if they are computed from the coordinates.
     demands
-        Of the customers, int64 ``(m,)``, from 1 to the capacity.
-    capacity
-        What a vehicle holds.
+        Demands of the customers, int64 ``(m,)``, from 1 to the capacity.
     """
 
     weights: str
@@ -57,20 +55,17 @@ class VrpText:
 
 
 def vrp_text(name: str, data: bytes) -> VrpText:
-    """Return what ``data``, the bytes of the file ``name``, say.
+    """Return the parsed ``data``, the content of the file ``name``.
 
-    Raises
-    ------
-    McvrpError
-        If it is no instance, contradicts itself, or asks for more than capacities.
+    McvrpError if it is not a valid instance, or has constraints other than capacity.
     """
     specs, sections = _parts(name, data)
     if (kind := specs.get("TYPE", "CVRP")) not in _TYPES:
-        raise McvrpError(f"{name} is of TYPE {shown(kind)}: give an instance of TYPE CVRP")
+        raise McvrpError(f"{name} has TYPE {shown(kind)}: give an instance of TYPE CVRP")
     _refuse_constraints(name, specs, sections)
     count, capacity = _whole(name, specs, "DIMENSION"), _whole(name, specs, "CAPACITY")
     if count < 2:
-        raise McvrpError(f"{name} has a depot and no customers: add one at least")
+        raise McvrpError(f"{name} has a depot and no customers: add at least one")
     _check_depot(name, sections)
     demands = _demands(name, sections, count, capacity)
     weights = specs.get("EDGE_WEIGHT_TYPE", "")
@@ -79,7 +74,7 @@ def vrp_text(name: str, data: bytes) -> VrpText:
     matrix = _explicit(name, specs, sections, count) if weights == "EXPLICIT" else None
     title = next((title for title in _PLACES if title in sections), None)
     if title is None and matrix is None:
-        raise McvrpError(f"{name} has no NODE_COORD_SECTION, which {weights} is computed from: add it")
+        raise McvrpError(f"{name} has no NODE_COORD_SECTION, from which {weights} is computed: add it")
     places = _numbered(name, title, sections[title], count, 2) if title else None
     if places is not None and title is not None:
         _check_places(name, title, places)
@@ -87,29 +82,27 @@ def vrp_text(name: str, data: bytes) -> VrpText:
 
 
 def _parts(name: str, data: bytes) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return specifications and the rows of sections by their names."""
+    """Return the specifications by key and the rows by section."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("latin-1")  # only names and comments are more than ASCII
+        text = data.decode("latin-1")  # only names and comments are not ASCII
     lines = text2lines(text)
     try:
         specs, sections = group_specifications_and_sections(lines)
     except (RuntimeError, ValueError) as error:
         stray = next((line for line in lines if ":" not in line and "_SECTION" not in line), "")
-        why = reason(error) if isinstance(error, ValueError) else f"{shown(stray)} is no 'KEY : VALUE'"
-        raise McvrpError(f"{name} is no instance of CVRPLIB ({why}): export it again") from error
-    found: dict[str, str] = {}
-    for line in specs:
-        key, value = line.split(":", 1)
-        found[key.strip().upper()] = value.strip()
+        why = reason(error) if isinstance(error, ValueError) else f"{shown(stray)} is not 'KEY : VALUE'"
+        raise McvrpError(f"{name} is not a valid .vrp file ({why}): export it again") from error
+    pairs = (line.split(":", 1) for line in specs)
+    values = {key.strip().upper(): value.strip() for key, value in pairs}
     rows: dict[str, list[str]] = {}
     for section in sections:
         title = section[0].strip(" :").removesuffix("_SECTION")
         if title in rows:
             raise McvrpError(f"{name} has {title}_SECTION twice: keep one of them")
         rows[title] = section[1:]
-    return found, rows
+    return values, rows
 
 
 def _refuse_constraints(name: str, specs: Mapping[str, str], sections: _Rows) -> None:
@@ -123,7 +116,7 @@ def _refuse_constraints(name: str, specs: Mapping[str, str], sections: _Rows) ->
 
 def _whole(name: str, specs: Mapping[str, str], key: str) -> int:
     if key not in specs:
-        raise McvrpError(f"{name} does not say {key}: add a line '{key} : NUMBER' at its head")
+        raise McvrpError(f"{name} has no {key}: add a line '{key} : NUMBER' at its head")
     value = whole(specs[key])
     if value is None or not 1 <= value <= _LARGEST:
         raise McvrpError(f"{name} has {key} {shown(specs[key])}: give a whole number from 1 to {_LARGEST:,}")
@@ -134,14 +127,14 @@ def _check_depot(name: str, sections: _Rows) -> None:
     depots = [word for row in sections.get("DEPOT", []) for word in row.split()]
     depots = depots[: depots.index("-1")] if "-1" in depots else depots
     if not depots:
-        raise McvrpError(f"{name} names no depot: end it with the lines DEPOT_SECTION, 1 and -1")
+        raise McvrpError(f"{name} has no depot: end it with the lines DEPOT_SECTION, 1 and -1")
     if len(depots) > 1:
         raise McvrpError(
-            f"{name} has {len(depots)} depots ({listed(depots)}): a city has one, split it into one for each"
+            f"{name} has {len(depots)} depots ({listed(depots)}): a city has one, split it by depot"
         )
     if depots[0] != "1":
         raise McvrpError(
-            f"the depot of {name} is node {depots[0]}: make it node 1, as solutions count customers behind it"
+            f"the depot of {name} is node {depots[0]}: make it node 1, since solutions count from it"
         )
 
 
@@ -159,7 +152,7 @@ def _numbered(name: str, title: str, lines: Sequence[str], count: int, width: in
     faults.check()
     if len(lines) != count:
         raise McvrpError(
-            f"{name} has DIMENSION {count} and {len(lines)} rows in {title}_SECTION: make them equal"
+            f"{name} has DIMENSION {count}, but {len(lines)} rows in {title}_SECTION: make them equal"
         )
     return values
 
@@ -169,23 +162,23 @@ def _check_places(name: str, title: str, places: NDArray[np.float64]) -> None:
     for k in np.flatnonzero((np.abs(places) > LARGEST).any(axis=1)):
         x, y = places[k]
         faults.add(
-            f"row {k + 1} of {title}_SECTION, ({x:g}, {y:g}) is beyond {LARGEST:g}: write it in a larger unit"
+            f"row {k + 1} of {title}_SECTION, ({x:g}, {y:g}), is beyond {LARGEST:g}: use a larger unit"
         )
     faults.check()
 
 
 def _demands(name: str, sections: _Rows, count: int, capacity: int) -> NDArray[np.int64]:
     if "DEMAND" not in sections:
-        raise McvrpError(f"{name} has no DEMAND_SECTION: add it with a row for each node, the depot's with 0")
+        raise McvrpError(f"{name} has no DEMAND_SECTION: add it with one row per node, 0 for the depot")
     demands = _numbered(name, "DEMAND", sections["DEMAND"], count, 1)[:, 0]
     faults = Faults(name)
     if demands[0] != 0:
-        faults.add(f"the depot has the demand {demands[0]:g}: it has to be 0")
-    most = min(capacity, _MOST)
+        faults.add(f"the depot has the demand {demands[0]:g}, not 0")
+    most = min(capacity, _MOST_DEMAND)
     for k, line in enumerate(sections["DEMAND"][1:], start=2):
         demand = line.split()[1]
         if not 1 <= (whole(demand) or 0) <= most:
-            faults.add(f"node {k} has the demand {shown(demand)}, no whole number from 1 to {most:,}")
+            faults.add(f"node {k} has the demand {shown(demand)}, not a whole number from 1 to {most:,}")
     faults.check()
     return demands[1:].astype(np.int64)
 
@@ -195,23 +188,25 @@ def _explicit(name: str, specs: Mapping[str, str], sections: _Rows, count: int) 
     if form not in _FORMATS:
         raise McvrpError(f"{name} has EDGE_WEIGHT_FORMAT {shown(form)}: give one of {listed(_FORMATS)}")
     if "EDGE_WEIGHT" not in sections:
-        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT and no EDGE_WEIGHT_SECTION: add it")
+        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT, but no EDGE_WEIGHT_SECTION: add it")
     try:
         numbers = np.array(" ".join(sections["EDGE_WEIGHT"]).split(), dtype=np.float64)
     except ValueError as error:
         raise McvrpError(
-            f"{name} has in EDGE_WEIGHT_SECTION what is no number ({reason(error)}): correct it"
+            f"EDGE_WEIGHT_SECTION of {name} has a cell that is not a number ({reason(error)}): correct it"
         ) from error
     needed = count**2 if form == "FULL_MATRIX" else count * (count - 1) // 2
     if len(numbers) != needed:
         raise McvrpError(
-            f"{name} has {len(numbers):,} numbers in EDGE_WEIGHT_SECTION, {form} of DIMENSION {count} is "
-            f"{needed:,}: give as many"
+            f"EDGE_WEIGHT_SECTION of {name} has {len(numbers):,} numbers, {form} of DIMENSION {count} needs "
+            f"{needed:,}: make them equal"
         )
     if not (np.isfinite(numbers) & (numbers >= 0)).all():
-        raise McvrpError(f"{name} has a cost below 0, or none at all, in EDGE_WEIGHT_SECTION: give 0 or more")
+        raise McvrpError(
+            f"EDGE_WEIGHT_SECTION of {name} has a negative or infinite cost: give finite costs from 0"
+        )
     rows = numbers.reshape(count, count) if form == "FULL_MATRIX" else [numbers]
     matrix: NDArray[np.float64] = parse_distances(rows, "EXPLICIT", form)
     if np.diag(matrix).any():
-        raise McvrpError(f"{name} has a cost from node {np.diag(matrix).argmax() + 1} to itself: make it 0")
+        raise McvrpError(f"{name} has a cost from node {np.diag(matrix).argmax() + 1} to itself: set it to 0")
     return matrix

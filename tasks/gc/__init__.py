@@ -1,4 +1,4 @@
-"""Garbage collection: what nobody needs any more is found and removed."""
+"""Garbage collection of a store."""
 
 from typing import TYPE_CHECKING
 

@@ -1,14 +1,14 @@
-"""Garbage collection of a store: what nobody needs any more is found, said, and removed if that is asked.
+"""Garbage collection of a store: unreferenced artifacts are found, reported and, on request, removed.
 
-Safe at any moment and beside anybody: a run or dataset is cleaned under the lease of who works on
-it, a version of a model is marked before the aliases are looked at, and what makes a thing count
-(a state, a card) goes first, so that what is left of a removal is no thing but a scrap.
+Safe at any time and with concurrent processes: a run or dataset is cleaned under its writer's lease, and a
+version of a model is marked before the aliases are read. The file that makes an artifact complete (a state, a
+card) is removed first, so that an interrupted removal leaves an incomplete artifact.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,9 +41,9 @@ from mcvrp.tasks.gc.trials import LEASE, needless_trial
 
 @dataclass(frozen=True)
 class CleaningSummary:
-    """Summary of what was found, and whether it was removed; ``skipped`` says what was left alone and why.
+    """Candidates that were found, or removed if ``deleted``; ``skipped`` could not be examined.
 
-    ``kept_now`` counts candidates that somebody began to need in the meantime.
+    ``kept_now`` counts candidates that became referenced in the meantime.
     """
 
     candidates: tuple[Candidate, ...]
@@ -53,18 +53,18 @@ class CleaningSummary:
 
     @property
     def files(self) -> int:
-        """The number of files."""
+        """Number of files."""
         return sum(candidate.files for candidate in self.candidates)
 
     @property
     def bytes(self) -> int:
-        """The number of bytes that they hold."""
+        """Total size in bytes."""
         return sum(candidate.bytes for candidate in self.candidates)
 
 
 @dataclass(frozen=True)
 class _Area:
-    """A top folder of the store: what of its folders may go, and who is kept off meanwhile."""
+    """A top folder of the store, with the rule for its folders and the lease under which they are cleaned."""
 
     folder: str
     find: Callable[[StoreView, str], Found]
@@ -89,73 +89,76 @@ _AREAS = (
 def clean(
     store: Store, policy: RetentionSpec, *, delete: bool, cache: Path | None = None, now: float | None = None
 ) -> CleaningSummary:
-    """Find what ``policy`` lets go of ``store``, and of this machine's ``cache``; with ``delete``, remove it.
+    """Find what ``policy`` does not keep in ``store`` and in the local ``cache``; with ``delete``, remove it.
 
-    Stopped at any moment, the same call goes on. ``now`` is for tests: the store's own clock.
+    An interrupted call can be repeated. ``now`` replaces the store's clock in tests.
 
     Raises
     ------
     StoreError
-        If the store refuses, or gives no answer.
+        If the store refuses a request, or does not answer.
     """
     view = StoreView(store, policy, store.now() if now is None else now)
-    things = [(area, name) for area in _AREAS for name in store.folders(area.folder)]
-    found = {thing: _looked_into(view, *thing) for thing in things}
-    planned = {thing: _candidates(items) for thing, items in found.items()}
-    skipped = [item for items in found.values() for item in items if isinstance(item, Skipped)]
-    candidates = [candidate for mine in planned.values() for candidate in mine]
+    planned, skipped = dict[tuple[_Area, str], list[Candidate]](), list[Skipped]()
+    for area in _AREAS:
+        for name in store.folders(area.folder):
+            planned[area, name] = _split(_examine(view, area, name, area.lease), skipped)
+    candidates = [candidate for found in planned.values() for candidate in found]
     folders = tuple(f"{candidate.path}/" for candidate in candidates)
     loose = [candidate for candidate in scraps(view) if not candidate.path.startswith(folders)]
     caches = [] if cache is None else list(_caches(view, cache))
     if not delete:
         return CleaningSummary((*candidates, *loose, *caches), tuple(skipped), deleted=False)
-    _unmark(view)  # also where nothing is to be removed now: no alias can move to a marked version
-    gone = list[Candidate]()
-    for (area, name), mine in planned.items():
-        if mine:
-            # somebody may have come before us: that is skipped
-            done = list(or_skipped(f"{area.folder}/{name}", _removed(view, area, name, mine)))
-            gone += _candidates(done)
-            skipped += [item for item in done if isinstance(item, Skipped)]
+    _unmark(view)  # even if nothing is to be removed: no alias can move to a marked version
+    removed = list[Candidate]()
+    for (area, name), found in planned.items():
+        if found:
+            # skipped if another process has taken the lease in the meantime
+            items = or_skipped(f"{area.folder}/{name}", _removed(view, area, name, found))
+            removed += _split(items, skipped)
     for candidate in loose:
         store.delete(candidate.path)
-    gone_caches = [candidate for candidate in caches if remove_cache(Path(candidate.path))]
-    kept_now = len(candidates) - len(gone)
-    return CleaningSummary((*gone, *loose, *gone_caches), tuple(skipped), deleted=True, kept_now=kept_now)
+    removed_caches = [candidate for candidate in caches if remove_cache(Path(candidate.path))]
+    kept_now = len(candidates) - len(removed)
+    return CleaningSummary(
+        (*removed, *loose, *removed_caches), tuple(skipped), deleted=True, kept_now=kept_now
+    )
 
 
-def _looked_into(view: StoreView, area: _Area, name: str, *, held: bool = False) -> list[Candidate | Skipped]:
-    """Return what of ``name`` may go; with ``held``, its lease is our own."""
-    lease = None if held else area.lease
-    return list(or_skipped(f"{area.folder}/{name}", _of_rules(view, area, name, lease)))
+def _split(items: Found, skipped: list[Skipped]) -> list[Candidate]:
+    """Return the candidates among ``items``, and append the others to ``skipped``."""
+    found = list(items)
+    skipped += [item for item in found if isinstance(item, Skipped)]
+    return [item for item in found if isinstance(item, Candidate)]
 
 
-def _of_rules(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
+def _examine(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
+    """Return candidates in the folder ``name``; it is skipped while another process holds its ``lease``."""
+    return or_skipped(f"{area.folder}/{name}", _apply_rules(view, area, name, lease))
+
+
+def _apply_rules(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
     layout.checked_name("folder", name)
     if lease and (holder := active_holder(view.store, lease(name), view.now)):
         yield Skipped(f"{area.folder}/{name}", f"in use by {holder}")
-    elif area.has_trials and (whole := needless_trial(view, area.folder, name)):
-        yield whole
+    elif area.has_trials and (trial := needless_trial(view, area.folder, name)):
+        yield trial
     else:
         yield from area.find(view, name)
 
 
-def _candidates(items: Sequence[Candidate | Skipped]) -> list[Candidate]:
-    return [item for item in items if isinstance(item, Candidate)]
-
-
 def _removed(view: StoreView, area: _Area, name: str, planned: list[Candidate]) -> Found:
-    """Remove what was ``planned`` and is still found now that everybody else is kept off; yield it."""
+    """Remove and yield those of ``planned`` that are still candidates under the lease of the folder."""
     paths = {candidate.path for candidate in planned}
-    with _alone(view.store, area, name):
-        now = replace(view)  # what a view has read of models and trials may have changed
-        for candidate in _candidates(_looked_into(now, area, name, held=True)):
-            if candidate.path in paths and _remove(view.store, area, candidate):
-                yield candidate
+    with _exclusive(view.store, area, name):
+        fresh = replace(view)  # without its cached properties, which may be outdated
+        for item in list(_examine(fresh, area, name, lease=None)):
+            if isinstance(item, Candidate) and item.path in paths and _remove(view.store, area, item):
+                yield item
 
 
 @contextlib.contextmanager
-def _alone(store: Store, area: _Area, name: str) -> Iterator[None]:
+def _exclusive(store: Store, area: _Area, name: str) -> Iterator[None]:
     if area.lease is None:
         yield
         return
@@ -165,20 +168,20 @@ def _alone(store: Store, area: _Area, name: str) -> Iterator[None]:
 
 
 def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
-    """Remove ``candidate``, what makes it count first; return whether it is gone."""
+    """Remove ``candidate``, beginning with what makes it complete; return whether it was removed."""
     if area.folder == "models":
         return _remove_version(store, candidate)
     if area.has_trials and candidate.path.count("/") == 1:
         _remove_trial(store, candidate.path)
         return True
     if area.folder == "training":
-        store.delete(f"{candidate.path}/{STATE}")  # what is left of a deletion is no checkpoint
+        store.delete(f"{candidate.path}/{STATE}")  # first: without a state there is no checkpoint
     store.delete(candidate.path)
     return True
 
 
 def _remove_trial(store: Store, path: str) -> None:
-    """Remove a folder but for its lease, which is ours; what says what it is goes first."""
+    """Remove a folder except for its lease, which we hold; files such as its manifest first."""
     for file in store.list(path):
         if "/" not in (name := file.removeprefix(f"{path}/")) and name != LEASE:
             store.delete(file)
@@ -187,16 +190,16 @@ def _remove_trial(store: Store, path: str) -> None:
 
 
 def _remove_version(store: Store, candidate: Candidate) -> bool:
-    """Remove a version of a model, unless an alias has come to it; that it goes is marked before."""
+    """Mark and remove a version of a model, unless an alias points to it; return whether it was removed."""
     _, name, number = candidate.path.split("/")
     version = int(number)
     mark = layout.model_removal(name, version)
-    # Who moves an alias does so first and looks for a mark then: one of the two sees the other.
+    # A process that moves an alias reads the mark afterwards: one of the two sees the other.
     store.put_json(mark, {"version": version, "why": candidate.why})
-    if version in aliased(store, name):  # somebody has come to need it
+    if version in aliased(store, name):
         store.delete(mark)
         return False
-    with contextlib.suppress(McvrpError):  # a half-written one has no card
+    with contextlib.suppress(McvrpError):  # an incomplete version has no card
         run = model_card(store, name, version).run
         store.put_json(layout.models_removed(run), {"model": name, "version": version})
     store.delete(layout.model_card(name, version))  # first: without it there is no version
@@ -205,7 +208,7 @@ def _remove_version(store: Store, candidate: Candidate) -> bool:
 
 
 def _unmark(view: StoreView) -> None:
-    """Take the mark off versions that an alias names: who was to remove them was stopped before it looked."""
+    """Remove marks of versions that an alias points to, left by interrupted removals."""
     for name in view.store.folders("models"):
         with contextlib.suppress(McvrpError):
             named = aliased(view.store, name)
@@ -216,6 +219,6 @@ def _unmark(view: StoreView) -> None:
 
 
 def _caches(view: StoreView, folder: Path) -> Iterator[Candidate]:
-    for place, files in abandoned_caches(folder, view.store):
+    for path, files in abandoned_caches(folder, view.store):
         if view.old(files):
-            yield Candidate.of("cached labels", str(place), files, "its dataset is gone from the store")
+            yield Candidate.of("cached labels", str(path), files, "the store does not have its dataset")

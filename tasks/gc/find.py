@@ -1,8 +1,7 @@
-"""Candidates of garbage collection: what in a store nobody needs any more; decides and removes nothing.
+"""Candidates for garbage collection, per area of the store; nothing is removed here.
 
-The rule of all areas: what an alias names or a rollback would go back to, what a run would go on
-from, and what is younger than the grace period is never among the candidates; what cannot be read is
-left to people.
+Never candidates: versions that an alias points to or a rollback would restore, checkpoints from which a run
+would resume, files younger than the grace period. Unreadable artifacts are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CHECKPOINT = re.compile(r"training/[^/]+/[^/]+/step-\d+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something that nobody needs: a file or a folder, what it holds, and why it may go."""
+    """An unreferenced file or folder, its size, and the reason for its removal."""
 
     kind: str
     path: str
@@ -42,13 +41,13 @@ class Candidate:
 
     @classmethod
     def of(cls, kind: str, path: str, files: Sequence[StoredFile], why: str) -> Candidate:
-        """Return the candidate at ``path``, which consists of ``files``."""
+        """Return the candidate at ``path`` with ``files``."""
         return cls(kind, path, len(files), sum(file.size for file in files), why)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something that was not looked into, and why."""
+    """A folder that was not examined, and the reason."""
 
     path: str
     why: str
@@ -58,7 +57,7 @@ Found = Iterator[Candidate | Skipped]
 
 
 def or_skipped(path: str, found: Found) -> Found:
-    """Yield what is ``found`` at ``path``, and that the rest is left to people where it cannot be read."""
+    """Yield from ``found``; if an artifact at ``path`` cannot be read, a `Skipped` in place of the rest."""
     try:
         yield from found
     except McvrpError as error:
@@ -69,7 +68,7 @@ def or_skipped(path: str, found: Found) -> Found:
 
 @dataclass(frozen=True)
 class StoreView:
-    """A store as it is ``now``, seconds since 1970 by its own clock, under a policy."""
+    """A store at the time ``now`` (its own clock, seconds since 1970), with a policy."""
 
     store: Store
     policy: RetentionSpec
@@ -86,18 +85,18 @@ class StoreView:
 
     @cached_property
     def _cards(self) -> Sequence[tuple[ModelCard, bool]]:
-        """The versions of all models, and whether each stays."""
-        found: list[tuple[ModelCard, bool]] = []
+        """All versions of models, and whether each is kept."""
+        kept: list[tuple[ModelCard, bool]] = []
         for name in self.store.folders("models"):
-            going = {item.path for item in in_models(self, name) if isinstance(item, Candidate)}
+            removed = {item.path for item in in_models(self, name) if isinstance(item, Candidate)}
             cards = (model_card(self.store, name, version) for version in versions(self.store, name))
-            found += ((card, card.folder not in going) for card in cards)
-        return found
+            kept += ((card, card.folder not in removed) for card in cards)
+        return kept
 
     @cached_property
     def needed_names(self) -> frozenset[str]:
-        """Names of runs and datasets of models that stay, of last nights and rounds, of their old labels."""
-        names = {name for card, stays in self._cards if stays for name in (card.run, card.dataset)}
+        """Runs and datasets of kept models, latest nights and rounds, and their datasets of old labels."""
+        names = {name for card, kept in self._cards if kept for name in (card.run, card.dataset)}
         for folder, record in layout.TRIAL_RECORDS.items():
             for model in self.store.folders(folder):
                 files = self.store.files(f"{folder}/{model}")
@@ -110,49 +109,49 @@ class StoreView:
         return frozenset(names)
 
     def models_are_gone(self, run: str) -> bool:
-        """Return whether ``run`` has published, and all that it has published is removed or may go."""
-        fates = [stays for card, stays in self._cards if card.run == run]
-        return not any(fates) and (bool(fates) or self.store.exists(layout.models_removed(run)))
+        """Return whether ``run`` has published models, none of which is kept."""
+        kept = [each for card, each in self._cards if card.run == run]
+        return not any(kept) and (bool(kept) or self.store.exists(layout.models_removed(run)))
 
 
 def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, list[StoredFile]]]:
-    """Yield each folder (or file) of ``depth`` names and the files that it holds."""
+    """Yield each folder (or file) at ``depth`` with its files."""
     for path, group in groupby(files, lambda file: "/".join(file.path.split("/")[:depth])):
         yield path, list(group)
 
 
 def in_training(view: StoreView, run: str) -> Found:
-    """Yield the checkpoints of ``run`` that no training goes on from and no later phase begins with."""
+    """Yield checkpoints of ``run`` from which neither training nor a later phase would start."""
     store, folder = view.store, layout.run_dir(run)
     ours = (layout.trainer_lease(run), layout.models_removed(run))
-    there = [file for file in store.files(folder) if file.path not in ours]
+    stored = [file for file in store.files(folder) if file.path not in ours]
     phases = [checkpoints(store, run, phase) for phase in store.folders(folder)]
-    ended = all(states and states[-1].complete for states in phases)
-    forgotten = ended and view.aged(there) and view.models_are_gone(run)
-    why = "the models of this run are removed" if forgotten else "the phase has newer checkpoints"
+    complete = all(states and states[-1].complete for states in phases)
+    obsolete = complete and view.aged(stored) and view.models_are_gone(run)
+    why = "the models of this run are removed" if obsolete else "the phase has newer checkpoints"
     known = {state.folder for states in phases for state in states}
-    kept = set() if forgotten else {state.folder for states in phases for state in _kept(view, states)}
-    for path, files in _by_folder(there, 4):
+    kept = set() if obsolete else {state.folder for states in phases for state in _kept(view, states)}
+    for path, files in _by_folder(stored, 4):
         if not _CHECKPOINT.fullmatch(path) or path in kept or not view.old(files):
             continue
         if path in known:
             yield Candidate.of("checkpoint", path, files, why)
         elif any(file.path == f"{path}/{STATE}" for file in files):
-            yield Skipped(path, "this program cannot read it")
+            yield Skipped(path, "this version of mcvrp cannot read it")
         else:
-            yield Candidate.of("half-written checkpoint", path, files, "its writer was stopped")
+            yield Candidate.of("half-written checkpoint", path, files, "its writer was killed")
 
 
 def _kept(view: StoreView, states: Sequence[CheckpointState]) -> list[CheckpointState]:
     if not states:
         return []
-    # nobody goes on with a finished phase: its last weights begin the next one
+    # the next phase starts from the last checkpoint of a complete one
     last = 1 if states[-1].complete else view.policy.keep_checkpoints
     return [*states[-last:], *best_checkpoint(states)]
 
 
 def in_models(view: StoreView, name: str) -> Found:
-    """Yield the versions of the model ``name`` that are neither new nor named by an alias."""
+    """Yield versions of the model ``name`` that are neither recent nor referenced by an alias."""
     return or_skipped(layout.models_dir(name), _in_model(view, name))
 
 
@@ -161,47 +160,44 @@ def _in_model(view: StoreView, name: str) -> Found:
     newest = known[-view.policy.keep_models :]
     folders = dict(_by_folder(view.store.files(layout.models_dir(name)), 3))
     taken = sorted(number for path in folders if (number := layout.version_of(path)) is not None)
-    for version in taken[:-1]:  # the last one, if half-written, is ended by the next publisher
+    for version in taken[:-1]:  # the last one, if incomplete, is completed by the next publisher
         path = layout.model_dir(name, version)
         inside = folders.get(path, [])
         files = [file for file in inside if file.path != layout.model_removal(name, version)]
-        begun = len(files) < len(inside)  # to remove it: that is ended
-        if version in named or (version in newest and not begun) or (files and not view.old(files)):
+        marked = len(files) < len(inside)  # its removal has begun, and is completed
+        if version in named or (version in newest and not marked) or (files and not view.old(files)):
             continue
         if version in known:
-            why = f"no alias names it, {len(newest)} newer versions stay"
+            why = f"no alias points to it, {len(newest)} newer versions are kept"
             yield Candidate.of("model", path, files, why)
         else:
-            yield Candidate.of("half-written model", path, inside, "its writer was stopped")
+            yield Candidate.of("half-written model", path, inside, "its writer was killed")
 
 
 def aliased(store: Store, name: str) -> set[int]:
-    """Return the versions of the model ``name`` that an alias names, or that a rollback would lead to.
+    """Return the versions of the model ``name`` that an alias points to, or a rollback would restore.
 
-    Raises
-    ------
-    McvrpError
-        If an alias cannot be read.
+    McvrpError if an alias cannot be read.
     """
-    found: set[int] = set()
+    referenced: set[int] = set()
     folder = layout.models_dir(name)
     for path in store.list(folder):
-        rest = path.removeprefix(f"{folder}/")
-        if "/" not in rest and rest.endswith(".json"):
-            here = pointer(store, name, rest.removesuffix(".json"))
-            if here.version is not None:
-                found.add(here.version)
-            if rest == "champion.json":  # the only one that is ever rolled back
-                there = (v for v in here.before if store.exists(layout.model_card(name, v)))
-                found |= set(list(there)[:1])
-    return found
+        file = path.removeprefix(f"{folder}/")
+        if "/" not in file and file.endswith(".json"):
+            alias = pointer(store, name, file.removesuffix(".json"))
+            if alias.version is not None:
+                referenced.add(alias.version)
+            if file == "champion.json":  # the only alias with a rollback
+                earlier = (v for v in alias.before if store.exists(layout.model_card(name, v)))
+                referenced |= set(list(earlier)[:1])
+    return referenced
 
 
 def in_labels(view: StoreView, dataset: str) -> Found:
-    """Yield the staged chunks of ``dataset`` whose rows are in shards, and what was taken out long ago."""
+    """Yield staged chunks of ``dataset`` whose rows are in shards, and old corrupt files."""
     for file in view.store.files(layout.corrupt_dir(dataset)):
         if view.aged([file]):
-            why = f"corrupt, taken out of the dataset {view.policy.keep_days:g} days ago or more"
+            why = f"corrupt, taken out of the dataset more than {view.policy.keep_days:g} days ago"
             yield Candidate.of("corrupt labels", file.path, [file], why)
     staged = [file for file in view.store.files(layout.staging_dir(dataset)) if layout.staged_rows(file.path)]
     for folder, files in _by_folder(staged, 4):
@@ -211,14 +207,14 @@ def in_labels(view: StoreView, dataset: str) -> Found:
 
 
 def _merged(view: StoreView, dataset: str, n: int, staged: Sequence[StoredFile]) -> Found:
-    """Yield those of the chunks ``staged`` of size ``n`` of which every label is in a shard too."""
-    labels = Dataset.open(view.store, dataset, trust=False)  # before anything goes, its shard is looked at
-    there: set[int] = set()
+    """Yield the ``staged`` chunks of size ``n`` of which every label is in a shard, too."""
+    labels = Dataset.open(view.store, dataset, trust=False)  # reads the shards themselves
+    merged: set[int] = set()
     for shard in labels.shards(n, skip_corrupt=True):
-        there |= _rows(shard)
+        merged |= _rows(shard)
     files = {file.path: file for file in staged}
     for chunk in labels.label_files(n, staged, skip_corrupt=True):
-        if _rows(chunk) <= there:
+        if _rows(chunk) <= merged:
             yield Candidate.of("staged labels", chunk.path, [files[chunk.path]], "its rows are in a shard")
 
 
@@ -227,7 +223,7 @@ def _rows(file: LabelFile) -> set[int]:
 
 
 def in_attention(view: StoreView, name: str) -> Found:
-    """Yield what of the attention models ``name`` no training goes on from and no benchmark decodes with."""
+    """Yield states of completed trainings of the attention models ``name``, and incomplete models."""
     for path, files in _by_folder(view.store.files(layout.attention_dir(name)), 3):
         if (n := layout.size_of(path)) is None:
             continue
@@ -236,35 +232,35 @@ def in_attention(view: StoreView, name: str) -> Found:
             if view.old(state):
                 yield Candidate.of("ended training", state[0].path, state, "its model is finished")
         elif view.old(files) and not state:
-            yield Candidate.of("half-written attention model", path, files, "its writer was stopped")
+            yield Candidate.of("half-written attention model", path, files, "its writer was killed")
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:
-    """Yield the parts of ``run`` with other settings than its results, and a run that never came to any."""
+    """Yield parts of ``run`` with other settings than its results, and an old run without results."""
     store, folder = view.store, layout.benchmark_dir(run)
-    there = store.files(folder)
-    if not view.old(there):  # it may be at work, on parts that were there before
+    stored = store.files(folder)
+    if not view.old(stored):  # it may be running, on parts of before
         return
-    results = [file for file in there if file.path == layout.benchmark_results(run)]
+    results = [file for file in stored if file.path == layout.benchmark_results(run)]
     if not results:
-        if view.aged(there):
-            yield Candidate.of("benchmark without results", folder, there, "nobody has gone on with it")
+        if view.aged(stored):
+            yield Candidate.of("benchmark without results", folder, stored, "it was not resumed")
         return
     used = tuple(f"{folder}/parts/{prefix}" for prefix in result_settings(store, run))
-    for block, files in _by_folder((f for f in there if f.path.startswith(f"{folder}/parts/")), 4):
-        stopped = max(file.modified for file in files) > results[0].modified  # before its own results
-        if not block.startswith(used) and (view.aged(files) or not stopped):
+    for block, files in _by_folder((f for f in stored if f.path.startswith(f"{folder}/parts/")), 4):
+        resumable = max(file.modified for file in files) > results[0].modified  # of a run without results yet
+        if not block.startswith(used) and (view.aged(files) or not resumable):
             why = "made with other settings than the results"
             yield Candidate.of("benchmark parts", block, files, why)
 
 
 def in_solutions(view: StoreView, name: str) -> Found:
-    """Yield the solution ``name`` when it is old."""
+    """Yield the solution ``name`` if it is old."""
     return _outdated(view, "solution", layout.solution_dir(name), view.policy.solution_days)
 
 
 def in_quarantine(view: StoreView, name: str) -> Found:
-    """Yield the rows of routes driven in the city ``name`` that no day took, when they are old."""
+    """Yield the quarantined rows of driven routes of the city ``name`` if they are old."""
     return _outdated(view, "quarantined rows", layout.quarantine_dir(name), view.policy.quarantine_days)
 
 
@@ -275,8 +271,8 @@ def _outdated(view: StoreView, kind: str, path: str, days: float | None) -> Foun
 
 
 def scraps(view: StoreView) -> Iterator[Candidate]:
-    """Yield what writers that were killed have left, anywhere in the store."""
+    """Yield temporary files of killed writers, anywhere in the store."""
     for file in view.store.files("", hidden=True):
         name = file.path.rsplit("/", 1)[-1]
         if name.startswith(".") and name.endswith(".tmp") and view.old([file]):
-            yield Candidate.of("half-written file", file.path, [file], "its writer was stopped")
+            yield Candidate.of("half-written file", file.path, [file], "its writer was killed")

@@ -8,7 +8,7 @@ from mcvrp.tasks.support.spec import StrictSpec
 
 
 class RetentionSpec(StrictSpec):
-    """Retention of what nothing points to: how much is kept, and for how long."""
+    """Retention of unreferenced artifacts."""
 
     keep_models: int = Field(
         3, ge=1, description="Number of latest versions to keep per model, in addition to those with an alias"

@@ -1,8 +1,7 @@
-"""Nights and rounds of improving that nobody needs any more: their labels, and the runs that tuned a model.
+"""Obsolete nights and improvement rounds: their datasets and training runs, which have the trial's name.
 
-Both bear the name of their night or round. They stay as long as a version of a model stays that
-was made with them, and those of each model's last one until the next. Its record, in which
-everything that was decided stands, stays for good.
+They are kept as long as a version of a model that was made from them, and those of each model's latest trial
+until the next one. Records of decisions are kept indefinitely.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LEASE = "lease.json"
 
 
 def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipped | None:
-    """Return ``name`` of the area ``folder`` if it is a night's or round's that nobody needs, else None."""
+    """Return ``name`` of the area ``folder`` if it belongs to an obsolete trial, otherwise None."""
     if not _TRIAL.fullmatch(name):
         return None
     path = f"{folder}/{name}"
@@ -26,12 +25,12 @@ def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipp
     files = [file for file in view.store.files(path) if file.path not in ours]
     if not view.aged(files) or name in view.needed_names:
         return None
-    why = f"{view.policy.keep_days:g} days old, and no version of a model that stays was made with it"
+    why = f"older than {view.policy.keep_days:g} days, and no model that is kept was made from it"
     return _retrained(view, path) or Candidate.of(f"{folder} of a night or round", path, files, why)
 
 
 def _retrained(view: StoreView, path: str) -> Skipped | None:
-    """Return that a model is being retrained just now, whichever: its night may be about to take this up."""
+    """Return a `Skipped` while any model is being retrained: its night may resume this one."""
     for folder in layout.TRIAL_RECORDS:
         for model in view.store.folders(folder):
             if holder := active_holder(view.store, f"{folder}/{model}/{LEASE}", view.now):

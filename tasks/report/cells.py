@@ -25,15 +25,15 @@ _WINS = 2  # index of the column
 _NOTHING = "–"
 _LARGE = 10_000  # means from here on need no decimals, such as metres
 _SMALLEST = 1e-300  # below, a double loses precision
-_STATISTICS = {  # the rows of the paper's Tables 7 and 8: fields of `Statistics`, decimals
-    "mean of X": (("x_mean",), 2),
-    "mean of Y": (("y_mean",), 2),
-    "std of X": (("x_std",), 2),
-    "std of Y": (("y_std",), 2),
-    "t": (("t",), 2),
-    "p": (("p",), 2),
-    "degrees of freedom": (("degrees",), 0),
-    "95 % CI of the mean of X − Y": (("ci_low", "ci_high"), 2),
+_STATISTICS = {  # rows of the paper's Tables 7 and 8: fields of `Statistics`
+    "mean of X": ("x_mean",),
+    "mean of Y": ("y_mean",),
+    "std of X": ("x_std",),
+    "std of Y": ("y_std",),
+    "t": ("t",),
+    "p": ("p",),
+    "degrees of freedom": ("degrees",),
+    "95 % CI of the mean of X − Y": ("ci_low", "ci_high"),
 }
 
 
@@ -62,7 +62,7 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
         """Return the cells of a mean and its range; the paper has two decimals, or dashes."""
         ours: Percentiles | None = getattr(line, name)
         theirs = _spread(getattr(paper, name), 2) if paper else ("", "")
-        mean, span = _spread(ours, 0 if ours and ours.mean >= _LARGE else table.decimals)
+        mean, span = _spread(ours, 0 if ours and ours.mean >= _LARGE else 2)
         low, middle = (ours.low, ours.mean) if ours else (None, None)
         return Cell(mean, theirs[0], middle), Cell(span, theirs[1], low)
 
@@ -106,7 +106,7 @@ def significance_rows(tests: Sequence[PairedTest]) -> list[tuple[str, ...]]:
         ("Customers", *(str(test.n) for test in tests)),
         ("H0", *("X ≥ Y" for _ in tests)),
         ("H1", *("X < Y" for _ in tests)),
-        *((name, *(_both(test, *figures) for test in tests)) for name, figures in _STATISTICS.items()),
+        *((name, *(_both(test, fields) for test in tests)) for name, fields in _STATISTICS.items()),
     ]
 
 
@@ -124,18 +124,22 @@ def _hypothesis(test: PairedTest) -> str:
     return f"X: {method_name(test.x)}; Y: {method_name(test.y)}"
 
 
-def _both(test: PairedTest, fields: tuple[str, ...], decimals: int) -> str:
+def _both(test: PairedTest, fields: tuple[str, ...]) -> str:
     """Return one value or an interval, ours and the paper's."""
     ours = asdict(test.statistics) if test.statistics else None
-    text = _NOTHING if ours is None else " to ".join(_number(f, ours[f], decimals) for f in fields)
+    text = " to ".join(_number(field, ours[field]) for field in fields) if ours else _NOTHING
     if not test.paper:
         return text
-    return f"{text} ({' to '.join(f'{test.paper[f]:.{decimals}f}' for f in fields)})"
+    return f"{text} ({' to '.join(_decimal(field, test.paper[field]) for field in fields)})"
 
 
-def _number(field: str, value: float, decimals: int) -> str:
+def _number(field: str, value: float) -> str:
     if field == "p" and value < 0.01:
         return f"{value:.1e}" if value > _SMALLEST else f"< {_SMALLEST:.0e}"
     if field in ("ci_low", "ci_high") and 0 < abs(value) < 0.05:
         return f"{value:.2g}"
-    return f"{value:.{decimals}f}"
+    return _decimal(field, value)
+
+
+def _decimal(field: str, value: float) -> str:
+    return f"{value:.{0 if field == 'degrees' else 2}f}"

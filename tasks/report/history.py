@@ -86,7 +86,7 @@ def read_history(store: Store, card: ModelCard | None) -> History:
 
 
 def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
-    """Return the spec of the labels, None if there is none, as for a night's."""
+    """Return the spec of the labels, None if they have no spec, as a night's."""
     if not store.exists(layout.label_spec(dataset)):
         return None
     try:

@@ -127,7 +127,7 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
         name = next((name for name, entry in all_methods().items() if entry.label == method), None)
         hint = f": add {name} to benchmark.methods" if name else ""
         return f"not among the methods of this benchmark{hint}"
-    return f"not run yet with s = {samples}" if n in sizes else f"not run yet on {n} customers"
+    return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 
 def _diverged(rows: pd.DataFrame) -> bool:

@@ -63,6 +63,6 @@ def baseline_of(results: pd.DataFrame) -> MethodRun:
 
 
 def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
-    """Return the mean gap of ``method`` to the baseline over all sizes in percent, None if there is none."""
+    """Return the mean gap of ``method`` to the baseline over all sizes in percent, None without a pair."""
     cost, base = paired(results, None, method, baseline_of(results))
     return float(gap(cost, base).mean()) if len(cost) else None

@@ -33,30 +33,14 @@ _PAPERS = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of the paper.
+    """A table of the paper."""
 
-    Parameters
-    ----------
-    name
-        File name, and name of its figures in `published`.
-    caption
-        Caption of the table.
-    baseline
-        Baseline of gaps and wins: a single run of it, or, with ``equal_samples``, as many runs as samples.
-    methods
-        Rows at each number of samples, including the baseline.
-    larger
-        Whether it covers the sizes larger than those in training, or the others.
-    has_wins
-        Whether there is a column of wins.
-    """
-
-    name: str
+    name: str  # of the file, and of its figures in `published`
     caption: str
-    baseline: str
-    methods: tuple[str, ...]
-    equal_samples: bool = True
-    larger: bool = False
+    baseline: str  # of gaps and wins
+    methods: tuple[str, ...]  # rows at each number of samples, including the baseline
+    equal_samples: bool = True  # as many runs of the baseline as samples, otherwise a single run
+    larger: bool = False  # sizes larger than those in training, otherwise the others
     has_wins: bool = True
 
     def baseline_samples(self, method: str, samples: int) -> int:

@@ -74,5 +74,5 @@ def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun, is_papers_s
         for method, s in (x, y)
         if not ((solved["method"] == method) & (solved["samples"] == s)).any()
     ]
-    reason = f"no results yet of {' and '.join(missing)}" if missing else "fewer than two instances in common"
+    reason = f"no results of {' and '.join(missing)} yet" if missing else "fewer than two instances in common"
     return PairedTest(x, y, n, None, f"{reason} at N = {n}", paper)

@@ -20,44 +20,25 @@ from mcvrp.tasks.report.tables import Table
 class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
-    Parameters
-    ----------
-    run, city_id, model, model_version
-        Name of the benchmark, city and model.
-    instances
-        Number of held-out instances by size.
-    encoder_accuracy
-        Accuracy of the encoder on the problem tokens.
-    gs_mean_gap, ns_mean_gap
-        Mean gap to a single run of ``baseline`` in percent over all sizes: greedy, and the best of
-        ``ns_samples`` samples with nucleus ``p``.
-    mean_costs
-        Mean cost over solved instances, by method with number of samples and by size.
-    failures
-        Number of instances without an answer and the most frequent reason, by method.
-    hardware
-        Machine.
-    markdown
-        Table of all methods, as two narrow ones.
-    baseline
-        HGS, or PyVRP if HGS has no answers.
+    Gaps are means over all instances of all sizes to a single run of ``baseline``, in percent: of greedy
+    decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
     """
 
     run: str
     city_id: str
     model: str | None
     model_version: int | None
-    instances: Mapping[int, int]
-    encoder_accuracy: float | None
+    instances: Mapping[int, int]  # number of held-out instances by size
+    encoder_accuracy: float | None  # on the problem tokens
     gs_mean_gap: float | None
     ns_mean_gap: float | None
     ns_samples: int
     p: float
-    mean_costs: Mapping[str, Mapping[int, float]]
-    failures: Mapping[str, tuple[int, str]]
+    mean_costs: Mapping[str, Mapping[int, float]]  # over solved instances, by method and size
+    failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
     hardware: str
-    markdown: str
-    baseline: str = "HGS"
+    markdown: str  # table of all methods, as two narrow ones
+    baseline: str = "HGS"  # or PyVRP, if HGS has no answers
 
 
 def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:

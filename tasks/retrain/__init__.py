@@ -1,4 +1,4 @@
-"""Retraining: a night on fresh routes or a round of improving, compared, promoted or not."""
+"""Retraining on fresh routes (nights) or improved labels (rounds), with comparison and promotion."""
 
 from typing import TYPE_CHECKING
 

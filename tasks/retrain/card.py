@@ -1,4 +1,4 @@
-"""README of a night or round, and its parts: the decision in a sentence, key figures, Markdown tables."""
+"""README of a night or round and its parts: the decision in one sentence, key figures, tables as Markdown."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from mcvrp.storage.markdown import render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import DRAWN
-from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
+from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.support.progress import duration
 
-# Tables stand on a page of Prefect, too, which cuts off what is wider than its middle column.
+# Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
 _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
-_DRIFTS = (
-    "Numbers are a mean and, in brackets, what 80 % lie between. Of the zones, sixteenths of the city, the "
-    "busiest is named: its column from the west, its row from the south. A distance is from 0, none, "
-    "to 1; in bold, it is worth a look."
+_DRIFT_NOTE = (
+    "Numbers are the mean and, in parentheses, the 10th to 90th percentile. Zones are a grid of 4 by 4 over "
+    "the city; the busiest is given by its column from the west and its row from the south. The distance is "
+    "between 0 (equal) and 1; large ones are bold."
 )
 
 
 def write_card(store: Store, model: str, record: TrialRecord) -> None:
-    """Write the README of a trial that is decided, unless it is there or the trial has no figures."""
+    """Write the README of a decided trial, unless it exists or the trial has no metrics."""
     readme = layout.trial_readme(model, record.name)
     if store.exists(readme) or not store.exists(layout.trial_metrics(model, record.name)):
         return
-    measured = read_measured(store, model, record.name)
+    metrics = read_metrics(store, model, record.name)
     rounds = [
-        (each, read_measured(store, model, each.name))
-        for each in trial_records(store, model, layout.ROUND)
-        if each.loop == record.loop != "" and each.number <= record.number  # of a night the loop is ""
+        (earlier, read_metrics(store, model, earlier.name))
+        for earlier in trial_records(store, model, layout.ROUND)
+        if earlier.loop == record.loop != "" and earlier.number <= record.number  # "" is a night
     ]
-    asked = store.get_json(layout.trial_spec(model, record.name))
+    spec = store.get_json(layout.trial_spec(model, record.name))
     text = render(
         __package__,
         "trial.md.j2",
@@ -43,109 +43,107 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         record=record,
         is_round=record.name.startswith(layout.ROUND),
         sentence=sentence(record),
-        figures=figures(record, measured),
-        gained=gained(measured),
-        comparison=comparison(measured),
-        drifts=drifts(measured),
+        figures=figures(record, metrics),
+        gained=gained(metrics),
+        comparison=comparison(metrics),
+        drifts=drifts(metrics),
         rounds=round_table(rounds) if rounds else "",
-        seed=asked["seed"],
-        spec=json.dumps(asked, indent=2),
+        seed=spec["seed"],
+        spec=json.dumps(spec, indent=2),
     )
     store.put(readme, text.encode())
 
 
 def sentence(record: TrialRecord) -> str:
-    """Return what was decided, and why."""
+    """Return the decision and its reasons."""
     why = "; ".join(record.reasons)
     if record.applied:
         return f"Version {record.challenger} was promoted: {why}."
     return f"Version {record.challenger} was not promoted, version {record.champion} stays champion: {why}."
 
 
-def learned(measured: Measured) -> str:
-    """Return what was learned from: "5,714 labels, 30 % of them fresh, each day 20 times"."""
-    mix = measured.mix
+def learned(metrics: TrialMetrics) -> str:
+    """Return the training mix: "5,714 labels, 30 % from fresh days, each day repeated 20 times"."""
+    mix = metrics.mix
     rows = sum(mix.rows.values())
     if not mix.times:
         return f"{rows:,} labels"
-    return f"{rows:,} labels, {100 * mix.fresh / rows:.0f} % of them fresh, each day {mix.times} times"
+    share = 100 * mix.fresh / rows
+    return f"{rows:,} labels, {share:.0f} % from fresh days, each day repeated {mix.times} times"
 
 
-def figures(record: TrialRecord, measured: Measured) -> Mapping[str, str]:
+def figures(record: TrialRecord, metrics: TrialMetrics) -> Mapping[str, str]:
     """Return the key figures of a trial."""
-    shown = {
+    sizes = metrics.mix.rows
+    days = {"driven days": f"{len(record.days):,}"} if record.days else {}
+    p_values = {f"p-value ({part} instances)": f"{p:.3g}" for part, p in metrics.p_values.items()}
+    return {
         "champion before": f"version {record.champion}",
         "challenger": f"version {record.challenger}",
-        "champion now": f"version {record.now}",
-        "learned from": learned(measured),
-        "sizes": f"{min(measured.mix.rows)} to {max(measured.mix.rows)} customers",
+        "champion after": f"version {record.now}",
+        "training data": learned(metrics),
+        "sizes": f"{min(sizes)} to {max(sizes)} customers",
         "old labels": f"dataset `{record.old}`",
+        **days,
+        **p_values,
+        "duration": duration(metrics.seconds),
     }
-    if record.days:
-        shown["driven days learned from"] = f"{len(record.days):,}"
-    for part, p in measured.p_values.items():
-        shown[f"p of the {part} instances"] = f"{p:.3g}"
-    return {**shown, "time": duration(measured.seconds)}
 
 
-def comparison(measured: Measured) -> str:
-    """Return the table of champion against challenger, "" where nothing was compared."""
+def comparison(metrics: TrialMetrics) -> str:
+    """Return the table of champion against challenger, "" if nothing was compared."""
     rows = [
         [
-            f"{each.part}, n = {each.sizes}",
-            f"{each.instances:,}",
-            _cost(each.champion),
-            _cost(each.challenger),
-            f"{each.change:+.2f}",
+            f"{bucket.part}, n = {bucket.sizes}",
+            f"{bucket.instances:,}",
+            _cost(bucket.champion),
+            _cost(bucket.challenger),
+            f"{bucket.change:+.2f}",
         ]
-        for each in measured.buckets
+        for bucket in metrics.buckets
     ]
     header = ["Instances", "Number", "Champion", "Challenger", "Change (%)"]
     return _section("Champion against challenger", header, rows)
 
 
-def drifts(measured: Measured) -> str:
-    """Return the table of fresh days against old labels, "" where there are none."""
+def drifts(metrics: TrialMetrics) -> str:
+    """Return the table of fresh days against old labels, "" without drift."""
     rows = [
         [each.name, each.then, each.now, f"**{each.distance:.2f}**" if each.alarm else f"{each.distance:.2f}"]
-        for each in measured.drift
+        for each in metrics.drift
     ]
-    found = _section("Fresh days against what was learned from", ["", "Before", "Now", "Distance"], rows)
-    return f"{found}\n\n{_DRIFTS}" if found else ""
+    section = _section("Drift of fresh days from the old labels", ["", "Before", "Now", "Distance"], rows)
+    return f"{section}\n\n{_DRIFT_NOTE}" if section else ""
 
 
-def gained(measured: Measured) -> str:
-    """Return the table of the labels that a round has looked at, "" of a night."""
-    return _section("Labels", _GAINS, [_gains(measured.gains)] if measured.gains else [])
+def gained(metrics: TrialMetrics) -> str:
+    """Return the table of a round's improved labels, "" for a night."""
+    return _section("Labels", _GAINS, [_gains(metrics.gains)] if metrics.gains else [])
 
 
 def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"## {title}\n\n{table(header, rows, right=True)}" if rows else ""
 
 
-def round_table(rounds: Sequence[tuple[TrialRecord, Measured]]) -> str:
-    """Return the tables of a loop: what each round made of the labels, and what of the model."""
-    improved = [
-        [str(record.number), *_gains(measured.gains)] for record, measured in rounds if measured.gains
-    ]
+def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]]) -> str:
+    """Return the tables of a loop: improvement of the labels and of the model in each round."""
+    improved = [[str(record.number), *_gains(metrics.gains)] for record, metrics in rounds if metrics.gains]
     labels = [table(["Round", *_GAINS], improved, right=True)] if improved else []
     header = ["Round", "Champion", "Challenger", "Change (%)", "p", "Promoted", "Time"]
-    models = table(header, [_model_row(record, measured) for record, measured in rounds], right=True)
+    models = table(header, [_model_row(record, metrics) for record, metrics in rounds], right=True)
     return "\n\n".join([*labels, models])
 
 
-def _model_row(record: TrialRecord, measured: Measured) -> list[str]:
-    drawn = [each for each in measured.buckets if each.part == DRAWN]
-    model, p = [""] * 4, measured.p_values.get(DRAWN)
+def _model_row(record: TrialRecord, metrics: TrialMetrics) -> list[str]:
+    drawn = [bucket for bucket in metrics.buckets if bucket.part == DRAWN]
+    model, p = [""] * 4, metrics.p_values.get(DRAWN)
     if drawn:
-        weights = [each.instances for each in drawn]
-        means = [(each.champion, each.challenger, each.change) for each in drawn]
-        champion, challenger, change = (
-            np.average(mean, weights=weights) for mean in zip(*means, strict=True)
-        )
+        means = [(bucket.champion, bucket.challenger, bucket.change) for bucket in drawn]
+        weights = [bucket.instances for bucket in drawn]
+        champion, challenger, change = np.average(means, axis=0, weights=weights)
         model = [_cost(champion), _cost(challenger), f"{change:+.3f}", "" if p is None else f"{p:.2g}"]
     promoted = f"version {record.challenger}" if record.applied else "no"
-    return [str(record.number), *model, promoted, duration(measured.seconds)]
+    return [str(record.number), *model, promoted, duration(metrics.seconds)]
 
 
 def _gains(gains: Gains) -> list[str]:
@@ -154,5 +152,5 @@ def _gains(gains: Gains) -> list[str]:
 
 
 def _cost(value: float) -> str:
-    """Return a mean cost with four decimals, of large ones fewer: five digits or a little more."""
+    """Return a mean cost with about five significant digits: four decimals, fewer for large costs."""
     return f"{value:,.{4 if abs(value) < 100 else 2 if abs(value) < 10_000 else 0}f}"

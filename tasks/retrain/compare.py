@@ -1,4 +1,4 @@
-"""Costs of champion and challenger on the same instances: some drawn for it, and days kept for comparing."""
+"""Costs of champion and challenger on the same instances: trial instances and held-out days."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from mcvrp.tasks.support.progress import Progress
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-_SIZES = 3  # where the spec names none
-_MOST_INSTANCES = 2**20  # of a trial and size, more than a spec may ask for
+_SIZES = 3  # number of sizes if the spec has none
+_MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
 
 def compared(
@@ -39,18 +39,19 @@ def compared(
     trial: str,
     fresh: Sequence[tuple[str, Label]],
 ) -> pd.DataFrame:
-    """Return the best costs of champion and challenger, a row an instance with `COLUMNS`.
+    """Return the best costs of champion and challenger, one row per instance with `COLUMNS`.
 
     Parameters
     ----------
     dataset
-        Of the old labels: the drawn instances have its sizes, demands and capacities.
+        Old labels, whose sizes, demands and capacities the trial instances have.
     cards
-        Of champion and challenger.
+        Champion and challenger.
     trial
-        Its name, which decides what is drawn: each trial has instances of its own, a resumed one the same.
+        Name of the trial. It determines the trial instances: other ones in each trial, the same ones in a
+        resumed trial.
     fresh
-        Days to compare on beside the drawn instances, by their dates.
+        Held-out days by date.
     """
     stream = InstanceStream(city, spec.seed, "trial", _rules(store, city, dataset))
     first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
@@ -59,7 +60,7 @@ def compared(
         for n in spec.sizes or _sizes(store, dataset)
         for i in range(first, first + spec.instances)
     ]
-    # days that no version has learned from, nor ever will: see `tasks.retrain.nightly`
+    # held-out days are never trained on, by any version: see `tasks.retrain.nightly`
     rows += [(FRESH, label.instance, date) for date, label in fresh]
     instances = [instance for _, instance, _ in rows]
     costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
@@ -68,24 +69,24 @@ def compared(
 
 
 def _rules(store: Store, city: City, dataset: str) -> Rules:
-    """Return how the orders of the old labels were drawn; where nothing says so, as the city has them."""
+    """Return the rules that the old labels were sampled by; the city's if they have no spec."""
     if not store.exists(label_spec(dataset)):
         return Rules.of(city, None, None)
     return stored_spec(store, dataset)[0].rules_in(city)
 
 
 def _sizes(store: Store, dataset: str) -> list[int]:
-    """Return the smallest, a middle and the largest size of the old labels, which stay the same for years."""
-    there = Dataset.open(store, dataset).sizes()
-    return sorted({there[(len(there) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
+    """Return the smallest, the median and the largest size of the old labels."""
+    sizes = Dataset.open(store, dataset).sizes()
+    return sorted({sizes[(len(sizes) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
 
 
 def _costs(
     store: Store, city: City, spec: TrialSpec, card: ModelCard, instances: Sequence[Instance]
 ) -> Iterator[float]:
-    """Yield the best cost of the samples on each instance; infinite where none is feasible."""
-    counted = Progress(f"compare, version {card.version}", len(instances), "instances")
-    with Pool(local_cores()) as pool, counted as progress:
+    """Yield the best cost of the samples on each instance; infinite if none is feasible."""
+    label = f"compare, version {card.version}"
+    with Pool(local_cores()) as pool, Progress(label, len(instances), "instances") as progress:
         solver = sampler(store, card, spec.p, spec.samples, pool)
         for answer in solver.solve(city, instances, samples=spec.samples, seed=spec.seed):
             progress.advance()
@@ -93,7 +94,7 @@ def _costs(
 
 
 def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -> FmMcvrpSolver:
-    """Return the version of ``card`` as a solver of ``samples`` each, on the GPU where there is one."""
+    """Return the version of ``card`` as a solver with ``samples`` per instance, on a GPU if there is one."""
     import torch
 
     from mcvrp.model.strategies import Nucleus
@@ -101,5 +102,5 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -
 
     network, _ = load_model(store, card.name, card.version)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
-    rotations = samples if card.rotation_trained else 1  # to any other network a turned city is a strange one
+    rotations = samples if card.rotation_trained else 1  # other networks do not know rotated cities
     return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)

@@ -1,4 +1,4 @@
-"""Drift of fresh days from what a model has learned from: demand, size, vehicles, geography."""
+"""Drift of fresh days from the training data: demand, size, capacity, geography."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from scipy.spatial.distance import jensenshannon
 
 from mcvrp.model.problem import City, Instance
 
-ALARM = 0.2  # a distance above it is worth a look
-_ZONES = 4  # zones of the city a side
+ALARM = 0.2  # distances above are marked
+_ZONES = 4  # zones per side of the city
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One property's distance between then and now in [0, 1]; 0 is no difference.
-
-    ``then`` and ``now`` describe each side for people.
-    """
+    """Distance of a property between then and now in [0, 1], 0 if equal; ``then`` and ``now`` describe it."""
 
     name: str
     then: str
@@ -30,16 +27,15 @@ class Drift:
 
     @property
     def alarm(self) -> bool:
-        """True where the distance is worth a look."""
+        """True if the distance is large."""
         return self.distance > ALARM
 
 
 def drift(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> tuple[Drift, ...]:
-    """Return how far ``now`` is from ``then``, property by property; () where a side is empty.
+    """Return the drift from ``then`` to ``now`` of each property; () if one of them is empty.
 
-    Distances of numbers are the largest difference of their distribution functions (Kolmogorov,
-    Smirnov), that of the geography is the Jensen-Shannon distance of the orders' zones, of which
-    the city has 4 x 4.
+    Numbers are compared by the Kolmogorov–Smirnov statistic, the geography by the Jensen–Shannon distance
+    of the distributions over 4 x 4 zones.
     """
     if not then or not now:
         return ()
@@ -47,7 +43,7 @@ def drift(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> tupl
     moved = float(jensenshannon(before, after, base=2))
     return (
         _numbers("demand of a customer", then, now, lambda day: day.demands),
-        _numbers("customers a day", then, now, lambda day: day.n),
+        _numbers("customers per day", then, now, lambda day: day.n),
         _numbers("capacity of a vehicle", then, now, lambda day: day.capacity),
         Drift("orders by zone", _busiest(before), _busiest(after), moved),
     )
@@ -68,9 +64,9 @@ def _described(values: NDArray[np.float64]) -> str:
 
 
 def _zones(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
-    """Return the share of orders in each zone, row by row from the south-west, ``(16,)``."""
+    """Return the fraction of orders in each zone, row-major from the south-west, ``(16,)``."""
     nodes = np.concatenate([instance.ids for instance in instances]).astype(np.int64)
-    # the square's upper and right edges belong to its last zones
+    # the upper and right edges belong to the last zones
     cells = np.clip((city.unit_xy[nodes] * _ZONES).astype(np.int64), 0, _ZONES - 1)
     counts = np.bincount(cells[:, 1] * _ZONES + cells[:, 0], minlength=_ZONES**2)
     return np.asarray(counts / counts.sum(), dtype=np.float64)

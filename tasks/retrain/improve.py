@@ -1,8 +1,7 @@
-"""The improvement loop: the champion beats labels where it can, and is tuned on what it has found.
+"""The improvement loop: the champion improves labels by sampling, and is fine-tuned on the result.
 
-It is the "positive feedback loop" that the paper's conclusion hopes for (Sec. "Conclusion").
-A loop is named by what is asked for and by its labels, its rounds are counted from 1: a round that is done
-is not done again, one that was stopped goes on, and more rounds follow where the last has ended.
+It is the "positive feedback loop" of the paper's conclusion. A loop is named by a hash of its spec and
+labels, its rounds are numbered from 1. Completed rounds are skipped, an interrupted one is resumed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
-from mcvrp.tasks.retrain.measured import Gains, Measured, read_measured
+from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.spec import ImproveSpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
@@ -35,123 +34,108 @@ from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.phases import Launcher
 
-CHUNK = 128  # labels that are decoded, and lost by a kill, together
+CHUNK = 128  # labels per file: decoded together, and lost together if the process is killed
 
 
 @dataclass(frozen=True)
 class Round:
-    """Outcome of a round: decision, figures, and whether it is ``new``: done by this call."""
+    """Result of a round: decision and metrics; ``new`` is False if the round was completed before."""
 
     record: TrialRecord
-    measured: Measured
+    measured: TrialMetrics
     new: bool = True
 
 
 def run_round(
     store: Store, city: City, spec: ImproveSpec, number: int, cache: Path, launch: Launcher | None = None
 ) -> Round:
-    """Do round ``number`` of the loop ``spec``, or what is left of it.
+    """Run or resume round ``number`` of the loop ``spec``.
 
-    Labels are drawn at random and taken as the best that rounds before have made of them. Where a
-    polished sample of the champion costs less, it takes the label's place; tuned on all of them, the
-    challenger is compared with the champion as at night, and promoted or not.
-
-    Parameters
-    ----------
-    cache
-        A folder of this machine for labels as training reads them.
-    launch
-        As in `tasks.train.phases.train`.
+    Labels are sampled at random, each at its best known cost. A solution of the champion (sampled, then
+    improved by local search) replaces a label if it costs less; the challenger is fine-tuned on all of them.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
 
     Raises
     ------
-    McvrpError
-        If there is no champion or it is another city's, there are no labels, the model is being
-        retrained by somebody else, or the champion was moved meanwhile.
-    IncompleteError
-        If training was cut off; running again goes on.
+    McvrpError, IncompleteError
+        As in `trial_context` and `run_trial`; or if there are no labels.
     """
     with trial_context(store, city, spec) as context:
-        loop = _loop(store, spec, context)
+        loop = _loop(spec, context)
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
-                return Round(record, read_measured(store, spec.model, record.name), new=False)
-        name = context.name(store, ROUND, [loop, str(number)])
-        seed = spec.seed + number  # each round draws other labels
-        labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.known(store)))
-        if not labels:
-            raise McvrpError(
-                f"there are no labels of dataset {context.old!r} in {store.url()} to improve: run mcvrp label"
-            )
-        from mcvrp.tasks.solvers.local_search import Polished  # brings torch along
+                return Round(record, read_metrics(store, spec.model, record.name), new=False)
+        trial = _trial(spec, context, loop, number)
+        return Round(*run_trial(spec, context, trial, cache, launch))
 
-        with Pool(local_cores()) as pool:
-            solver = Polished(sampler(store, context.champion, spec.p, spec.tries, pool))
-            better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
-        trial = Trial(
-            name=name,
-            number=number,
-            mix=write_mix(store, city, name, better),
-            loop=loop,
-            gains=gains(labels, better),
+
+def _loop(spec: ImproveSpec, context: TrialContext) -> str:
+    settings = spec.model_dump_json(exclude={"rounds", "ranks"})
+    old = Dataset.open(context.store, context.old).fingerprint()
+    return hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
+
+
+def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:
+    """Return round ``number`` with its labels, which are written to the store."""
+    from mcvrp.tasks.solvers.local_search import Polished  # imports torch
+
+    store, city, name = context.store, context.city, context.trial_name(ROUND, [loop, str(number)])
+    seed = spec.seed + number  # other labels in each round
+    labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.improved_labels()))
+    if not labels:
+        raise McvrpError(
+            f"dataset {context.old!r} in {store.url()} has no labels to improve: run mcvrp label first"
         )
-        return Round(*run_trial(store, city, spec, context, trial, cache, launch))
-
-
-def _loop(store: Store, spec: ImproveSpec, context: TrialContext) -> str:
-    asked = spec.model_dump_json(exclude={"rounds", "ranks"})
-    old = Dataset.open(store, context.old).fingerprint()
-    return hashlib.sha256(f"{old}\n{asked}".encode()).hexdigest()[:12]
+    with Pool(local_cores()) as pool:
+        solver = Polished(sampler(store, context.champion, spec.p, spec.tries, pool))
+        better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
+    mix = write_mix(store, city, name, better)
+    return Trial(name, number, mix, loop=loop, gains=gains(labels, better))
 
 
 def improved(
     store: Store,
     city: City,
-    place: tuple[str, str],
+    trial: tuple[str, str],
     labels: Sequence[Label],
     solver: Solver,
     *,
     tries: int,
     seed: int,
 ) -> list[Label]:
-    """Return ``labels``, by size, each replaced by what ``solver`` found where that is better.
+    """Return ``labels``, by size, each replaced by the solution of ``solver`` if that costs less.
 
-    Parameters
-    ----------
-    place
-        Model and round, in whose folder better labels are written.
-    tries, seed
-        As the solver's.
+    Improved labels are stored in the folder of ``trial``, a model and a round.
     """
-    found: list[Label] = []
+    result: list[Label] = []
     with Progress("improve labels", len(labels), "labels") as progress:
         for n, start, chunk in _chunks(labels):
-            path = layout.improved_chunk(*place, n, start, start + len(chunk))
+            path = layout.improved_chunk(*trial, n, start, start + len(chunk))
             if not store.exists(path):
                 better = list(_better(city, chunk, solver, tries, seed))
-                # labels that were not beaten: the file says that they were tried
+                # rows without an improvement, listed so that they are not tried again
                 absent = {label.index for label in chunk} - {label.index for label in better}
-                write_table(store, path, city, place[1], n, label_table(better), sorted(absent))
-            beaten = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
-            found += [beaten.get(label.index, label) for label in chunk]
+                write_table(store, path, city, trial[1], n, label_table(better), sorted(absent))
+            stored = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
+            result += [stored.get(label.index, label) for label in chunk]
             progress.advance(len(chunk))
-    return found
+    return result
 
 
 def beats(new: float, known: float) -> bool:
-    """Return whether the cost ``new`` is lower than what is ``known`` by more than rounding."""
+    """Return whether the cost ``new`` is below ``known`` by more than rounding."""
     return new < known * (1 - COST_TOLERANCE)
 
 
 def gains(before: Sequence[Label], after: Sequence[Label]) -> Gains:
-    """Return what became of the labels ``before``, one or more, in ``after``: the same in the same order."""
-    known, new = (np.array([label.cost for label in labels]) for labels in (before, after))
-    beaten = sum(beats(*pair) for pair in zip(new.tolist(), known.tolist(), strict=True))
-    return Gains(len(known), beaten, float(known.mean()), float(new.mean()))
+    """Return the improvement from ``before`` to ``after``: equal instances in equal order, at least one."""
+    old, new = (np.array([label.cost for label in labels]) for labels in (before, after))
+    count = sum(beats(*costs) for costs in zip(new.tolist(), old.tolist(), strict=True))
+    return Gains(len(old), count, float(old.mean()), float(new.mean()))
 
 
 def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[Label]]]:
-    """Yield size, first row and labels of each chunk; rows are numbered anew, size by size."""
+    """Yield size, first row and labels of each chunk; rows are numbered from 0 within a size."""
     for n, group in groupby(labels, key=lambda label: label.instance.n):
         rows = numbered(group)
         for start in range(0, len(rows), CHUNK):
@@ -159,7 +143,7 @@ def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[Label]]]:
 
 
 def _better(city: City, chunk: Sequence[Label], solver: Solver, tries: int, seed: int) -> Iterator[Label]:
-    """Yield a label for each of ``chunk`` that ``solver`` beats."""
+    """Yield a label for each instance of ``chunk`` for which ``solver`` finds a cheaper solution."""
     budget, cpu = f"{tries} samples", processor()
     answers = solver.solve(city, [label.instance for label in chunk], samples=tries, seed=seed)
     for known, answer in zip(chunk, answers, strict=True):

@@ -1,6 +1,6 @@
-"""Labels that a challenger is tuned on: drawn from old ones, at their best known, with fresh days among them.
+"""Training mix of a challenger: sampled old labels at their best known cost, and repeated fresh days.
 
-The dataset is a pure function of what goes in: written again, it is the same files.
+The dataset is a pure function of its inputs: written again, it has the same bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 
-_SPEC = "nightly"  # what stands in the footers where a dataset of solvers has the hash of its spec
+_SPEC = "nightly"  # in the footers, in place of the spec hash of a labelled dataset
 
-Key = tuple[bytes, bytes, int]  # of an instance: customers, demands, capacity
+Key = tuple[bytes, bytes, int]  # customers, demands, capacity of an instance
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Make-up of a trial's dataset: ``rows`` of each size, ``fresh`` of them all, each day ``times`` over."""
+    """Composition of a trial's dataset: ``rows`` per size, ``fresh`` ones in all, repetitions of a day."""
 
     dataset: str
     rows: dict[int, int]
@@ -35,34 +35,27 @@ class Mix:
 
 
 def repeats(days: int, replay: int, share: float, most: int) -> int:
-    """Return how often each of ``days`` stands among ``replay`` old labels to make up ``share`` of all."""
+    """Return the repetitions of each of ``days`` that give them ``share`` of a mix with ``replay`` others.
+
+    At most ``most``, against overfitting to a few days.
+    """
     wanted = share / (1 - share) * replay
-    return max(1, min(most, round(wanted / days))) if days else 0  # capped: too often is by heart
+    return max(1, min(most, round(wanted / days))) if days else 0
 
 
 def write_mix(
     store: Store, city: City, dataset: str, old: Sequence[Label], days: Sequence[Label] = (), times: int = 0
 ) -> Mix:
-    """Write the labels of a trial as ``dataset``, one shard a size, and return what it is made of.
+    """Write ``old`` labels and ``days``, each ``times`` over, as ``dataset``, one shard per size.
 
-    Parameters
-    ----------
-    days
-        What was driven on the days to learn from, each to be there ``times``.
-    old
-        The labels to go with them.
-
-    Raises
-    ------
-    McvrpError
-        If a label is none of this city.
+    Returns its composition. McvrpError if a label is of another city.
     """
     by_size: dict[int, list[Label]] = {}
     for label in [*old, *(day for day in days for _ in range(times))]:
         by_size.setdefault(label.instance.n, []).append(label)
     for n, labels in sorted(by_size.items()):
         path = layout.label_shard(dataset, n, 0)
-        if not store.exists(path):  # an earlier try of the same trial wrote the same
+        if not store.exists(path):  # otherwise an earlier attempt has written the same bytes
             write_labels(store, path, city, _SPEC, numbered(labels))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
@@ -76,14 +69,14 @@ def numbered(labels: Iterable[Label]) -> list[Label]:
 def drawn(
     store: Store, dataset: str, count: int, stream: tuple[str, ...], known: Mapping[Key, Label]
 ) -> Iterator[Label]:
-    """Yield about ``count`` random labels of ``dataset``, equally many of each size that has enough.
+    """Yield about ``count`` random labels of ``dataset``, evenly distributed over its sizes.
 
     Parameters
     ----------
     stream
-        Names the draw: the same labels for the same names.
+        Names of the random stream: equal names give equal labels.
     known
-        Better labels of some of the instances, to be taken in place of the dataset's.
+        Improved labels of some instances, which replace those of the dataset.
 
     Raises
     ------
@@ -91,16 +84,16 @@ def drawn(
         If a shard is corrupt.
     """
     old = Dataset.open(store, dataset)
-    there = old.sizes()
+    sizes = old.sizes()
     key = philox_key("replay", *stream)
-    for place, n in enumerate(there):
-        wanted = count * (place + 1) // len(there) - count * place // len(there)  # these add up to count
+    for k, n in enumerate(sizes):
+        wanted = count * (k + 1) // len(sizes) - count * k // len(sizes)  # these add up to count
         files = list(old.shards(n))
         tables: list[pa.Table] = []
-        for k in philox_order(key, (n, 0), len(files)):  # whole shards, so that few of many are read
+        for shard in philox_order(key, (n, 0), len(files)):  # whole shards: few are read
             if sum(len(table) for table in tables) >= wanted:
                 break
-            tables.append(read_table(store, files[k].path, files[k].footer))
+            tables.append(read_table(store, files[shard].path, files[shard].footer))
         if tables and wanted:
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]
@@ -109,16 +102,13 @@ def drawn(
 
 
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
-    """Return the labels that ``model`` has beaten in ``rounds``, by instance, at the best of them.
+    """Return the best label of each instance that ``model`` has improved in ``rounds``.
 
-    Raises
-    ------
-    McvrpError
-        If a file of them is corrupt.
+    McvrpError if a file of improved labels is corrupt.
     """
     best: dict[Key, Label] = {}
-    for each in rounds:
-        for path in store.list(layout.improved_dir(model, each.name)):
+    for record in rounds:
+        for path in store.list(layout.improved_dir(model, record.name)):
             city_id = read_footer(store, path).city_id
             for label in table_labels(read_table(store, path), city_id):
                 key = key_of(label.instance)
@@ -128,5 +118,5 @@ def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[
 
 
 def key_of(instance: Instance) -> Key:
-    """Return what only equal orders share, be they of a city or of one that extends it."""
+    """Return a key that equal orders share, also in a city and in one that extends it."""
     return instance.ids.tobytes(), instance.demands.tobytes(), instance.capacity

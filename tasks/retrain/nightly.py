@@ -1,17 +1,17 @@
-"""A night: fresh routes are taken, the champion is tuned on them, and its successor promoted, or not and why.
+"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger.
 
-A night is named by what goes in, and without new days there is none.
+A night is named by a hash of its inputs; it needs new days.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcvrp.model.problem import City
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import StoredDay, read_day
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.store.store import Store
@@ -19,105 +19,102 @@ from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
-from mcvrp.tasks.retrain.measured import Measured
+from mcvrp.tasks.retrain.metrics import TrialMetrics
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.retrain.trial import Trial, run_trial, trial_context
+from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
 
 @dataclass(frozen=True)
 class NightSummary:
-    """Outcome of a night.
+    """Summary of a night.
 
     Parameters
     ----------
     taken
-        The route files that were new.
+        Files of routes that were ingested.
     record
-        What was decided, of the last night where this one had nothing to do; None before the first.
+        Decision of this night, or of the last one if there were no new days; None before the first.
     measured
-        Its figures; None where there were no new days to learn from.
+        Metrics of this night; None if there were no new days.
     """
 
     taken: Taken
     record: TrialRecord | None
-    measured: Measured | None = None
+    measured: TrialMetrics | None = None
 
     @property
     def new(self) -> bool:
-        """True where there were new days to learn from."""
+        """True if there were new days to learn from."""
         return self.measured is not None
 
 
 def run_night(
     store: Store,
-    name: str,
-    city: City,
-    nodes: Mapping[str, int],
+    city: StoredCity,
     spec: NightlySpec,
     cache: Path,
     *,
     today: datetime.date,
     launch: Launcher | None = None,
 ) -> NightSummary:
-    """Take fresh routes; where they bring days to learn from, tune, compare, and promote or say why not.
+    """Ingest fresh routes; if they bring new days, run a trial on them.
 
-    Run again, it changes nothing; stopped anywhere, it goes on from there.
-
-    Parameters
-    ----------
-    name
-        Of the city in the store.
-    nodes
-        The city's node of each customer's name.
-    cache
-        A folder of this machine for labels as training reads them.
-    today
-        Later days are not believed.
-    launch
-        As in `tasks.train.phases.train`.
+    A repeated call changes nothing, an interrupted night is resumed. Days after ``today`` are rejected;
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
 
     Raises
     ------
-    McvrpError
-        If there is no champion or it is another city's, days are, the model is being retrained by
-        somebody else, or the champion was moved meanwhile.
-    IncompleteError
-        If training was cut off; running again goes on.
+    McvrpError, IncompleteError
+        As in `trial_context`, `take_routes` and `run_trial`.
     """
-    with trial_context(store, city, spec) as context:
+    with trial_context(store, city.city, spec) as context:
         last = context.nights[-1] if context.nights else None
         taken = take_routes(
-            store, name, city, nodes, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
+            store, city, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
         )
-        learn, compare = _apart(taken.stored, spec.held_out_every)
-        sums = tuple(day.name for day in learn)
-        if not learn or (last and set(sums) <= set(last.days)):  # the last night has learned from all of them
+        learned, held_out = _split(taken.stored, spec.held_out_every)
+        if not learned or (last and {day.name for day in learned} <= set(last.days)):
             return NightSummary(taken, last)
-        night = context.name(
-            store, NIGHT, [*sums, spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})]
-        )
-        old = list(drawn(store, context.old, spec.replay, (night,), context.known(store)))
-        days = [read_day(store, name, day.date) for day in learn]
-        fresh = [(day.date.isoformat(), read_day(store, name, day.date)) for day in compare]
-        times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
-        driven = [label.instance for label in [*days, *(label for _, label in fresh)]]
-        trial = Trial(
-            name=night,
-            number=last.number + 1 if last else 1,
-            mix=write_mix(store, city, night, old, days, times),
-            days=sums,
-            fresh=fresh,
-            drift=drift(city, [label.instance for label in old], driven),
-        )
-        return NightSummary(taken, *run_trial(store, city, spec, context, trial, cache, launch))
+        trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
+        return NightSummary(taken, *run_trial(spec, context, trial, cache, launch))
 
 
-def _apart(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
-    """Return the days to learn from and those to compare on: one in ``every``, by a hash of its date."""
-    learn, compare = list[StoredDay](), list[StoredDay]()
+def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
+    """Return the days to learn from and the held-out ones: one in ``every``, by a hash of its date.
+
+    By the date alone, so that a day stays on its side however many days are added.
+    """
+    learned, held_out = list[StoredDay](), list[StoredDay]()
     for day in days:
         digest = hashlib.sha256(day.date.isoformat().encode()).digest()
-        # of the date alone: a day stays on its side however many more there are
-        (learn if int.from_bytes(digest[:8], "big") % every else compare).append(day)
-    return learn, compare
+        (learned if int.from_bytes(digest[:8], "big") % every else held_out).append(day)
+    return learned, held_out
+
+
+def _trial(
+    context: TrialContext,
+    spec: NightlySpec,
+    city: str,
+    number: int,
+    learned: Sequence[StoredDay],
+    held_out: Sequence[StoredDay],
+) -> Trial:
+    """Return night ``number`` with its labels, which are written to the store."""
+    store, names = context.store, tuple(day.name for day in learned)
+    # fields that cannot change the result are left out of the name
+    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})
+    night = context.trial_name(NIGHT, [*names, settings])
+    old = list(drawn(store, context.old, spec.replay, (night,), context.improved_labels()))
+    days = [read_day(store, city, day.date) for day in learned]
+    fresh = [(day.date.isoformat(), read_day(store, city, day.date)) for day in held_out]
+    times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
+    instances = [label.instance for label in (*days, *(label for _, label in fresh))]
+    return Trial(
+        name=night,
+        number=number,
+        mix=write_mix(store, context.city, night, old, days, times),
+        days=names,
+        fresh=fresh,
+        drift=drift(context.city, [label.instance for label in old], instances),
+    )

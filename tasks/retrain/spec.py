@@ -1,4 +1,4 @@
-"""Specs of nights and rounds: how a challenger is made of the champion, compared with it, and promoted."""
+"""Specs of nights and improvement rounds: fine-tuning, comparison, promotion."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mcvrp.tasks.train.spec import PolicySpec
 
 
 class TrialSpec(StrictSpec):
-    """Tune the champion on labels, compare the challenger with it, promote it or not.
+    """Fine-tune the champion on labels, compare the challenger with it, promote it or not.
 
     Nights and loops are named by a hash of their spec's JSON: fields keep their names and their order.
     """
 
-    stage: ClassVar[str]  # as commands and presets call it
+    stage: ClassVar[str]  # name in commands and presets
 
     model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned")
     seed: int = Field(
@@ -74,7 +74,7 @@ class TrialSpec(StrictSpec):
 
 
 class ImproveSpec(TrialSpec):
-    """Rounds of improving: the champion beats labels where it can, is tuned on them, compared, promoted."""
+    """Improvement rounds: the champion improves labels and is fine-tuned on them."""
 
     stage: ClassVar[str] = "improve"
 
@@ -86,7 +86,7 @@ class ImproveSpec(TrialSpec):
 
 
 class NightlySpec(TrialSpec):
-    """A night: take fresh routes, tune the champion on them and on old labels, compare, promote or not."""
+    """A night: ingest fresh routes, fine-tune the champion on them and on old labels."""
 
     stage: ClassVar[str] = "nightly"
 

@@ -1,7 +1,7 @@
-"""A trial of a new champion: it is tuned on given labels, compared, and promoted, or not and why.
+"""A trial of a new champion: fine-tune a challenger on labels, compare both, promote or reject it.
 
-Nights and rounds of improving differ in the labels. Every step finds what an earlier try of the same trial
-has done: labels, checkpoints, the published version, the comparison. A trial is named by what goes in.
+Nights and improvement rounds differ in their labels only. A trial is named by a hash of its inputs. Each step
+reuses what an interrupted attempt has stored: labels, checkpoints, the published version, the comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcvrp.tasks.retrain.compare import compared
 from mcvrp.tasks.retrain.decide import decide
 from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
-from mcvrp.tasks.retrain.measured import Gains, Measured, write_measured
+from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, write_metrics
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
@@ -36,46 +36,49 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
 @dataclass(frozen=True)
 class TrialContext:
-    """Context in which every trial of a model begins.
+    """State of a model at the start of a trial, under the lease for retraining it.
 
     Parameters
     ----------
     champion
-        Who is to be beaten.
+        Version to beat.
     old
-        The dataset that labels are drawn from.
+        Dataset that labels are sampled from.
     nights, rounds
-        Records of earlier trials; no promotion of theirs is pending.
+        Records of earlier trials; none of their promotions is pending.
     began
-        When, by `time.monotonic`.
+        Start time by `time.monotonic`.
     """
 
+    store: Store
+    city: City
     champion: ModelCard
     old: str
     nights: tuple[TrialRecord, ...]
     rounds: tuple[TrialRecord, ...]
     began: float
 
-    def known(self, store: Store) -> dict[Key, Label]:
-        """Return the labels of the old dataset that earlier rounds have beaten, by instance."""
-        return best_known(store, self.champion.name, self._beaten)
+    def improved_labels(self) -> dict[Key, Label]:
+        """Return labels of the old dataset that earlier rounds have improved, by instance."""
+        return best_known(self.store, self.champion.name, self._rounds_of_old)
 
-    def name(self, store: Store, kind: str, parts: Sequence[str]) -> str:
-        """Return the name of the trial into which this and ``parts`` go."""
-        beaten = [each.name for each in self._beaten]
-        lines = [self.champion.weights_sha256, Dataset.open(store, self.old).fingerprint(), *parts, *beaten]
+    def trial_name(self, kind: str, inputs: Sequence[str]) -> str:
+        """Return the name of the trial of this context and ``inputs``."""
+        rounds = [record.name for record in self._rounds_of_old]
+        fingerprint = Dataset.open(self.store, self.old).fingerprint()
+        lines = [self.champion.weights_sha256, fingerprint, *inputs, *rounds]
         return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
 
     @property
-    def _beaten(self) -> list[TrialRecord]:
-        return [each for each in self.rounds if each.old == self.old]
+    def _rounds_of_old(self) -> list[TrialRecord]:
+        return [record for record in self.rounds if record.old == self.old]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round that has its labels: the fields are those of `storage.trials.TrialRecord`.
+    """A night or round whose labels are written; fields as in `storage.trials.TrialRecord`.
 
-    ``fresh`` are days to compare on, by date; ``drift`` and ``gains`` are to be kept with its figures.
+    ``fresh`` are held-out days by date; ``drift`` and ``gains`` are stored with the trial's metrics.
     """
 
     name: str
@@ -90,12 +93,9 @@ class Trial:
 
 @contextmanager
 def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialContext]:
-    """Hold the lease of who retrains the model; yield the context, pending promotions carried out.
+    """Hold the lease for retraining the model, carry out pending promotions and yield the context.
 
-    Raises
-    ------
-    McvrpError
-        If somebody else retrains it, there is no champion, or it is another city's.
+    McvrpError if the lease is taken, or there is no champion of this city.
     """
     model = spec.model
     with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
@@ -105,25 +105,22 @@ def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialCo
             for kind in (layout.NIGHT, layout.ROUND)
         )
         champion = _champion(store, city, model)
-        # A champion that a trial has made saw few old labels itself: those that it drew from are drawn from.
-        made = {record.name: record.old for record in (*nights, *rounds)}
-        old = spec.old or made.get(champion.run, champion.dataset)
-        yield TrialContext(champion, old, nights, rounds, began)
+        # A champion from a trial was tuned on a few old labels: sample from the dataset that they came from.
+        datasets = {record.name: record.old for record in (*nights, *rounds)}
+        old = spec.old or datasets.get(champion.run, champion.dataset)
+        yield TrialContext(store, city, champion, old, nights, rounds, began)
 
 
 def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
-    """Check what can be checked before any work: the champion, and the sizes that it is measured on.
+    """Check the champion and the sizes of the trial instances before any work.
 
-    Raises
-    ------
-    McvrpError
-        If there is no champion, it is another city's, or a size is beyond the city.
+    McvrpError if there is no champion of this city, or a size exceeds the city.
     """
     _champion(store, city, spec.model)
     if spec.sizes and spec.sizes[-1] > city.customers:
         raise McvrpError(
-            f"{spec.stage}.sizes has {spec.sizes[-1]}, the city has {city.customers} customers: "
-            "ask for no more"
+            f"{spec.stage}.sizes has {spec.sizes[-1]}, but the city has {city.customers} customers: "
+            "remove the larger sizes"
         )
 
 
@@ -134,48 +131,33 @@ def _champion(store: Store, city: City, model: str) -> ModelCard:
 
 
 def run_trial(
-    store: Store,
-    city: City,
-    spec: TrialSpec,
-    context: TrialContext,
-    trial: Trial,
-    cache: Path,
-    launch: Launcher | None = None,
-) -> tuple[TrialRecord, Measured]:
-    """Tune the champion, compare, and promote or say why not.
+    spec: TrialSpec, context: TrialContext, trial: Trial, cache: Path, launch: Launcher | None = None
+) -> tuple[TrialRecord, TrialMetrics]:
+    """Train and compare the challenger, decide on it, and promote it if it is better.
 
-    Parameters
-    ----------
-    cache
-        A folder of this machine for labels as training reads them.
-    launch
-        As in `tasks.train.phases.train`.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
 
     Raises
     ------
     McvrpError
-        If somebody else has moved the champion meanwhile.
+        If the champion has been changed in the meantime.
     IncompleteError
-        If training was cut off; running again goes on.
+        If training was interrupted; the next call resumes it.
     """
-    champion = context.champion
+    store, city, champion = context.store, context.city, context.champion
     challenger = _published(store, spec.model, trial.name)
     if challenger is None:
         challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
-    if pairs is None:  # else an earlier try of this trial has compared them
+    if pairs is None:
         pairs = compared(store, city, spec, context.old, (champion, challenger), trial.name, trial.fresh)
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
-    measured = Measured(
-        mix=trial.mix,
-        buckets=decision.buckets,
-        p_values=decision.p_values,
-        seconds=time.monotonic() - context.began,
-        drift=trial.drift,
-        gains=trial.gains,
+    seconds = time.monotonic() - context.began
+    metrics = TrialMetrics(
+        trial.mix, decision.buckets, decision.p_values, seconds, drift=trial.drift, gains=trial.gains
     )
-    write_measured(store, spec, trial.name, measured, pairs)
+    write_metrics(store, spec, trial.name, metrics, pairs)
     record = TrialRecord(
         name=trial.name,
         number=trial.number,
@@ -187,29 +169,32 @@ def run_trial(
         days=trial.days,
         loop=trial.loop,
     )
-    return _finish(store, spec.model, write_record(store, spec.model, record)), measured
+    return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
 
 
 def _published(store: Store, model: str, run: str) -> ModelCard | None:
-    """Return the version that ``run`` has published, by an earlier try; others may have come after it."""
+    """Return the version that an earlier attempt of ``run`` has published; later versions may exist."""
     for version in reversed(versions(store, model)):
         card = model_card(store, model, version)
         if card.run == run:
-            enrol(store, model, version)  # its publisher may have been stopped just before
+            enrol(store, model, version)  # the attempt may have been killed between publishing and enrolling
             return card
     return None
 
 
 def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Move the champion as ``record`` says, once, and write the README; return the record as it is now."""
+    """Move the champion to the version that ``record`` promotes, once, and write the README.
+
+    Returns the updated record.
+    """
     if record.promote and not record.applied:
         champion = pointer(store, model, "champion")
-        if champion.version == record.challenger:  # it was moved, and only the mark is missing
+        if champion.version == record.challenger:  # killed between moving the alias and writing the record
             record = replace(record, applied=True)
-        # Who has published meanwhile challenges whoever is champion then: the decision stands.
+        # A version published in the meantime becomes the next challenger; the decision stands.
         elif champion.version != record.champion or champion.has_named(record.challenger):
-            moved = "somebody else has moved the champion since: it is left where it is"  # a person wins
-            record = replace(record, promote=False, reasons=(*record.reasons, moved))
+            changed = "the champion was changed in the meantime and is left as it is"  # a person wins
+            record = replace(record, promote=False, reasons=(*record.reasons, changed))
         else:
             why = f"{record.name}: {'; '.join(record.reasons)}"
             move_champion(store, model, record.challenger, champion, why)
@@ -226,7 +211,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
     phase = PhaseSpec(
         name="tune",
         first=max(rows),
-        last=max(rows),  # one set, of all sizes that there are
+        last=max(rows),  # a single set of all sizes
         passes=spec.passes,
         schedule="cosine",
         lr=spec.lr,
@@ -235,10 +220,10 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         gaps=True,
     )
     if policy := spec.policy:
-        # Days are where their orders come from: instances drawn all over the city would be other days.
+        # Orders of the driven days by default: fresh instances would cover the city evenly, as no day does.
         source = policy.source if "source" in policy.model_fields_set else "labels"
         tuned = {"trains": "policy", "passes": 1, "policy": policy.model_copy(update={"source": source})}
-        # Instead of the labels alone, not after them: they would undo what policy has taught the champion.
+        # In place of a phase on labels: after a policy-gradient phase, labels alone would undo its gain.
         phase = phase.model_copy(update=tuned)
     return TrainSpec(
         run=trial.name,
@@ -249,7 +234,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         phases=(phase,),
         smallest=min(rows),
         seed=spec.seed,
-        batch=min(spec.batch, spec.passes * sum(rows.values())),  # a step takes no more than there is
+        batch=min(spec.batch, spec.passes * sum(rows.values())),  # no batch larger than the data
         ranks=spec.ranks,
         log_every=1,
     )

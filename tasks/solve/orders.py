@@ -49,30 +49,14 @@ class Merged:
 
 @dataclass(frozen=True)
 class Day:
-    """Orders of a day as an instance.
+    """Orders of a day as an instance."""
 
-    Parameters
-    ----------
-    source
-        Name of the file, or "orders".
-    instance
-        Orders, one per customer.
-    orders
-        Number of orders before merging.
-    merged
-        Customers with several orders.
-    ignored
-        Columns that were not read.
-    notes
-        Assumptions made in reading them, one sentence each.
-    """
-
-    source: str
-    instance: Instance
-    orders: int
-    merged: tuple[Merged, ...] = ()
-    ignored: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    source: str  # name of the file, or "orders"
+    instance: Instance  # one order per customer
+    orders: int  # number of orders before merging
+    merged: tuple[Merged, ...] = ()  # customers with several orders
+    ignored: tuple[str, ...] = ()  # columns that were not read
+    notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
 
 
 def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
@@ -104,10 +88,7 @@ def checked_day(
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
-    Parameters
-    ----------
-    capacity
-        Capacity of a vehicle; None if a column defines it, or if all vehicles of the city have the same.
+    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
 
     Raises
     ------

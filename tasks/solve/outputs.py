@@ -114,7 +114,8 @@ def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:
 def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
-    In degrees if the city has them; otherwise in its own coordinates, with a member that says so.
+    In degrees if the city has them; otherwise in its own coordinates, which a member of the document
+    declares.
     """
     from mcvrp.tasks.solve.map import colour
 

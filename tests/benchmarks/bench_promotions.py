@@ -33,7 +33,7 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.measured import read_measured
+from mcvrp.tasks.retrain.metrics import read_metrics
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.sweep import sweep
@@ -110,7 +110,7 @@ def gaps(store: Store, city: City, version: int, model: str) -> str:
 def told(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
     """Print what each trial has decided."""
     for record in records:
-        measured = read_measured(store, model, record.name)
+        measured = read_metrics(store, model, record.name)
         change = "; ".join(f"{b.part} {b.sizes} {b.change:+.2f} %" for b in measured.buckets)
         p = ", ".join(f"{part} p = {value:.2g}" for part, value in measured.p_values.items())
         verb = "promoted" if record.applied else "not promoted"

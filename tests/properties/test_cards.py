@@ -45,11 +45,11 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
 def test_a_run_that_has_not_begun_claims_nothing() -> None:
     """No steps, no losses: dashes."""
     spec = small_spec()
-    text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], pictured=False)
-    assert text.count("not begun") == 2
+    text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], plotted=False)
+    assert text.count("not started") == 2
     assert "Not finished" in text
     done = [PhaseState(phase.name, 9, 9, {}) for phase in spec.phases]
-    assert "\n\nFinished.\n" in run_text(CITY, spec, done, pictured=True)
+    assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
 
 
 def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
@@ -81,12 +81,17 @@ def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
 def test_driven_days_add_up(tmp_path: Path) -> None:
     """Files, days, rows and quarantine of all receipts; a refused file with its reason; zeros at first."""
     store = Store.open(tmp_path)
-    assert "| files of routes taken | 0 |" in driven_readme(store, "lyon")
+    assert "| files of routes | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
     write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
     write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
     text = driven_readme(store, "lyon")
-    for row in ("taken | 2 |", "days | 2, 2026-02-26 to 2026-02-27 |", "quarantine | 7 |", "refused | 1 |"):
+    for row in (
+        "| files of routes | 2 |",
+        "days | 2, 2026-02-26 to 2026-02-27 |",
+        "quarantine | 7 |",
+        "refused | 1 |",
+    ):
         assert row in text
     assert "b.csv has no column stop" in text
 

@@ -249,11 +249,11 @@ def _weights(change: Callable[[dict[str, Any]], object], raw: bytes | None = Non
             lambda folder: rewrite(folder / "model.json", lambda card: card.update(weights_bytes=1)),
             "weights_bytes",
         ),
-        (_weights(print, b"1"), "is no safetensors file"),
-        (_weights(print, b"\xff" * 100), "is no safetensors file"),
+        (_weights(print, b"1"), "is not a safetensors file"),
+        (_weights(print, b"\xff" * 100), "is not a safetensors file"),
         (
             _weights(print, _raw(b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}', b"12")),
-            "is no safetensors file",
+            "is not a safetensors file",
         ),
     ],
 )

@@ -17,6 +17,7 @@ import pytest
 from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import IntakeReceipt, read_day, receipts
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
@@ -28,7 +29,7 @@ from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support import malformed, malformed_store
 from tests.support.datasets import label_spec, make_dataset
-from tests.support.malformed import NAMES, NODES, TODAY, TOWN, Case, sound
+from tests.support.malformed import NAMES, TODAY, TOWN, Case, sound
 from tests.support.malformed_store import BEFORE, DAY, HEADER, StoreCase
 
 Act = Callable[[], object]
@@ -82,7 +83,7 @@ def _city(name: str, file: str, **options: object) -> CitySpec:
 
 
 def _take(store: Store) -> tuple[IntakeReceipt, ...]:
-    return take_routes(store, "town", TOWN, NODES, today=TODAY).receipts
+    return take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY).receipts
 
 
 # Ways in: each lays a case where people lay it, and returns what the command does then; its answer is what
@@ -204,7 +205,7 @@ def test_many_faults_of_a_file_are_counted(desk: Desk) -> None:
     with pytest.raises(McvrpError) as caught:
         addresses(desk, malformed.case("", data))()
     sentence = str(caught.value)
-    told = sentence.count("no number")
+    told = sentence.count("not a number")
     assert 1 < told < 10
     assert sentence.endswith(f"; and {100 - told} more")
     assert len(sentence) <= LONGEST

@@ -21,7 +21,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import AddressFile, CitySpec, planned_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.train.phases import check_training
@@ -61,7 +61,7 @@ class Place:
 
     def city(self, **options: str) -> Act:
         spec = AddressFile.model_validate({"file": self.file(TRIANGLE, "triangle")} | options)
-        return lambda: planned_city(self.store, CitySpec(name="new", source="imported", addresses=spec))
+        return lambda: plan_city(self.store, CitySpec(name="new", source="imported", addresses=spec))
 
     def stored(self, path: str, document: str, ask: Callable[[Store], object]) -> Act:
         save_city(self.store, "c", City.uniform(5, seed=1))

@@ -13,7 +13,7 @@ from tests.support.workbook import Rows, compound, edited, ods, with_cell, with_
 
 ROWS: Rows = [["customer", "demand"], ["C1", 1]]
 PLAIN = xlsx({"Orders": ROWS})
-MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to its last one", "no whole spreadsheet"
+MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to the last one", "not a valid spreadsheet"
 _SHEET, _STRINGS = "xl/s1.xml", "xl/sharedStrings.xml"
 
 

@@ -31,32 +31,32 @@ def _rows(name: str, rows: str, *said: str) -> Case:
 
 
 ROWS = (  # two good routes and a bad one, with its expected reasons
-    _rows("no date", ",east,1,C5,1,10", "row 5: no date"),
-    _rows("no route", f"{DAY}, ,1,C5,1,10", "row 5: no route"),
-    _rows("no customer", f"{_EAST},1,,1,10", "row 5: no customer"),
-    _rows("another way to write a date", "27.02.2026,east,1,C5,1,10", "'27.02.2026' is no day written as"),
-    _rows("other digits", "２０２６-02-27,east,1,C5,1,10", "is no day written as 2026-01-31"),
-    _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is no day written as 2026-01-31"),
-    _rows("a day to come", "2026-03-02,east,1,C5,1,10", "date '2026-03-02' lies in the future"),
+    _rows("no date", ",east,1,C5,1,10", "row 5: date is missing"),
+    _rows("no route", f"{DAY}, ,1,C5,1,10", "row 5: route is missing"),
+    _rows("no customer", f"{_EAST},1,,1,10", "row 5: customer is missing"),
+    _rows("another way to write a date", "27.02.2026,east,1,C5,1,10", "'27.02.2026' is not a date like"),
+    _rows("other digits", "２０２６-02-27,east,1,C5,1,10", "is not a date like 2026-01-31"),
+    _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is not a date like 2026-01-31"),
+    _rows("a day to come", "2026-03-02,east,1,C5,1,10", "date '2026-03-02' is in the future"),
     _rows("a day of old", "1926-02-27,east,1,C5,1,10", "date '1926-02-27' is before the year 2000"),
     _rows(
-        "a day that is known", f"{BEFORE},east,1,C5,1,10", f"day {BEFORE} is known already, from before.csv"
+        "a day that is known", f"{BEFORE},east,1,C5,1,10", f"day {BEFORE} was already read from before.csv"
     ),
-    _rows("stop 0", f"{_EAST},0,C5,1,10", "stop '0' is no whole number from 1 to 65,535"),
-    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "demand '1.5' is no whole number from 1 to 65,535"),
-    _rows("a negative demand", f"{_EAST},1,C5,-1,10", "demand '-1' is no whole number"),
-    _rows("an infinite demand", f"{_EAST},1,C5,inf,10", "demand 'inf' is no whole number"),
-    _rows("a demand that is NaN", f"{_EAST},1,C5,nan,10", "demand 'nan' is no whole number"),
-    _rows("a huge demand", f"{_EAST},1,C5,1000000000000,10", "demand '1000000000000' is no whole number"),
+    _rows("stop 0", f"{_EAST},0,C5,1,10", "stop '0' is not a whole number from 1 to 65,535"),
+    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "demand '1.5' is not a whole number from 1 to 65,535"),
+    _rows("a negative demand", f"{_EAST},1,C5,-1,10", "demand '-1' is not a whole number"),
+    _rows("an infinite demand", f"{_EAST},1,C5,inf,10", "demand 'inf' is not a whole number"),
+    _rows("a demand that is NaN", f"{_EAST},1,C5,nan,10", "demand 'nan' is not a whole number"),
+    _rows("a huge demand", f"{_EAST},1,C5,1000000000000,10", "demand '1000000000000' is not a whole number"),
     _rows(
-        "a word for a capacity", f"{_EAST},1,C5,1,ten", "capacity 'ten' is no whole number from 1 to 4,294"
+        "a word for a capacity", f"{_EAST},1,C5,1,ten", "capacity 'ten' is not a whole number from 1 to 4,294"
     ),
     _rows("an unknown customer", f"{_EAST},1,C13,1,10", "customer 'C13' is not in the city"),
-    _rows("the depot", f"{_EAST},1,Depot,1,10", "customer 'Depot' is the depot: list customers only"),
-    _rows("a stop that is missing", f"{_EAST},2,C5,1,10", "its route has 1 stops, the last is number 2"),
-    _rows("an overloaded vehicle", f"{_EAST},1,C5,11,10", "its route delivers 11, the vehicle holds 10"),
-    _rows("another vehicle", f"{_EAST},1,C5,1,20", "its vehicle holds 20, most of that day hold 10"),
-    _rows("a row twice", f"{DAY},south,1,C3,2,10", "row 5: repeats row 4"),
+    _rows("the depot", f"{_EAST},1,Depot,1,10", "customer 'Depot' is the depot: list only customers"),
+    _rows("a stop that is missing", f"{_EAST},2,C5,1,10", "its route has 1 stops, numbered up to 2"),
+    _rows("an overloaded vehicle", f"{_EAST},1,C5,11,10", "its route delivers 11, its capacity is 10"),
+    _rows("another vehicle", f"{_EAST},1,C5,1,20", "its capacity is 20, that of most routes of the day 10"),
+    _rows("a row twice", f"{DAY},south,1,C3,2,10", "row 5: duplicate of row 4"),
     _rows(
         "a stop twice",
         f"{_EAST},1,C5,1,10\n{_EAST},1,C6,1,10",
@@ -65,17 +65,17 @@ ROWS = (  # two good routes and a bad one, with its expected reasons
     _rows(
         "a fault that rejects its whole route",
         f"{_EAST},1,C5,1,10\n{_EAST},2,C99,1,10",
-        *("row 5: its route has a fault in row 6", "row 6: customer 'C99' is not in the city"),
+        *("row 5: its route has an error in row 6", "row 6: customer 'C99' is not in the city"),
     ),
     _rows(
         "a load too much together",
         f"{_EAST},1,C5,5,10\n{_EAST},2,C6,6,10",
-        "row 5: its route delivers 11, the vehicle holds 10",
+        "row 5: its route delivers 11, its capacity is 10",
     ),
     _rows(
         "a customer twice",
         f"{_EAST},1,C5,1,10\n{_EAST},2,C5,2,10",
-        "row 6: its route serves customer 'C5', who is served twice that day",
+        "row 6: its route serves customer 'C5', which is served twice that day",
     ),
     case(
         "rows of a quarantine, half corrected",
@@ -91,10 +91,10 @@ FILES = (  # that cannot be read at all
         "no dates", "day,stop\n1,2\n", "routes.csv has no column date, route, customer, demand and capacity"
     ),
     case("a column twice", f"{HEADER},date\n{DAY},a,1,C1,1,10,{DAY}\n", "two columns named date"),
-    case("a row too long", f"{_GOOD}{_EAST},1,C5,1,10,more\n", "row 5 has 'more' in a column without a name"),
-    case("a quote without end", f'{_GOOD}"{_EAST},1,C5,1,10\n', "routes.csv is no CSV"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "no whole spreadsheet"),
-    case("half a Parquet file", b"PAR1half of it", "no whole Parquet file", "copy it again"),
+    case("a row too long", f"{_GOOD}{_EAST},1,C5,1,10,more\n", "row 5 has 'more' in a column without"),
+    case("a quote without end", f'{_GOOD}"{_EAST},1,C5,1,10\n', "routes.csv is not valid CSV"),
+    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet"),
+    case("half a Parquet file", b"PAR1half of it", "not a valid Parquet file", "copy it again"),
 )
 
 
@@ -130,7 +130,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     ),
     StoreCase("no shards", _nothing, lambda s: load_labels(s, "nothing", 20), ("nothing",)),
     StoreCase(
-        "a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is no readable city",)
+        "a cut city", _cut(layout.city_path("c")), lambda s: load_city(s, "c"), ("is not a readable city",)
     ),
     StoreCase("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
     StoreCase("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
@@ -152,13 +152,16 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "a wrong alias",
         _put(_CHAMPION, b'{"version": "one"}'),
         lambda s: pointer(s, "m", "champion"),
-        ("champion.json is no alias of a model",),
+        ("champion.json is not a valid alias",),
     ),
     StoreCase(
-        "a list for an alias", _put(_CHAMPION, b"[1]"), lambda s: pointer(s, "m", "champion"), ("no alias",)
+        "a list for an alias",
+        _put(_CHAMPION, b"[1]"),
+        lambda s: pointer(s, "m", "champion"),
+        ("not a valid alias",),
     ),
     StoreCase(
-        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
+        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is not a ver",)
     ),
     StoreCase(
         "no earlier champion", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)
@@ -179,13 +182,13 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "an invalid day",
         lambda s: s.move(layout.driven_day("town", BEFORE), layout.driven_day("town", "monday")),
         lambda s: list(driven_days(s, "town")),
-        ("has no day for a name",),
+        ("is not named by a date",),
     ),
     StoreCase(
         "a receipt of another kind",
         _put(layout.driven_receipt("town", "0123"), b'{"days": []}'),
         lambda s: receipts(s, "town"),
-        ("0123.json is no receipt of a file of routes",),
+        ("0123.json is not a valid receipt of a file of routes",),
     ),
     StoreCase(
         "no benchmark", _nothing, lambda s: read_results(s, "b"), ("no benchmark 'b'", "mcvrp benchmark")
@@ -200,6 +203,6 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "no attention model's card",
         _put(layout.attention_card("a", 20), b"{}"),
         lambda s: attention_card(s, "a", 20),
-        ("no attention model's card",),
+        ("not a valid attention model's card",),
     ),
 )

@@ -1,6 +1,10 @@
-"""A row of a benchmark, for tests to vary."""
+"""Results of a benchmark for tests: a stored row to vary, and frames of rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
 
 from mcvrp.storage.benchmarks import PartRow
 
@@ -20,3 +24,32 @@ ROW = PartRow(
     configuration="as it comes",
     other_cores=2.5,
 )
+
+
+def rows_of(
+    method: str,
+    n: int,
+    costs: Sequence[float | None],
+    samples: int = 1,
+    failure: str | None = None,
+    seconds: float = 0.5,
+) -> pd.DataFrame:
+    """Return one row of results per cost, as `results_frame` does; those without a cost have ``failure``."""
+    return pd.DataFrame(
+        {
+            "method": method,
+            "n": n,
+            "index": range(len(costs)),
+            "samples": samples,
+            "cost": pd.array(costs, dtype="float64"),
+            "seconds": seconds,
+            "seed": 1,
+            "device": "1 CPU core",
+            "workers": 2,
+            "machine": "2 cores of a processor",
+            "other_cores": 0.2,
+            "version": "1.0",
+            "configuration": f"{method} as it comes",
+            "failure": [failure if cost is None else None for cost in costs],
+        }
+    )

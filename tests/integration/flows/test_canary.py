@@ -1,4 +1,4 @@
-"""Secrets of the environment are nowhere after a run: not in store, records, logs or process lists."""
+"""Tests that secrets of the environment are in no store, record, log or process list after a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 class Watcher(threading.Thread):
-    """Reads the command lines of all processes again and again, as anybody on a machine can."""
+    """Reads the command lines of all processes repeatedly, as every user of a machine can."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -41,7 +41,7 @@ class Watcher(threading.Thread):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
                     self.seen.add(path.read_bytes())
-                except OSError:  # ended meanwhile
+                except OSError:  # has ended
                     continue
 
 
@@ -55,18 +55,18 @@ def watched() -> Iterator[Watcher]:
 
 
 def files_with_a_canary(folder: Path) -> list[str]:
-    """Return the files below ``folder`` that hold a secret, as it is or as a password is sent."""
-    sought = [CANARY.encode(), b"YWRtaW46YzRuNHJ5"]  # the second is "admin:c4n4ry" in base64
+    """Return the files below ``folder`` that contain a secret, in plain text or base64."""
+    patterns = [CANARY.encode(), b"YWRtaW46YzRuNHJ5"]  # the second is "admin:c4n4ry" in base64
     found = []
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()
-            found += [str(path)] if any(word in data for word in sought) else []
+            found += [str(path)] if any(pattern in data for pattern in patterns) else []
     return found
 
 
 def bring_work(place: Workplace) -> Path:
-    """Put three driven days of 20 customers where the night looks for them; return a file of orders."""
+    """Store three driven days of 20 customers for the night; return a file of orders."""
     rows = [f"2026-03-0{day},a,{k},{k},1,30" for day in (2, 3, 4) for k in range(1, 21)]
     (place.store / "incoming").mkdir()
     text = "\n".join(["date,route,stop,customer,demand,capacity", *rows, ""])
@@ -76,8 +76,8 @@ def bring_work(place: Workplace) -> Path:
     return orders
 
 
-def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
-    assert CANARY not in said
+def check(place: Workplace, ray: Path, output: str, watcher: Watcher) -> None:
+    assert CANARY not in output
     assert files_with_a_canary(place.folder) == []
     assert files_with_a_canary(ray) == []
     assert not [line for line in watcher.seen if CANARY.encode() in line]
@@ -88,22 +88,22 @@ def check(place: Workplace, ray: Path, said: str, watcher: Watcher) -> None:
 
 
 def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
-    """All stages, a night, a round, a day's routes: store, Prefect's database, logs, what is said, `ps`."""
+    """All stages, a night, a round and a solve: store, Prefect's database, logs, output, `ps`."""
     place = Workplace.new(tmp_path)
     few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
     run = ("run", "--preset", "smoke", "--verbose", *few)
     done = place.mcvrp(*run, RAY_TMPDIR=str(scratch), **SECRETS)
     assert done.returncode == 0, done.stderr[-3000:]
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     orders = bring_work(place)
     for command in ("nightly", "improve", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
         done = place.mcvrp(
             *command.split(), "--preset", "smoke", "--verbose", RAY_TMPDIR=str(scratch), **SECRETS
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        said += done.stdout + done.stderr
+        output += done.stdout + done.stderr
     assert {"nights", "rounds"} <= set(Store.open(place.store).folders(""))
-    check(place, scratch, said, watched)
+    check(place, scratch, output, watched)
     for name in ("logs", "tmp"):
         assert not (tmp_path / name).exists()
 
@@ -111,7 +111,7 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
 def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
     s3: S3Server, tmp_path: Path, scratch: Path, watched: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server refuses the secret key in the middle of the work: neither sentence nor records have it."""
+    """The server refuses the secret key during a run: neither the message nor the records contain it."""
     place = Workplace.new(tmp_path)
     wrong = s3.environment(User("owner", s3.owner.key, f"{CANARY}-wrong"))
     wrong |= {name: value for name, value in SECRETS.items() if not name.startswith("AWS_")}

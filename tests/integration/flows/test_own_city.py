@@ -1,4 +1,4 @@
-"""A city of somebody's addresses through every stage, and on after it has been extended."""
+"""Tests of an imported city through every stage, and after it has been extended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.support.ray_session import ray_session
@@ -76,7 +76,7 @@ hgs_iterations = 20
 
 @dataclass(frozen=True)
 class OwnCity:
-    """A store in which the pipeline of `OWN` has run on the example city, and its preset."""
+    """A store in which the pipeline of `OWN` has run on the example city, with its preset."""
 
     store: Store
     spec: PipelineSpec
@@ -86,22 +86,22 @@ class OwnCity:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
-    """Import, labels, training, benchmark and report, all in one Ray session."""
+    """Import, labels, training, benchmark and report, in one Ray session."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.toml").write_text(OWN)
     spec, store = load_preset(str(folder / "own.toml")), Store.open(folder / "store")
     file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
     city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
     with ray_session(1):
-        require_sizes(spec, planned_city(store, spec.city))
+        require_sizes(spec, plan_city(store, spec.city).city)
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
         yield OwnCity(store, spec, city, done.model)
 
 
-def test_orders_are_drawn_as_the_city_has_them(place: OwnCity) -> None:
-    """Demand and capacity of labels and test instances keep to the city's ranges, below 20 customers too."""
+def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
+    """Demand and capacity of labels and test instances, below 20 customers too."""
     for n in place.spec.label.sizes:
         table = load_labels(place.store, "own", n)
         assert set(np.unique(table.demands)) <= set(range(2, 13))
@@ -111,7 +111,7 @@ def test_orders_are_drawn_as_the_city_has_them(place: OwnCity) -> None:
 
 
 def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
-    """A label's cost is its routes' length in metres; the report's table is in the same unit."""
+    """The cost of a label is the length of its routes in metres; the report has the same unit."""
     for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
@@ -124,27 +124,25 @@ def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
 
 
 def test_the_network_has_the_classes_that_the_city_reserves(place: OwnCity) -> None:
-    """More output classes than nodes; every stage after it takes that."""
+    """More output classes than nodes, in every later stage."""
     model, card = load_model(place.store, "own")
     assert model.config.classes == place.city.classes == CUSTOMERS + 51
     assert card.city_id == place.city.city_id
 
 
 def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
-    """README, map and card; `inspect` prints the first."""
+    """README, map and card; `inspect` prints the README."""
     assert {"README.md", "city.json", "city.parquet", "map.png"} == {
         path.split("/")[-1] for path in place.store.list("cities/own")
     }
-    found = inspect(place.store, "cities/own")
-    assert found.document["city_id"] == place.city.city_id
+    shown = inspect(place.store, "cities/own")
+    assert shown.document["city_id"] == place.city.city_id
     for text in ("City `own`", "300 customers", "10.83 km by", "2 to 12", "47.3127° N"):
-        assert text in found.text, found.text
+        assert text in shown.text, shown.text
 
 
 def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_path: Path) -> None:
-    """Training goes on where it stood, the model is benchmarked with the new addresses; new orders
-    are labelled under another name.
-    """
+    """Training resumes, the model is benchmarked with the new addresses, new orders need another dataset."""
     file = AddressFile(file=str(MORE), extends="own")
     child = make_city(place.store, CitySpec(name="own-2", source="imported", addresses=file)).city
     assert child.customers == CUSTOMERS + ADDED
@@ -164,7 +162,7 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
 
 
 def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> None:
-    """Labels hold where new classes are reserved; models are trained anew."""
+    """Without reserved classes a new model has to be trained."""
     file = AddressFile(file=str(MORE), extends="own", spare=40)
     child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
     assert child.classes == CUSTOMERS + ADDED + 41
@@ -183,7 +181,7 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
 
 
 def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
-    """The customers of an imported city are known once it is loaded, and then looked at first."""
+    """The number of customers of an imported city is known once it is loaded."""
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
         require_sizes(spec, place.city)
@@ -191,9 +189,7 @@ def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity
 
 @pytest.mark.slow
 def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:
-    """Labels by PyVRP, stored as they are driven; a model; a benchmark whose gaps are to PyVRP, and a report
-    that says so, as HGS cannot take such costs.
-    """
+    """HGS cannot take asymmetric costs: labels, baseline of the benchmark and report are PyVRP's."""
     rng = np.random.default_rng(1)
     places = rng.uniform(0, 10, (31, 2))
     rows = [f"n{k},{x!r},{y!r},{int(k == 0)}" for k, (x, y) in enumerate(places.tolist())]

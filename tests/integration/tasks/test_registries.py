@@ -74,7 +74,7 @@ def test_rows_of_a_benchmark_are_of_them(place: Workplace) -> None:
     """The program, the strategy and the method each answer every instance."""
     mcvrp(place, "benchmark")
     results = read_results(Store.open(place.store), "smoke").to_pandas()
-    assert set(results["method"]) == {"Nearest neighbour", "FM-MCVRP (2S)", "FM-MCVRP (NS, not turned)"}
+    assert set(results["method"]) == {"Nearest neighbour", "FM-MCVRP (2S)", "FM-MCVRP (NS, not rotated)"}
     assert results["failure"].isna().all()
     assert set(results["index"]) == {0, 1, 2}
 

@@ -15,12 +15,12 @@ import yaml
 from pydantic import BaseModel
 
 import mcvrp
-from mcvrp.flows.cli.main import BAD_INPUT, parser
+from mcvrp.flows.cli.main import parser
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.model import strategies
-from mcvrp.model.errors import IncompleteError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
@@ -161,7 +161,7 @@ def test_the_presets() -> None:
 def test_the_exit_codes() -> None:
     """docs/command.md has those of the code."""
     codes = [int(row[0]) for row in rows(COMMAND.read_text(), "code")]
-    assert codes == [0, IncompleteError.exit_code, BAD_INPUT, INTERRUPTED]
+    assert codes == [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]
 
 
 def test_the_deployments() -> None:

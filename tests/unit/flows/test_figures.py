@@ -1,4 +1,4 @@
-"""Tests of what a stage says when it is done."""
+"""Tests of the key figures of stages and their formats."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mcvrp.tasks.train.phases import PhaseSummary
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
-    """Columns stand below each other, numbers to the right, and the text around stays as it is."""
+    """Columns are aligned, numbers to the right; other text is unchanged."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
     assert markdown_text(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
 
 
 def test_a_table_without_headings_has_none() -> None:
-    """Key figures stand below each other, with no line above them."""
+    """Key figures are aligned, without a line above."""
     assert markdown_text("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
 
 
 def test_text_without_a_table_stays_as_it_is() -> None:
-    """Nothing to align, nothing changed."""
+    """Nothing is aligned or changed."""
     assert markdown_text("no table\n\n- a note") == "no table\n\n- a note"
 
 
 def test_figures_are_aligned() -> None:
-    """Values begin in one column."""
+    """Values start in the same column."""
     assert aligned({"a": "1", "long": "2"}) == "a     1\nlong  2"
 
 
@@ -41,7 +41,7 @@ class Inner:
 
 
 def test_plain_is_json_whatever_is_inside() -> None:
-    """Dataclasses, arrays, NumPy's numbers and infinities become what JSON knows."""
+    """Dataclasses, arrays, NumPy numbers and infinities become valid JSON."""
     document = {20: Inner((1.0, float("inf")), np.arange(2)), "n": np.int64(3)}
     assert json.loads(json.dumps(plain(document))) == {
         "20": {"values": [1.0, None], "array": [0, 1]},
@@ -50,13 +50,13 @@ def test_plain_is_json_whatever_is_inside() -> None:
 
 
 def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
-    """Speed is new labels over solver time, and absent where nothing was solved."""
+    """Speed is new labels over solver time, and absent if nothing was solved."""
     assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
     assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
 
 
-def test_labels_say_what_they_lack_the_held_out_ones_too() -> None:
-    """Both datasets have their sentence; where all are there, there is none."""
+def test_missing_labels_are_listed_held_out_ones_too() -> None:
+    """One sentence per dataset; none if all labels exist."""
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
@@ -65,16 +65,16 @@ def test_labels_say_what_they_lack_the_held_out_ones_too() -> None:
     assert label_lacks(both) == "the first lacks two: why; the second lacks one"
 
 
-def test_a_phase_says_how_far_it_got_and_how_good_it_is() -> None:
-    """An unfinished phase tells its step; the held-out gap is there where it was measured."""
+def test_a_phase_has_its_step_and_its_gap() -> None:
+    """The step of an unfinished phase; the held-out gap if it was measured."""
     figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
     assert figures["steps"] == "10 of 30"
     assert figures["greedy gap, held out"] == "7.50 %"
     assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
 
 
-def test_phases_stand_side_by_side() -> None:
-    """A column each, empty where one has no such figure; what is noted of one stands below them."""
+def test_phases_are_columns() -> None:
+    """Cells are empty if a phase has no such figure; notes follow the table."""
     kept = PhaseSummary("III", 9, 9, 90, 0, 1.0, {"greedy_gap": 7.5, "kept_step": 4})
     table, note = phase_table([PhaseSummary("I", 30, 30, 300, 0, 1.0, {}), kept]).split("\n\n")
     rows = table.splitlines()
@@ -84,8 +84,8 @@ def test_phases_stand_side_by_side() -> None:
     assert note == f"- III: {phase_figures(kept)['note']}"
 
 
-def test_held_out_labels_are_told() -> None:
-    """Their number and their dataset, where there are any."""
+def test_held_out_labels_are_a_figure() -> None:
+    """Their number and their dataset."""
     held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
     figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
     assert figures["held out"] == "8 labels, dataset d-held-out"

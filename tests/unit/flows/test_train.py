@@ -1,4 +1,4 @@
-"""Tests of the flow of training: which task runs there are, and where labels are kept."""
+"""Tests of the flow `train`: its task runs and its cache."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from mcvrp.flows import train as flow
 from mcvrp.flows.config import settings
+from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.training import small_spec
@@ -16,23 +17,23 @@ from tests.support.training import small_spec
 def test_each_job_of_a_phase_is_a_task_run_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first has the phase's name, the next count on; what they did in all is the phase's summary."""
+    """The first has the name of the phase, the next ones a number; the summary covers all jobs."""
     titles = []
 
-    def job(store: Store, city: str, spec: object, phase: str, title: str) -> PhaseSummary:
+    def job(store: Store, city: City, spec: object, phase: str, title: str) -> PhaseSummary:
         titles.append(title)
         done = len(titles)
         return PhaseSummary(phase, 4 * done, 12, 144, 4 * (done - 1), 1.0, {})
 
     assert flow.train_job.task_run_name == "train {title}"
     monkeypatch.setattr(flow, "train_job", job)
-    found = flow.train_one(Store(str(tmp_path)), "c", small_spec(), "II")
+    summary = flow.train_one(Store(str(tmp_path)), City.uniform(30, seed=1), small_spec(), "II")
     assert titles == ["II", "II, job 2", "II, job 3"]
-    assert found == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})
+    assert summary == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})
 
 
-def test_labels_are_kept_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """$MCVRP_CACHE, else a folder of ours in $XDG_CACHE_HOME, else in the user's .cache."""
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """$MCVRP_CACHE, otherwise a folder in $XDG_CACHE_HOME, otherwise in ~/.cache."""
     monkeypatch.setenv("MCVRP_CACHE", "here")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert settings.cache_dir() == Path.cwd() / "here"

@@ -1,4 +1,4 @@
-"""Benchmark results in the store: written whole, read back, also as an earlier version wrote them."""
+"""Benchmark results in the store: read back as written, also those of earlier versions."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def store(tmp_path: Path) -> Store:
 
 
 def without(store: Store, path: str, column: str) -> None:
-    """Rewrite the file at ``path`` without ``column``, as a version that did not know it."""
+    """Rewrite the file at ``path`` without ``column``, as an earlier version did."""
     buffer = io.BytesIO()
     pq.write_table(pq.read_table(io.BytesIO(store.get(path))).drop_columns([column]), buffer)
     store.put(path, buffer.getvalue())
 
 
 def test_a_part_reads_back_as_written(store: Store) -> None:
-    """Every field, whether the system told of others or not."""
+    """Every field, with and without other load."""
     rows = [ROW, replace(ROW, index=1, other_cores=None)]
     write_part(store, PATH, rows)
     assert read_part(store, PATH) == rows
 
 
-def test_parts_and_results_of_before_are_read(store: Store) -> None:
-    """Files without the column other_cores have it empty; no days of benchmark are lost."""
+def test_parts_and_results_of_earlier_versions_are_read(store: Store) -> None:
+    """The column other_cores is empty if a file lacks it."""
     rows = [ROW, replace(ROW, index=1)]
     write_part(store, PATH, rows)
     without(store, PATH, "other_cores")
@@ -58,7 +58,7 @@ def test_parts_and_results_of_before_are_read(store: Store) -> None:
 
 
 def test_a_file_without_another_column_is_refused(store: Store) -> None:
-    """Only what came later may be absent."""
+    """Only columns that were added later may be missing."""
     write_part(store, PATH, [ROW, replace(ROW, index=1)])
     without(store, PATH, "seconds")
     with pytest.raises(McvrpError, match="other columns"):

@@ -49,4 +49,4 @@ def test_what_is_none_is_refused_in_a_sentence(document: object, found: str) -> 
     """The sentence names the place, what it should be, what is wrong, and the hint."""
     with pytest.raises(McvrpError) as refusal:
         as_document(document, Tree, "s3://b/tree.json", named="tree", hint="plant another")
-    assert str(refusal.value) == f"s3://b/tree.json is no tree ({found}): plant another"
+    assert str(refusal.value) == f"s3://b/tree.json is not a valid tree ({found}): plant another"

@@ -120,7 +120,7 @@ def test_another_city_of_that_name_stays(folder: Path, tmp_path: Path) -> None:
     """The model is refused: its city would take the place of the one that is there."""
     there = Store.open(tmp_path / "other")
     save_city(there, "small", City.uniform(40, seed=6))
-    with pytest.raises(McvrpError, match="cities/small is another city than the model's"):
+    with pytest.raises(McvrpError, match="cities/small is not the model's city"):
         import_folder(open_folder(folder), there)
     (folder / "cities/small").rename(folder / "cities/ours")
     assert import_folder(open_folder(folder), there).version == 1
@@ -167,7 +167,10 @@ def test_the_command_exports_solves_and_imports(
         ("models import nowhere", "there is no folder nowhere"),
         ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
         ("solve monday.csv --model ./away", "has no model.json"),
-        ("solve monday.csv --model ./away --version 3", "--version: the folder ./away holds one version"),
+        (
+            "solve monday.csv --model ./away --version 3",
+            "--version: the folder ./away contains a single version",
+        ),
     ],
 )
 def test_a_mistake_gets_one_sentence(

@@ -30,7 +30,7 @@ def test_a_flipped_byte_is_refused_in_a_sentence(tmp_path: Path) -> None:
     data = bytearray(store.get("t.parquet"))
     data[40] ^= 1
     store.put("t.parquet", bytes(data))
-    with pytest.raises(McvrpError, match=r"t.parquet is no readable list \(.*\): make it again"):
+    with pytest.raises(McvrpError, match=r"t.parquet is not a readable list \(.*\): make it again"):
         read_parquet(store, "t.parquet", named="list", hint="make it again")
 
 

@@ -1,4 +1,4 @@
-"""The program of our own Prefect server, beside what SQLite does in it."""
+"""Tests of the application of Prefect servers that mcvrp starts, with SQLite."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 _SECONDS = 20.0  # that a connection waits for another to write
 
-# A connection whose failed cursor is garbage waits for a second one, which the main thread has to commit:
-# as in the server, where the main thread serves. Objects are made meanwhile, which is when Python collects.
+# A connection whose failed cursor is garbage waits for another one that the main thread has to commit, as in
+# the server, where the main thread serves. Meanwhile objects are created, which makes Python collect garbage.
 _PROGRAM = f"""
 import sqlite3, sys, threading, time
 from mcvrp.flows.server.app import create_app
@@ -33,7 +33,7 @@ first.execute("begin immediate")
 def write():
     try:
         second.execute("begin immediate")
-        print("let in")
+        print("admitted")
     except sqlite3.OperationalError as error:
         print(error)
 
@@ -48,7 +48,7 @@ writer.join()
 
 
 def test_garbage_does_not_make_the_server_wait_for_itself(tmp_path: Path) -> None:
-    """Without a thread of its own for it, the second connection waited in vain: "database is locked"."""
+    """If the main thread collects it, the second connection waits in vain: "database is locked"."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(tmp_path / "db")],
         env=os.environ | {"PREFECT_HOME": str(tmp_path)},
@@ -56,4 +56,4 @@ def test_garbage_does_not_make_the_server_wait_for_itself(tmp_path: Path) -> Non
         text=True,
         timeout=120,
     )
-    assert done.stdout == "let in\n", done.stderr
+    assert done.stdout == "admitted\n", done.stderr

@@ -1,4 +1,4 @@
-"""What a real Prefect server does with runs that fall silent, in seconds in place of minutes."""
+"""Tests of a real Prefect server with runs that fall silent, in seconds instead of minutes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mcvrp.flows.server.automations import CUT_OFF
 from tests.support.command import Workplace
 
-# Runs as a worker and an engine leave them when they are killed, beside some that nobody is to touch.
+# Runs as killed workers and engines leave them, beside some that have to stay as they are.
 SILENT = """
 import json, tempfile, time
 from dataclasses import replace
@@ -42,7 +42,7 @@ with tempfile.TemporaryFile("w+") as log:
     with server_keeper(server, log, {}), server.in_use(), get_client(sync_client=True) as client:
         silences = [replace(silence, within=timedelta(seconds=20)) for silence in SILENCES]
         end_dead_runs(client, silences)
-        time.sleep(10)  # the server reads its automations anew, on a busy machine in its own time
+        time.sleep(10)  # until the server has loaded its automations
         runs = {}
         for name, tags, states in (
             ("killed", [TAG], [Running()]),
@@ -56,17 +56,17 @@ with tempfile.TemporaryFile("w+") as log:
             runs[name] = client.create_flow_run(work, name=name, tags=tags)
             for state in states:
                 client.set_flow_run_state(runs[name].id, state, force=True)
-                # Prefect handles an event after the one before it. One that comes in the moment in which
-                # that is done waits in vain, for 15 minutes: two states of a real run lie further apart.
+                # Prefect processes the events of a run in order. One that arrives while the previous one is
+                # being finished waits for 15 minutes; states of real runs are further apart.
                 time.sleep(1)
         for name in ("killed", "alive", "done", "of others"):
             beat(runs[name])
         time.sleep(5)
         before = client._client.post("/automations/filter", json={}).json()
-        end_dead_runs(client, silences)  # as the next `mcvrp ui` does: what was seen is not forgotten
-        assert client._client.post("/automations/filter", json={}).json() == before
-        open_runs, until = {"killed", "never began", "never stopped"}, time.monotonic() + 120
-        while open_runs and time.monotonic() < until:
+        end_dead_runs(client, silences)  # as the next `mcvrp ui` does: events that the server has seen still
+        count assert client._client.post("/automations/filter", json={}).json() == before open_runs, until =
+        {"killed", "never began", "never stopped"}, time.monotonic() + 120 while open_runs and
+        time.monotonic() < until:
             beat(runs["alive"])
             time.sleep(2)
             states = {name: client.read_flow_run(run.id).state.type.value for name, run in runs.items()}
@@ -75,7 +75,7 @@ with tempfile.TemporaryFile("w+") as log:
 print(json.dumps(states))
 """
 
-# A worker looks once at what the death of runs has left.
+# A worker that synchronizes once with task runs of dead runs.
 LEFT = """
 import asyncio, json, tempfile
 from mcvrp.flows.config import settings
@@ -138,9 +138,9 @@ print(json.dumps({name: [state.type.value, state.message] for name, state in sta
 
 @pytest.mark.slow
 def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
-    """Task runs of ours that were open when their run died, and runs of a worker that is stopped.
+    """Open task runs of dead runs, and runs of a worker that is stopped.
 
-    Prefect would show them as running for ever.
+    Prefect would show them as running indefinitely.
     """
     done = Workplace.new(tmp_path).python("-c", LEFT)
     assert done.returncode == 0, done.stderr
@@ -161,7 +161,7 @@ def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
-    """In any state that a kill leaves; not one that works, has ended, or is no run of ours."""
+    """In any state that a kill leaves; not a run that works, has ended, or is not of mcvrp."""
     done = Workplace.new(tmp_path).python("-c", SILENT)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {

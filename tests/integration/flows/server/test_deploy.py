@@ -1,4 +1,4 @@
-"""The two ways to register deployments, Prefect's and ours, at a real server."""
+"""Test of both ways to register deployments, Prefect's and that of mcvrp, with a real server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server
 
 ROOT = sys.argv[1]
-# Prefect takes the commit as the version, we a hash of the flow.
+# The version is the commit for Prefect, a hash of the flow for mcvrp.
 OF_ITS_OWN = {"id", "created", "updated", "deployment_id", "version", "version_id", "concurrency_limit_id"}
 
 def call(*words, **more):
@@ -26,34 +26,34 @@ def call(*words, **more):
     done = subprocess.run([sys.executable, "-m", *words], env=env, capture_output=True, text=True, **more)
     assert done.returncode == 0, done.stdout + done.stderr
 
-def bare(thing):
-    if isinstance(thing, dict):
-        return {key: bare(value) for key, value in thing.items() if key not in OF_ITS_OWN}
-    return [bare(part) for part in thing] if isinstance(thing, list) else thing
+def bare(value):
+    if isinstance(value, dict):
+        return {key: bare(part) for key, part in value.items() if key not in OF_ITS_OWN}
+    return [bare(part) for part in value] if isinstance(value, list) else value
 
-def there():
+def registered():
     with get_client(sync_client=True) as client:
-        found = [deployment.model_dump(mode="json") for deployment in client.read_deployments()]
+        stored = [deployment.model_dump(mode="json") for deployment in client.read_deployments()]
         automations = client._client.post("/automations/filter", json={}).json()
         pool = client.read_work_pool("mcvrp").base_job_template
-        for deployment in found:
+        for deployment in stored:
             client.delete_deployment(deployment["id"])
             deployment["global_concurrency_limit"].pop("name")  # the deployment's id
-    named = {deployment["name"]: bare(deployment) for deployment in found}
+    named = {deployment["name"]: bare(deployment) for deployment in stored}
     return {"deployments": named, "automations": sorted(a["name"] for a in automations), "pool": pool}
 
 with prefect_server() as server:
     call("prefect", "work-pool", "create", "--type", "process", "mcvrp")
     call("prefect", "--no-prompt", "deploy", "--all", cwd=ROOT)
-    theirs = there()
+    theirs = registered()
     call("mcvrp.flows.server.deployments", "--preset", "laptop")
-    print(json.dumps([theirs, there()]))
+    print(json.dumps([theirs, registered()]))
 """
 
 
 @pytest.mark.slow
 def test_prefect_deploy_ends_with_the_deployments_that_we_register(tmp_path: Path) -> None:
-    """Tags, first values, forms, limits, schedules, code, pool and automations; no step of one machine."""
+    """Tags, initial values, forms, limits, schedules, entrypoints, work pool and automations."""
     done = Workplace.new(tmp_path).python("-c", BOTH, str(ROOT))
     assert done.returncode == 0, done.stdout + done.stderr
     theirs, ours = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""The server that a command starts answers to who has its password: no page of others, no other user."""
+"""Tests of access to the server of a command: only with its password, and from no other site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.command import Workplace
 
-# What a page in this machine's browser, and another user of the machine, can do; then what its own may.
+# Requests of a page in the browser of this machine, and of another user of it; then of the UI itself.
 KNOCKS = """
 import asyncio, json, os, urllib.error, urllib.request
 from websockets.asyncio.client import connect
@@ -78,8 +78,8 @@ def place(tmp_path: Path) -> Workplace:
     return Workplace.new(tmp_path)
 
 
-def test_who_has_no_password_gets_nothing(place: Workplace) -> None:
-    """Neither by a request that a browser sends unasked, nor by a question, nor by a socket."""
+def test_without_the_password_there_is_no_access(place: Workplace) -> None:
+    """Neither by a request that needs no preflight, nor by reading, nor by a websocket."""
     done = place.python("-c", KNOCKS)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -103,8 +103,8 @@ def test_who_has_no_password_gets_nothing(place: Workplace) -> None:
 
 
 @pytest.mark.slow
-def test_a_password_of_the_operator_is_kept_and_not_said(place: Workplace) -> None:
-    """The one that Prefect's settings give to a server, as they give a name; the link is the page alone."""
+def test_a_password_of_the_operator_is_used_and_not_printed(place: Workplace) -> None:
+    """A password of Prefect's settings, as well as a host name; the link does not contain it."""
     given = {"PREFECT_SERVER_API_AUTH_STRING": "admin:0p3r4t0r"}
     done = place.python("-c", KNOCKS, **given, PREFECT_UI_API_URL="https://prefect.example/api")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The page of a run in Prefect shows our lines with their levels, each once, and no secret."""
+"""Tests of the logs of a run in Prefect: lines of mcvrp with their levels, each once, and no secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.datasets import make_dataset
 
 SECRET = "c4n4ryc4n4ry"  # noqa: S105
 
-# Lines from a flow, from a task, and from a thread that knows of no run; read back by Prefect's own client.
+# Lines of a flow, a task, and a thread without a run, read by Prefect's client.
 SPEAKS = f"""
 import json, logging, threading
 from mcvrp.flows.config import settings
@@ -61,8 +61,8 @@ def place(tmp_path: Path) -> Workplace:
     return Workplace.new(tmp_path)
 
 
-def test_what_is_logged_in_a_run_is_on_its_page(place: Workplace) -> None:
-    """With level and place, once here and once on the terminal; secrets neither in ours nor in Prefect's."""
+def test_lines_of_a_run_are_in_its_logs(place: Workplace) -> None:
+    """With level and logger, once there and once on the terminal; no secrets in lines of mcvrp or Prefect."""
     done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
     assert done.returncode == 0, done.stderr
     lines = [tuple(line) for line in json.loads(done.stdout)]
@@ -83,8 +83,8 @@ def test_what_is_logged_in_a_run_is_on_its_page(place: Workplace) -> None:
     ]
 
 
-def test_the_words_of_a_command_are_on_the_page_of_its_run(place: Workplace, scratch: Path) -> None:
-    """Labels that are there but for a corrupt file: progress is INFO, what was repaired WARNING."""
+def test_lines_of_a_command_are_in_the_logs_of_its_run(place: Workplace, scratch: Path) -> None:
+    """Complete labels except for a corrupt file: progress is INFO, the repair WARNING."""
     store, preset = Store.open(place.store), load_preset("smoke")
     city = make_city(store, preset.city).city
     changes = {"count": 10, "held_out": 1}

@@ -1,4 +1,4 @@
-"""The pages of the Prefect UI where Prefect was installed by somebody else."""
+"""Test of the Prefect UI if Prefect is installed in a folder that is not writable."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.support.command import Workplace
 
 PAGE = """
 import os, urllib.request
-asked = os.access
-os.access = lambda place, mode: "prefect/server" not in f"{place}/" and asked(place, mode)
+access = os.access
+os.access = lambda place, mode: "prefect/server" not in f"{place}/" and access(place, mode)
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from mcvrp.flows.server.server import prefect_server
@@ -25,7 +25,7 @@ with prefect_server() as server:
 
 @pytest.mark.slow
 def test_pages_are_served_from_a_folder_of_ours(tmp_path: Path) -> None:
-    """Another user's Prefect, in whose folder we may not write, serves the UI all the same."""
+    """The server unpacks the pages to a folder in PREFECT_HOME."""
     place = Workplace.new(tmp_path)
     done = place.python("-c", PAGE)
     assert (done.returncode, done.stdout.strip()) == (0, "200"), done.stderr

@@ -1,4 +1,4 @@
-"""Tests with a real Prefect server: every stage of a run is on record, and nothing of us stays."""
+"""Tests with a real Prefect server: every stage of a run is on record, and no process survives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcvrp.model.errors import IncompleteError
 from tests.support.address_files import CITY as EXAMPLE
 from tests.support.command import Workplace
 
-# More task runs in a hurry than the ephemeral server of Prefect keeps.
+# More task runs at once than the ephemeral server of Prefect records.
 MANY = """
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Workplace:
 
 
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """60 tasks in a hurry, one of them failing, are all in the database once the server has gone."""
+    """60 task runs at once, one of which fails, are all in the database after the server has ended."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
@@ -61,7 +61,7 @@ def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
 
 
 def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) -> None:
-    """`mcvrp city import` is a flow run and a task run with a Markdown artifact, and says little."""
+    """`mcvrp city import` is a flow run and a task run with artifacts, and prints two lines of progress."""
     done = place.mcvrp("city", "import", str(EXAMPLE), "--demand", "2", "12")
     assert done.returncode == 0, done.stderr
     assert "city_id" in done.stdout
@@ -82,7 +82,7 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
 
 @pytest.mark.slow
 def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
-    """Another city under the same name fails the task and the flow, in a sentence on the terminal."""
+    """A corrupt city of the same name fails the task and the flow, with one sentence on the terminal."""
     (place.store / "cities" / "smoke").mkdir(parents=True)
     (place.store / "cities" / "smoke" / "city.json").write_text("no JSON")
     done = place.mcvrp("city", "create", "--preset", "smoke")
@@ -94,7 +94,7 @@ def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
 
 
 def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) -> None:
-    """One sentence, exit code 2, nothing made."""
+    """One sentence, exit code 2, no city created."""
     url = "http://127.0.0.1:9/api"
     done = place.mcvrp("city", "create", "--preset", "smoke", PREFECT_API_URL=url)
     assert done.returncode == 2
@@ -104,7 +104,7 @@ def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) 
 
 
 def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that the server does not get in time is named in the sentence: done in part."""
+    """The message names the run that the server does not have in time; the exit code is 1."""
     records = Records({uuid4(): EndedRun("task", "solve", StateType.COMPLETED)})
     client = SimpleNamespace(read_flow_runs=lambda **_: [], read_task_runs=lambda **_: [])
     monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))

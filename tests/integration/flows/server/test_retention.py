@@ -1,4 +1,4 @@
-"""Old runs leave the database of our Prefect server, with their logs and artifacts: Prefect deletes them."""
+"""Tests of retention: Prefect servers that mcvrp starts delete old runs with their logs and artifacts."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ with prefect_server(), get_client(sync_client=True) as client:
     until = time.monotonic() + float(sys.argv[1])
     while len(runs := client.read_flow_runs()) == 3 and time.monotonic() < until:
         time.sleep(1)
-    time.sleep(5)  # the lines of a run go after it
+    time.sleep(5)  # log lines are deleted after their run
 """
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workplace:
-    """A workplace with three runs, of which two ended about as long ago as runs are kept."""
+    """A workplace with three runs, of which two ended just before and after the limit of retention."""
     place = Workplace.new(tmp_path)
     done = place.python("-c", _RUNS)
     assert done.returncode == 0, done.stderr
@@ -58,23 +58,23 @@ def place(tmp_path: Path) -> Workplace:
 
 
 def kept(place: Workplace, table: str) -> set[str]:
-    """Return the names of runs that have rows in ``table``, or "?" where the run is gone."""
+    """Return the names of runs that have rows in ``table``, "?" for runs that were deleted."""
     on = "t.id" if table == "flow_run" else "t.flow_run_id"
     query = f"SELECT DISTINCT coalesce(r.name, '?') FROM {table} t LEFT JOIN flow_run r ON r.id = {on}"
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         return {name for (name,) in database.execute(query)}
 
 
-def test_old_runs_go(place: Workplace) -> None:
-    """A run that ended before the days to keep goes as a server starts, one that ended within them stays."""
+def test_old_runs_are_deleted(place: Workplace) -> None:
+    """When a server starts; runs that ended within the retention period are kept."""
     done = place.python("-c", _SERVES, "120", MCVRP_KEEP_RUNS_DAYS=str(_KEPT_DAYS))
     assert done.returncode == 0, done.stderr
     for table in ("flow_run", "log", "artifact"):
         assert kept(place, table) == {"just kept", "new"}
 
 
-def test_all_runs_stay_where_it_is_asked_for(place: Workplace) -> None:
-    """0 days: none is deleted."""
+def test_all_runs_are_kept_if_configured(place: Workplace) -> None:
+    """MCVRP_KEEP_RUNS_DAYS=0."""
     done = place.python("-c", _SERVES, "15", MCVRP_KEEP_RUNS_DAYS="0")
     assert done.returncode == 0, done.stderr
     for table in ("flow_run", "log", "artifact"):

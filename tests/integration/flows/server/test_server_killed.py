@@ -1,4 +1,4 @@
-"""The Prefect server that a command has started is killed: the command starts it again and ends as usual."""
+"""Tests of a killed Prefect server: the command that has started it restarts it and succeeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1", "--set", 'benchmar
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """A workplace in which nothing was killed."""
+    """A workplace in which no server was killed."""
     place = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
     done = place.mcvrp(*_RUN)
     assert done.returncode == 0, done.stderr
@@ -30,7 +30,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 def made(place: Workplace) -> dict[str, object]:
-    """Return the weights, and the labels without the seconds that they took, by their files."""
+    """Return the contents of the weights and labels by file, without the runtime of labels."""
     weights = {path: path.read_bytes() for path in place.store.rglob("*.safetensors")}
     parts = (place.store / "labels").rglob("*.parquet")
     labels = {path: parquet.ParquetFile(path).read().drop_columns("runtime").to_pylist() for path in parts}
@@ -80,30 +80,30 @@ def killed(place: Workplace, *after: float, always: bool = False) -> str:
         "before the first stage",
         "in the first stage",
         "in a later stage",
-        "while it starts, again and again",
+        "while it starts, repeatedly",
     ],
 )
-def test_a_run_goes_on_with_its_server_started_again(
+def test_a_run_continues_with_its_server_restarted(
     tmp_path: Path, undisturbed: Workplace, after: tuple[float, ...]
 ) -> None:
-    """It ends with exit code 0 and equal bytes, every stage is on record, and no process stays."""
+    """Exit code 0, equal bytes, every stage on record, and no process survives."""
     place = Workplace.new(tmp_path)
-    said = killed(place, *after)
-    assert said.count(_ENDED) >= 1
-    assert "unexpected" not in said
+    stderr = killed(place, *after)
+    assert stderr.count(_ENDED) >= 1
+    assert "unexpected" not in stderr
     assert made(place) == made(undisturbed)
     assert place.processes() == []
     assert set(place.recorded("flow_run")) == set(undisturbed.recorded("flow_run"))
 
 
-def test_a_run_whose_server_does_not_stay_up_goes_on_without_a_record(
+def test_a_run_whose_server_does_not_stay_up_continues_without_a_record(
     tmp_path: Path, undisturbed: Workplace
 ) -> None:
-    """Killed whenever it is there, it is given up after some tries, which is said once; the work is equal."""
+    """Killed whenever it runs, it is given up after some attempts, with one warning; equal results."""
     place = Workplace.new(tmp_path)
-    said = killed(place, 2.0, always=True)
+    stderr = killed(place, 2.0, always=True)
     given_up = "the Prefect server ends again and again: see whether memory or the disk is full"
-    assert said.count(f"the work goes on without a record: {given_up}\n") == 1
-    assert "unexpected" not in said
+    assert stderr.count(f"the work continues without a record: {given_up}\n") == 1
+    assert "unexpected" not in stderr
     assert made(place) == made(undisturbed)
     assert place.processes() == []

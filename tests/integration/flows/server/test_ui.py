@@ -1,4 +1,4 @@
-"""Tests of `mcvrp ui` with its real server, worker and runs: what a person starts, schedules and stops."""
+"""Tests of `mcvrp ui` with its real server, worker and runs: starting, schedules, stopping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightl
 
 
 class Receiver(HTTPServer):
-    """A webhook: keeps what it was sent."""
+    """Webhook that keeps the messages that it receives."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _WebhookHandler)
@@ -47,7 +47,7 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         pass
 
 
-# What does not depend on the database.
+# For tests that do not depend on the database.
 on_sqlite = pytest.mark.parametrize("ui", ["SQLite"], indirect=True)
 
 
@@ -66,9 +66,9 @@ def receiver() -> Iterator[Receiver]:
 def ui(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, receiver: Receiver
 ) -> Iterator[Ui]:
-    """A UI that serves the smoke preset, on either database; its city is made."""
+    """A UI with the smoke preset and its city, on either database."""
     place = Workplace.new(tmp_path_factory.mktemp("ui"))
-    place.set_traps()  # the server, its worker and every run have this folder as theirs
+    place.set_traps()  # the current folder of the server, its worker and all runs
     more = ("--database", request.getfixturevalue("postgres")) if request.param == "Postgres" else ()
     with mcvrp_ui(place, "--notify", receiver.url, *more) as ui:
         made = ui.ended(ui.start("city"))
@@ -79,11 +79,11 @@ def ui(
 
 
 def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> None:
-    """The forms are filled in, runs of one stage wait for each other, and code is found from anywhere."""
-    there = {name: ui.deployment(name) for name in NAMES}
-    assert there["label"]["parameters"]["label"]["dataset"] == "smoke"
-    assert there["pipeline"]["parameters"]["spec"]["city"]["customers"] == 50
-    for name, deployment in there.items():
+    """Forms have initial values, runs of a stage wait for each other, no deployment depends on a folder."""
+    deployments = {name: ui.deployment(name) for name in NAMES}
+    assert deployments["label"]["parameters"]["label"]["dataset"] == "smoke"
+    assert deployments["pipeline"]["parameters"]["spec"]["city"]["customers"] == 50
+    for name, deployment in deployments.items():
         assert deployment["entrypoint"] == f"mcvrp.flows.{name}.{name}"
         assert deployment["enforce_parameter_schema"]
         assert deployment["global_concurrency_limit"]["limit"] == (4 if name == "solve" else 1)
@@ -91,7 +91,7 @@ def test_every_stage_can_be_started_with_the_values_of_the_preset(ui: Ui) -> Non
 
 
 def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
-    """Rules of the schema stop the form; a rule of the spec alone is the state of the run, a sentence."""
+    """The form refuses what violates its schema; other rules of the spec fail the run with a sentence."""
     spec = ui.deployment("label")["parameters"]["label"]
     with pytest.raises(AssertionError, match=r"409.*label\.count.*-3"):
         ui.start("label", label=spec | {"count": -3})
@@ -105,13 +105,13 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
 
 @on_sqlite
 def test_a_parameter_that_no_flow_has_is_named(ui: Ui) -> None:
-    """The state names it and those that there are; so it does one that is missing."""
+    """The state names it and the known ones, or one that is missing."""
     there = ui.deployment("solve")
     ended = ui.ended(ui.start("label", labell={"count": 1}))
     assert ended["state_type"] == "FAILED"
     assert ended["state"]["message"] == "there is no parameter 'labell'; label knows: city, label, store"
     kept = {key: there[key] for key in ("flow_id", "work_pool_name", "entrypoint", "tags")}
-    bare = ui.api("/deployments/", kept | {"name": "bare"})["id"]  # it fills in nothing
+    bare = ui.api("/deployments/", kept | {"name": "bare"})["id"]  # has no initial values
     body = {"state": {"type": "SCHEDULED"}}
     ended = ui.ended(ui.api(f"/deployments/{bare}/create_flow_run", body)["id"])
     ui.api(f"/deployments/{bare}", method="DELETE")
@@ -121,11 +121,11 @@ def test_a_parameter_that_no_flow_has_is_named(ui: Ui) -> None:
 
 @on_sqlite
 def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
-    """Whoever can open the UI reads and writes the worker's store, and nothing else that its user can."""
+    """Users of the UI can access the store of the worker, and nothing else that its user can."""
     imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}
     climbing = {**imported, "addresses": {"file": "orders.csv", "history": "../../secret.csv"}}
     spec = ui.deployment("pipeline")["parameters"]["spec"]
-    asked = {
+    refused = {
         "store = '/elsewhere' is not the store of the worker: leave it": ui.start(
             "label", store="/elsewhere"
         ),
@@ -138,15 +138,15 @@ def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
             "solve", orders="/etc/passwd"
         ),
     }
-    for said, run in asked.items():
+    for message, run in refused.items():
         ended = ui.ended(run)
         assert ended["state_type"] == "FAILED"
-        assert ended["state"]["message"].startswith(said)
+        assert ended["state"]["message"].startswith(message)
 
 
 @on_sqlite
 def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Path) -> None:
-    """No command, environment, code or pull step that a run, a deployment or the pool names."""
+    """No command, environment, code or pull step of a run, a deployment or the work pool."""
     there, touched = ui.deployment("city"), tmp_path / "touched"
     command = f"touch {touched}"
     start = f"/deployments/{there['id']}/create_flow_run"
@@ -175,23 +175,23 @@ def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Pat
 
 
 @on_sqlite
-def test_a_run_that_bad_input_has_failed_says_so_in_a_sentence(ui: Ui) -> None:
-    """The state has it, and no line below speaks of an exception: nothing is to be looked for in the code."""
+def test_a_run_that_failed_by_bad_input_has_a_sentence(ui: Ui) -> None:
+    """In its state; no log line is about an exception."""
     run = ui.ended(ui.start("solve", orders="orders/monday.csv"))
     assert run["state_type"] == "FAILED"
     assert run["state"]["message"].startswith("there is no ")
     of_run = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
 
-    def said() -> list[str]:
+    def lines() -> list[str]:
         return [line["message"] for line in ui.api("/logs/filter", of_run)]
 
-    until("the end of the run", 60, lambda: any("Finished in state" in line for line in said()))
-    time.sleep(5)  # the last lines of a process are on their way for two seconds
-    assert not [line for line in said() if "Traceback" in line or "exception" in line]
+    until("the end of the run", 60, lambda: any("Finished in state" in line for line in lines()))
+    time.sleep(5)  # the last lines of a process arrive within two seconds
+    assert not [line for line in lines() if "Traceback" in line or "exception" in line]
 
 
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, receiver: Receiver) -> None:
-    """The message names the run, what was wrong and where to look; one call a run; the token stays secret."""
+    """The message has the run, the error and a link; one call per run; the token stays secret."""
     run = ui.ended(ui.start("label", city="nowhere"))
     calls = until("the call", 60, lambda: [call for call in receiver.received if call["id"] == run["id"]])
     (call,) = calls
@@ -207,7 +207,7 @@ def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui, recei
 
 
 def test_a_cron_schedule_fires(ui: Ui) -> None:
-    """A run that nobody started comes and completes."""
+    """A scheduled run is created and completes."""
     there = ui.deployment("city")
     schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True}
     (made,) = ui.api(f"/deployments/{there['id']}/schedules", [schedule])
@@ -222,8 +222,8 @@ def test_a_cron_schedule_fires(ui: Ui) -> None:
     ui.api(f"/deployments/{there['id']}/schedules/{made['id']}", {"active": False}, "PATCH")
 
 
-def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing of it runs any more; the next server ends the run, serves what waited, keeps changes."""
+def test_a_killed_ui_is_on_record_and_the_next_one_resumes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No process survives; the next server ends the run, executes the waiting one, keeps changes."""
     place = Workplace.new(tmp_path_factory.mktemp("killed"))
     with mcvrp_ui(place) as ui:
         ui.ended(ui.start("city"))
@@ -242,7 +242,7 @@ def test_what_is_killed_is_on_record_and_the_next_goes_on(tmp_path_factory: pyte
         ui.process.send_signal(signal.SIGKILL)
         ui.process.wait()
     until("the end of all processes", 180, lambda: not place.processes())
-    with mcvrp_ui(place, **{MARK: str(place.folder)}) as ui:
+    with mcvrp_ui(place, port=None, **{MARK: str(place.folder)}) as ui:
         run = ui.ended(slow, 300)
         assert run["state_type"] == "CRASHED"
         assert "start it again" in run["state"]["message"]

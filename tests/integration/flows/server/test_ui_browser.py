@@ -1,16 +1,17 @@
-"""The Prefect UI in a real browser: a person fills in the form, starts a run, reads its artifact."""
+"""Tests of the Prefect UI in a browser: fill in a form, start a run, read its artifact."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Response, expect
 
 from mcvrp.flows.figures import phase_table
 from mcvrp.model.problem import City
@@ -43,15 +44,15 @@ def shows(page: Page, *texts: str) -> None:
 
 
 def cut_off(page: Page) -> list[str]:
-    """Return the headings of each table that is wider than its place, which shows no bar for it."""
+    """Return the headings of tables that are wider than their container, which has no scroll bar."""
     wide = "tables => tables.filter(t => t.parentElement.scrollWidth > t.parentElement.clientWidth)"
-    found: list[str] = page.locator("table").evaluate_all(f"{wide}.map(t => t.rows[0].innerText)")
-    return found
+    headings: list[str] = page.locator("table").evaluate_all(f"{wide}.map(t => t.rows[0].innerText)")
+    return headings
 
 
 def submit(page: Page, was: int, count: str) -> None:
-    """Write ``count`` in place of what the form has there once it has filled itself in, and submit it."""
-    field = page.locator(_COUNT).first  # while the form is drawn, a frame around it leads to the next, too
+    """Replace the initial value ``was`` of the form by ``count`` once it is shown, and submit the form."""
+    field = page.locator(_COUNT).first  # two match while the form is drawn
     expect(field).to_have_value(str(was))
     field.fill(count)
     page.get_by_role("button", name="Submit").click()
@@ -73,7 +74,7 @@ def artifacts(ui: Ui, run: str) -> list[dict[str, Any]]:
 
 
 def read(page: Page, ui: Ui, text: str, *also: str) -> None:
-    """Open the newest artifact whose Markdown holds ``text``; it shows that, ``also`` and all else it has."""
+    """Open the newest artifact whose Markdown contains ``text``; wait for it, ``also`` and its pictures."""
     found = ui.api(
         "/artifacts/filter", {"artifacts": {"type": {"any_": ["markdown"]}}, "sort": "CREATED_DESC"}
     )
@@ -91,7 +92,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 @pytest.fixture(scope="module")
 def ui(workplace: Workplace) -> Iterator[Ui]:
-    """A UI that serves the smoke preset; its city is made."""
+    """A UI with the smoke preset and its city."""
     with mcvrp_ui(workplace) as ui:
         assert ui.ended(ui.start("city"), _TIMEOUT)["state_type"] == "COMPLETED"
         yield ui
@@ -99,52 +100,62 @@ def ui(workplace: Workplace) -> Iterator[Ui]:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, ui: Ui) -> Iterator[Page]:
-    """A window that is let in by the link that `mcvrp ui` prints."""
+    """A page that is logged in by the link that `mcvrp ui` prints."""
     with new_page(browser, 1300) as page:
         page.goto(ui.link)
         shows(page, "Dashboard")
         yield page
 
 
-def test_a_page_of_somebody_else_gets_nothing(page: Page, ui: Ui) -> None:
-    """In the browser that is let in: neither an answer, nor a run, whichever way the page asks."""
+def test_another_site_has_no_access(page: Page, ui: Ui) -> None:
+    """In a browser that is logged in: no answer and no run, however the page sends the request."""
     city = ui.deployment("city")
     start = f"{ui.page}/api/deployments/{city['id']}/create_flow_run"
     body = json.dumps({"parameters": city["parameters"], "state": {"type": "SCHEDULED"}})
     before = len(runs(ui, "city"))
     page.goto("data:text/html,<title>theirs</title>")
     for options in (
-        {"mode": "no-cors"},  # as a form does: the request is sent, with what the browser knows of the server
+        {"mode": "no-cors"},  # as a form does: the request is sent, with the cookies of the server
         {"headers": {"Content-Type": "application/json"}},
         {"credentials": "include", "headers": {"Content-Type": "text/plain"}},
     ):
-        asked = [start, {"method": "POST", "body": body} | options]
-        told = page.evaluate("asked => fetch(...asked).then(r => r.text(), e => 'refused')", asked)
-        assert told in ("", "refused")
+        request = [start, {"method": "POST", "body": body} | options]
+        answer = page.evaluate("request => fetch(...request).then(r => r.text(), e => 'refused')", request)
+        assert answer in ("", "refused")
     assert len(runs(ui, "city")) == before
     page.goto(f"{ui.page}/runs")
     shows(page, "city smoke, 50 customers")
 
 
-def test_a_page_of_somebody_else_logs_nobody_out(page: Page, ui: Ui) -> None:
-    """It can open the page that takes the password: a wrong one does not replace what the browser keeps."""
+def test_another_site_cannot_log_out(page: Page, ui: Ui) -> None:
+    """It can open the login page, but a wrong password does not replace the one that the browser keeps."""
     kept = "localStorage.getItem('prefect-password')"
     before = page.evaluate(kept)
     assert before
+    refused: list[str | None] = []  # credentials that the server refused
+
+    def note(response: Response) -> None:
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            refused.append(response.request.headers.get("authorization"))
+
+    page.on("response", note)
     for wrong in ("a:b", "", "mcvrp:%22<script>"):
         page.goto("data:text/html,<title>theirs</title>")
         page.goto(f"{ui.page}/enter#{wrong}")
         page.wait_for_url(lambda url: "/enter" not in url)
-        shows(page, "Dashboard")  # Prefect's page forgets a password that it was interrupted in checking
+        shows(page, "Dashboard")
         assert page.evaluate(kept) == before
     page.goto(f"{ui.page}/runs")
     shows(page, "city smoke, 50 customers")
+    page.remove_listener("response", note)
+    assert len(refused) == 3
+    assert f"Basic {before}" not in refused
 
 
 def test_a_label_run_from_the_form_to_its_artifact(
     page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
 ) -> None:
-    """A wrong number is refused on the page; the right one makes 90 labels and a page about them."""
+    """The form refuses a wrong number; a valid one creates 90 labels and an artifact."""
     was = ui.deployment("label")["parameters"]["label"]["count"]
     page.goto(f"{ui.page}/deployments")
     page.locator(_LABEL).click()
@@ -157,12 +168,12 @@ def test_a_label_run_from_the_form_to_its_artifact(
         "Validation failed for field 'label.count'. Failure reason: -3 is less than the minimum of 1",
     )
     page.screenshot(path=tmp_path / "refused.png", animations="disabled")
-    page.reload()  # the message lies over the button
+    page.reload()  # the message covers the button
     submit(page, was, "30")
     shows(page, "label smoke n=20-22, 3 partitions")
     (run,) = runs(ui, "label")
     assert run["parameters"]["label"]["count"] == 30
-    # The word "Completed" is in the lists of states, too: only the API says when the run has ended.
+    # The page contains "Completed" in lists of states, too, so the end of the run is read from the API.
     assert ui.ended(run["id"], _TIMEOUT)["state_type"] == "COMPLETED"
     (artifact,) = [found for found in artifacts(ui, run["id"]) if "90 solved instances" in found["data"]]
     page.get_by_role("link", name="label smoke n=20-22, 3 partitions", exact=True).first.click()
@@ -177,13 +188,19 @@ def test_a_label_run_from_the_form_to_its_artifact(
 
 
 def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path) -> None:
-    """A million labels a size, the paper's phases and samples, costs in metres."""
+    """A million labels per size, the phases and samples of the paper, costs in metres."""
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
     spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
     sizes = [SizeStatistics(n, 10**6, 12_345, 9, 10**10, "", *spreads, ()) for n in (900, 1000)]
     metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
-    done = {"step": 500_000, "steps": 500_000, "samples": 512_000_000, "began_at": 250_000, "seconds": 1e6}
+    done: dict[str, Any] = {
+        "step": 500_000,
+        "steps": 500_000,
+        "samples": 512_000_000,
+        "began_at": 250_000,
+        "seconds": 1e6,
+    }
     phases = [PhaseSummary(name, **done, metrics=metrics) for name in ("I", "II-A", "II-B", "II-C")]
     rows = [
         replace(row, costs=tuple(2e4 * cost for cost in row.costs))
@@ -199,10 +216,10 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path)
     page.screenshot(path=tmp_path / "large.png")
 
 
-def test_a_cancelled_pipeline_ends_and_goes_on(
+def test_a_cancelled_pipeline_ends_and_resumes(
     page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
 ) -> None:
-    """Nothing of it stays at work; started again it keeps what was done, and each stage leaves a page."""
+    """No process survives; started again it keeps what was finished, and each stage creates an artifact."""
     spec = ui.deployment("pipeline")["parameters"]["spec"]
     spec["label"] |= {"dataset": "slow", "count": 20, "iterations": 500, "shard_rows": 5, "held_out": 2}
     spec["train"] |= {"dataset": "slow", "held_out": "slow-held-out", "phases": spec["train"]["phases"][:2]}
@@ -228,15 +245,13 @@ def test_a_cancelled_pipeline_ends_and_goes_on(
         page.screenshot(path=tmp_path / f"{text.split()[1]}.png")
 
 
-def test_a_night_from_its_routes_to_its_page(
+def test_a_night_from_its_routes_to_its_artifact(
     page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
 ) -> None:
-    """The pipeline's model is tuned on routes, and compared; none joins it; run again it changes nothing."""
+    """The model is fine-tuned and compared; a second run is refused, a later one changes nothing."""
     store = Store.open(workplace.store)
     drive(store, load_city(store, "smoke"), days=12)
-    spec = ui.deployment("nightly")["parameters"]["nightly"] | {
-        "quiet_seconds": 0
-    }  # nobody writes to the file
+    spec = ui.deployment("nightly")["parameters"]["nightly"] | {"quiet_seconds": 0}  # the files are complete
     night = ui.start("nightly", nightly=spec)
     ui.reaches(night, "Running")
     refused = ui.ended(ui.start("nightly"))

@@ -1,4 +1,4 @@
-"""The benchmark over instances of CVRPLIB, with real solvers on Ray."""
+"""Benchmark on CVRPLIB instances with real solvers on Ray."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_places
+from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_paths
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.support.ray_session import ray_session
 
@@ -27,13 +27,13 @@ def _ray() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An instance with its best known solution, and one without."""
-    there = tmp_path / "set e"
-    there.mkdir()
+    """One instance with its best known solution, and one without."""
+    instances = tmp_path / "set e"
+    instances.mkdir()
     for ending in ("vrp", "sol"):
-        shutil.copy(DATA / f"E-n22-k4.{ending}", there)
-    (there / "up.vrp").write_text(STRAIGHT)
-    return there
+        shutil.copy(DATA / f"E-n22-k4.{ending}", instances)
+    (instances / "up.vrp").write_text(STRAIGHT)
+    return instances
 
 
 def run(store: Store, folder: Path, **changes: object) -> CvrplibResults:
@@ -41,7 +41,7 @@ def run(store: Store, folder: Path, **changes: object) -> CvrplibResults:
 
 
 def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
-    """An answer a file, gaps where a solution lies beside it; again, only what is new is solved."""
+    """One answer per file, a gap if it has a .sol file; a second run solves only what is new."""
     store = Store.open(tmp_path / "store")
     first = run(store, folder).table
     assert first["instance"].tolist() == ["E-n22-k4", "up"]
@@ -59,13 +59,13 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
     assert "no gap, because there is no .sol file: up" in readme
 
 
-def test_what_is_no_folder_of_instances_is_refused(tmp_path: Path, folder: Path) -> None:
-    """No folder, no instance, no program, a faulty instance, another benchmark: a sentence each."""
+def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:
+    """No folder, no instance, no solver, an invalid instance, another benchmark: one sentence each."""
     store = Store.open(tmp_path / "store")
     with pytest.raises(McvrpError, match="there is no local folder"):
-        vrp_places(store, str(tmp_path / "nowhere"))
+        vrp_paths(store, str(tmp_path / "nowhere"))
     with pytest.raises(McvrpError, match=r"add files that end in \.vrp"):
-        vrp_places(store, str(tmp_path))
+        vrp_paths(store, str(tmp_path))
     with pytest.raises(McvrpError, match="a model is tied to one city"):
         run(store, folder, methods=("fm-gs",))
     (folder / "up.vrp").write_text(STRAIGHT.replace("DIMENSION : 22", "DIMENSION : 23"))

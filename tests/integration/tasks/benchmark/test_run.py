@@ -1,4 +1,4 @@
-"""The benchmark end to end on Ray, with real solvers and an untrained network."""
+"""Benchmark end to end on Ray, with real solvers and an untrained network."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ TIMED = ["seconds", "other_cores"]
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    """A session for all benchmarks here but the one that is killed, which is a process of its own."""
+    """A session for all benchmarks in this module; the killed one is a separate process."""
     with ray_session(1):
         yield
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with a model of random weights and a benchmark of it."""
+    """A store with an untrained model and its benchmark."""
     store = Store.open(str(tmp_path_factory.mktemp("store")))
     put_model(store, "m", CITY, alias=False)
     run_benchmark(store, CITY, SPEC, "m")
@@ -72,9 +72,12 @@ def files(store: Store) -> dict[str, int]:
     return {p: (root / p).stat().st_mtime_ns for p in store.list("benchmarks/b/parts")}
 
 
-def test_results_have_a_row_an_instance_method_and_number_of_samples(finished: Store) -> None:
-    """8 instances; HGS at 1 and 2 runs, greedy once, nucleus at 1 and 4: 40 rows, all feasible."""
-    frame = results_frame(read_results(finished, "b"))
+def test_results_have_one_row_per_instance_method_and_number_of_samples(finished: Store) -> None:
+    """8 instances; HGS at 1 and 2 runs, greedy once, nucleus at 1 and 4: 40 feasible rows."""
+    table = pq.read_table(io.BytesIO(finished.get(layout.benchmark_results("b"))))
+    contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
+    assert contract <= set(table.column_names)
+    frame = results_frame(table)
     assert len(frame) == 8 * 5
     assert frame["feasible"].all()
     assert not frame.duplicated(["method", "n", "index", "samples"]).any()
@@ -97,15 +100,15 @@ def test_stored_costs_are_those_of_the_stored_routes(finished: Store) -> None:
 
 
 def test_running_again_solves_nothing_and_writes_the_same_results(finished: Store) -> None:
-    """Presence means done: no part is touched, results are byte for byte the same."""
+    """Existing parts are complete: none is touched, and the results are byte for byte the same."""
     before, results = files(finished), finished.get(layout.benchmark_results("b"))
     run_benchmark(finished, CITY, SPEC, "m")
     assert files(finished) == before
     assert finished.get(layout.benchmark_results("b")) == results
 
 
-def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
-    """Without one part, that part is solved, and heuristics by iterations cost the same again."""
+def test_only_a_lost_part_is_solved_again(finished: Store) -> None:
+    """A removed part is solved again; heuristics limited by iterations give the same costs."""
     before = results_frame(read_results(finished, "b"))
     kept = files(finished)
     lost = next(path for path in kept if "/hgs-" in path)
@@ -117,7 +120,7 @@ def test_a_lost_part_alone_is_made_again(finished: Store) -> None:
 
 
 def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:
-    """A method, a size, instances and numbers of samples more: new parts hold those, and old ones stay."""
+    """More methods, sizes, instances and samples: new parts hold those, and old ones stay."""
     shutil.copytree(Path(finished.uri), tmp_path / "store")
     store = Store.open(tmp_path / "store")
     before = files(store)
@@ -138,17 +141,17 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
         for row in read_part(store, path):
             samples[row.method] += len(row.costs)
     assert samples == {
-        "HGS": 8 * 1 + 2 * 3,  # the third run of the instances that are there, all three of the two new ones
+        "HGS": 8 * 1 + 2 * 3,  # the third run of stored instances, all three of new ones
         "PyVRP": 10 * 3,
         "FM-MCVRP (GS)": 2 * 1,
-        "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed as such; the two smaller numbers are there
+        "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed together; the two smaller numbers exist
     }
     stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules_in(CITY))
     (direct,) = HGS(iterations=5).solve(CITY, [stream(22, 1)], samples=3, seed=SPEC.seed)
     rows = {(r["method"], r["n"], r["index"], r["samples"]): r for r in read_results(store, "b").to_pylist()}
     assert rows["HGS", 22, 1, 3]["costs"] == direct.costs.tolist()
     assert len(rows) == 10 * (2 + 2 + 1 + 3)
-    run_benchmark(store, CITY, SPEC, "m")  # and back: fewer samples are a prefix
+    run_benchmark(store, CITY, SPEC, "m")  # fewer samples are a prefix
     assert files(store) == after
     np.testing.assert_allclose(
         results_frame(read_results(store, "b"))["cost"], results_frame(read_results(finished, "b"))["cost"]
@@ -167,13 +170,13 @@ run_benchmark(Store.open(sys.argv[1]), City.uniform(30, seed=5), spec, "m")
 
 
 @pytest.mark.slow
-def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> None:
-    """SIGKILL after the first part: the same command ends with the results of an undisturbed run."""
+def test_a_killed_benchmark_resumes(finished: Store, scratch: Path) -> None:
+    """SIGKILL after the first part: the same command gives the results of an undisturbed run."""
     store = Store.open(scratch)
     put_model(store, "m", CITY, alias=False)
     command = [sys.executable, "-c", KILLED, str(scratch), SPEC.model_dump_json(exclude_none=True)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300  # on a busy machine Ray alone takes minutes to start
+    deadline = time.monotonic() + 300  # Ray takes minutes to start on a busy machine
     try:
         while not files(store):
             assert process.poll() is None
@@ -190,10 +193,8 @@ def test_a_benchmark_that_was_killed_goes_on(finished: Store, scratch: Path) -> 
     pd.testing.assert_frame_equal(one, other)
 
 
-def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
-    finished: Store, tmp_path: Path
-) -> None:
-    """Polished, re-constructed or searched on: never worse than the samples; equal time is held."""
+def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Store, tmp_path: Path) -> None:
+    """Local search, re-construction and warm starts are never worse than the samples; equal time is used."""
     beyond = ("fm-bs", "fm-ls", "random-ls", "fm-rrc", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
     few = {"equal_time": 0.1, "rounds": 2, "beam_width": 3, "sizes": (20,), "instances": 2}
     spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
@@ -221,8 +222,8 @@ def test_methods_beyond_the_paper_are_no_worse_than_what_they_start_from(
     assert files(store) == done
 
 
-def test_summary_says_what_the_results_say(finished: Store) -> None:
-    """Mean gaps are recomputed here the slow way, over all instances of all sizes."""
+def test_summary_and_page_agree_with_the_results(finished: Store) -> None:
+    """Mean gaps are recomputed over all instances of all sizes; all files that the page links to exist."""
     returned = write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
     summary = finished.get_json("benchmarks/b/summary.json")
     assert summary == json.loads(json.dumps(asdict(returned)))
@@ -233,34 +234,33 @@ def test_summary_says_what_the_results_say(finished: Store) -> None:
         gaps = [100 * (cost_of[method, samples, *k] / cost_of["HGS", 1, *k] - 1) for k in keys]
         assert summary[f"{name}_mean_gap"] == pytest.approx(sum(gaps) / 8)
     assert 0 <= summary["encoder_accuracy"] <= 1
-    for table in (
-        "table",
-        "tables/training",
-        "tables/larger",
-        "tables/lkh3",
-        "tables/am",
-        "tables/significance",
-    ):
-        for ending in ("csv", "md", "tex"):
-            assert finished.exists(f"benchmarks/b/{table}.{ending}")
+    page = finished.get("benchmarks/b/report.html").decode()
+    figures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")
+    for figure in figures:
+        assert f'id="{figure}"' in page
+    links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith(("..", "#"))]
+    # results, summary, configuration; PNG and SVG of each figure; six tables in three formats
+    assert len(links) == 3 + 2 * len(figures) + 3 * 6
+    for link in links:
+        assert finished.exists(f"benchmarks/b/{link}")
 
 
-def test_another_model_redoes_the_networks_rows_only(finished: Store) -> None:
-    """A new version leaves the heuristics' parts alone and finds no decoded part of its own."""
+def test_another_model_invalidates_only_the_networks_rows(finished: Store) -> None:
+    """A new version keeps the parts of heuristics and has no decoded parts yet."""
     before = files(finished)
     put_model(finished, "m", CITY, 2, alias=False)
     run_benchmark(finished, CITY, SPEC, "m")
     after = files(finished)
     assert all(after[path] == before[path] for path in before)
     assert {path.split("/")[3][:5] for path in after.keys() - before.keys()} == {"fm-gs", "fm-ns"}
-    run_benchmark(finished, CITY, SPEC, "m", 1)  # back: all is there still
+    run_benchmark(finished, CITY, SPEC, "m", 1)  # the parts of version 1 still exist
     assert files(finished) == after
 
 
-def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
+def test_a_missing_solver_keeps_its_rows_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No LKH-3: the run ends well, the table has the row, its footnote the reason."""
+    """Without LKH-3 the run succeeds; the table has its row, and a note the reason."""
 
     def absent(spec: BenchmarkSpec, method: str) -> None:
         raise SolverMissing("LKH-3 is not installed: pip install elkai")
@@ -274,7 +274,7 @@ def test_a_solver_that_is_missing_keeps_its_rows_with_the_reason(
     assert "LKH-3 has no figures: LKH-3 is not installed" in summary.markdown
 
 
-def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Store) -> None:
+def test_invalid_input_is_refused_before_any_work(tmp_path: Path, finished: Store) -> None:
     """A city too small, no capacity rule, no model, another city's model, a corrupt part."""
     store = Store.open(str(tmp_path))
     for change, reason in (({"sizes": (31, 32)}, "30 customers"), ({"sizes": (5, 6)}, "no capacity rule")):
@@ -295,8 +295,8 @@ def test_bad_input_is_one_sentence_before_any_work(tmp_path: Path, finished: Sto
     finished.put(path, data)
 
 
-def test_a_report_is_made_again_without_solving(tmp_path: Path) -> None:
-    """Stored costs of the same routes that differ by rounding are no wins in a report that is made again."""
+def test_a_report_is_written_again_without_solving(tmp_path: Path) -> None:
+    """Stored costs of the same routes that differ by rounding are not wins in a new report."""
     store, metres = Store.open(tmp_path), City.framed(CITY.xy * 20_000)
     spec = SPEC.model_copy(update={"methods": ("hgs", "pyvrp"), "heuristic_samples": (1,), "run": "m"})
     spec = spec.model_copy(update={"hgs_iterations": 500, "pyvrp_iterations": 500})
@@ -314,37 +314,15 @@ def test_a_report_is_made_again_without_solving(tmp_path: Path) -> None:
     assert table["wins"].dropna().to_dict() == {(20, "PyVRP"): 0, (22, "PyVRP"): 0}
 
 
-def test_the_report_is_one_page_with_pictures_of_the_run(finished: Store) -> None:
-    """Files that it links to beside it exist."""
-    write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
-    page = finished.get("benchmarks/b/report.html").decode()
-    pictures = ("distances-single", "distances", "times", "gaps", "solution", "best-gap-22")
-    for picture in pictures:
-        assert f'id="{picture}"' in page
-    links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("..")]
-    links = [link for link in links if not link.startswith("#")]
-    # results, summary, configuration; PNG and SVG; six tables
-    assert len(links) == 3 + 2 * len(pictures) + 3 * 6
-    for link in links:
-        assert finished.exists(f"benchmarks/b/{link}")
-
-
-def test_results_are_parquet_that_anything_reads(finished: Store) -> None:
-    """The columns that the contract names are there under these names."""
-    table = pq.read_table(io.BytesIO(finished.get(layout.benchmark_results("b"))))
-    contract = {"method", "n", "index", "samples", "cost", "seconds", "feasible", "seed", "device"}
-    assert contract <= set(table.column_names)
-
-
 @pytest.mark.parametrize("most", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_benchmark_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int) -> None:
-    """Whatever request of the driver gets no answer for a while, costs and routes are the same."""
+    """Costs are the same, whichever request of the driver gets no response for a while."""
     store = Store.open(tmp_path / "store")
     put_model(store, "m", CITY, alias=False)
 
-    def costs(there: Store) -> object:
-        run_benchmark(there, CITY, SPEC, "m")
-        rows = results_frame(read_results(there, "b")).sort_values(["method", "n", "index", "samples"])
+    def costs(other: Store) -> object:
+        run_benchmark(other, CITY, SPEC, "m")
+        rows = results_frame(read_results(other, "b")).sort_values(["method", "n", "index", "samples"])
         return rows["cost"].tolist()
 
     check_outlasted(store, tmp_path / "silent", outage, costs, at_least=20, exact="nothing", most=most)

@@ -1,4 +1,4 @@
-"""The report in a real browser: it sorts, folds, fits a phone and a desktop, and prints everything."""
+"""The report in a real browser: it sorts, collapses, fits phone and desktop, and prints everything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mcvrp.model.problem import City
-from mcvrp.storage.benchmarks import read_results, write_results
+from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.report.page import KeyFigure, Link, Page as Document, StageLine, render
@@ -24,11 +24,11 @@ COSTS = "#table thead th:nth-child(3)"
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a report with all methods at three sizes, without pictures."""
+    """The URL of a report with all methods at three sizes, without figures."""
     folder = tmp_path_factory.mktemp("report")
     store = Store.open(folder / "store")
-    write_results(store, "b", paper_shaped(City.uniform(500, seed=1), instances=2, sizes=SIZES))
-    results = results_frame(read_results(store, "b"))
+    rows = list(paper_shaped(City.uniform(500, seed=1), instances=2, sizes=SIZES))
+    results = results_frame(write_results(store, "b", rows))
     text = "a text of some length, as settings and reasons are, " * 3
     document = Document(
         "MCVRP: shape",
@@ -48,25 +48,25 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def page(browser: Browser, report: str) -> Iterator[Page]:
-    """The report in a window as a desktop has it."""
+    """The report in a desktop window."""
     with new_page(browser) as page:
         page.goto(report)
         yield page
 
 
 def methods(page: Page, group: int) -> list[str]:
-    """Return the methods of one size in the order in which they stand."""
+    """Return the methods of one size from top to bottom."""
     return page.locator(f"#table tbody:nth-of-type({group}) th[scope=row]").all_text_contents()
 
 
 def costs(page: Page) -> list[float]:
-    """Return the mean costs of the first size from top to bottom; a method without has none."""
+    """Return the mean costs of the first size from top to bottom; methods without are skipped."""
     cells = page.locator(f"{FIRST} tr:not(.size) :nth-child(3)[data-value]")
     return [float(cell.get_attribute("data-value") or "") for cell in cells.all()]
 
 
 def test_a_click_on_a_heading_sorts_within_each_size(page: Page) -> None:
-    """Ascending, descending, back; no row leaves its size; what has no value stays below."""
+    """Ascending, descending, original order; rows stay in their size, those without a value at the end."""
     before = [methods(page, group) for group in (1, 2, 3)]
     button = page.locator(COSTS).get_by_role("button")
     button.click()
@@ -82,7 +82,7 @@ def test_a_click_on_a_heading_sorts_within_each_size(page: Page) -> None:
 
 
 def test_the_keyboard_sorts_and_unfolds(page: Page) -> None:
-    """Headings and sizes are buttons that take the focus and Enter or the space bar."""
+    """Headings and sizes are buttons that accept focus, Enter and space."""
     page.locator(COSTS).get_by_role("button").press("Enter")
     assert costs(page) == sorted(costs(page))
     size = page.locator("#table tbody:nth-of-type(2)")
@@ -95,7 +95,7 @@ def test_the_keyboard_sorts_and_unfolds(page: Page) -> None:
 
 
 def test_a_long_table_shows_its_first_size_and_prints_all(page: Page) -> None:
-    """75 rows of three sizes: folded on the screen, whole on paper and at the push of a button."""
+    """75 rows of three sizes: collapsed on screen, complete on paper and after a click."""
     rows = sum(len(samples) for samples, *_ in METHODS.values())
     visible = page.locator("#table tbody tr").filter(visible=True)
     expect(visible).to_have_count(rows + len(SIZES))
@@ -109,7 +109,7 @@ def test_a_long_table_shows_its_first_size_and_prints_all(page: Page) -> None:
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_as_wide_as_the_window(browser: Browser, report: str, width: int) -> None:
-    """Nothing but tables scrolls sideways; on a phone the method stays in sight while they do."""
+    """Only tables scroll horizontally; on a phone the method stays visible."""
     with new_page(browser, width) as page:
         page.goto(report)
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
@@ -47,8 +48,8 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
         quiet_seconds=0,
         policy=PolicySpec(steps=60, instances=8, samples=4, labels=1.0),
     )
-    nodes = {str(node): node for node in range(1, 61)}
-    summary = run_night(store, "small", CITY, nodes, spec, tmp_path / "cache", today=TODAY)
+    city = StoredCity("small", CITY, Addresses.numbered(CITY.customers), "synthetic")
+    summary = run_night(store, city, spec, tmp_path / "cache", today=TODAY)
     assert not summary.taken.receipts[0].rejected
     assert summary.measured
     assert summary.record
@@ -58,4 +59,4 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     assert tuned.origin.recipe["policy.source"] == "labels"
     assert all(bucket.change < 0 for bucket in summary.measured.buckets)
     assert pointer(store, "small", "champion").version == 2
-    assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers a day")
+    assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers per day")

@@ -1,4 +1,4 @@
-"""Inspecting: a dataset by its name or its place, one of its instances as a picture, files and folders."""
+"""Tests of `mcvrp inspect` and `mcvrp verify`: artifacts, files and folders, and pictures of instances."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-def test_a_dataset_is_found_by_name_and_by_place(carded: Store) -> None:
-    """NAME and labels/NAME are the same; what is no dataset is none."""
+def test_a_dataset_is_found_by_name_and_by_path(carded: Store) -> None:
+    """NAME and labels/NAME are the same; other paths are not datasets."""
     assert dataset_of(carded, "d") == dataset_of(carded, "labels/d/") == "d"
     for path in ("", "labels", "e", "labels/d/data/n=020", "-", "cities/c"):
         assert dataset_of(carded, path) is None
 
 
 def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
-    """As text with its table aligned and where it lies; as a document with the figures."""
-    found = inspect(carded, "d")
-    assert "20 solved instances" in found.text
-    assert carded.url(layout.card("d")) in found.text
-    assert found.document["manifest"]["rows"] == 20
-    assert [size["n"] for size in found.document["sizes"]] == [20, 21]
-    json.dumps(found.document)
-    assert inspect(carded, "labels/d") == found
+    """As text with an aligned table and its path, and as a document with the figures."""
+    outcome = inspect(carded, "d")
+    assert "20 solved instances" in outcome.text
+    assert carded.url(layout.card("d")) in outcome.text
+    assert outcome.document["manifest"]["rows"] == 20
+    assert [size["n"] for size in outcome.document["sizes"]] == [20, 21]
+    json.dumps(outcome.document)
+    assert inspect(carded, "labels/d") == outcome
 
 
-def test_a_dataset_without_card_says_so(carded: Store) -> None:
+def test_a_dataset_without_card(carded: Store) -> None:
     """The totals come from the manifest."""
     text = inspect(carded, "bare").text
-    assert "no card so far" in text
+    assert "no card yet" in text
     assert "10" in text
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:
-    """A folder is listed, Parquet has its columns and footer, the rest its size."""
+    """A folder by its files, Parquet by its columns and footer, others by their size."""
     assert "labels/d/data/n=020/part-00000.parquet" in inspect(carded, "labels/d/data/n=020").text
     shard = inspect(carded, layout.label_shard("d", 20, 0))
     assert shard.document["rows"] == 6
     assert shard.document["footer"]["row_stop"] == "6"
-    assert "pixels" in inspect(carded, figure_path("d", "cost")).text
+    assert inspect(carded, figure_path("d", "cost")).document["bytes"] > 1000
     with pytest.raises(McvrpError, match="nothing at"):
         inspect(carded, "nowhere")
 
@@ -77,7 +77,7 @@ def put_json(store: Store, *paths: str) -> None:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Store:
-    """A store with things of every kind, several of one name."""
+    """A store with artifacts of every kind, several with the same name."""
     store = Store.open(tmp_path / "store")
     save_city(store, "lyon", CITY)
     put_json(store, "labels/laptop/spec.json", "training/laptop/spec.json", "benchmarks/alps/summary.json")
@@ -114,15 +114,15 @@ def full(tmp_path: Path) -> Store:
     ],
 )
 def test_a_name_of_any_kind_is_described(full: Store, path: str, said: str) -> None:
-    """For a person and for a program; the whole address, as artifacts show it, names the same."""
-    found = inspect(full, path)
-    assert said in found.text or said in json.dumps(found.document, indent=2)
-    json.dumps(found.document)
-    assert path in ("", "laptop") or inspect(full, full.url(path)) == found or "/" not in path
+    """As text and as JSON, by its path and by its whole address."""
+    outcome = inspect(full, path)
+    assert said in outcome.text or said in json.dumps(outcome.document, indent=2)
+    json.dumps(outcome.document)
+    assert path in ("", "laptop") or inspect(full, full.url(path)) == outcome or "/" not in path
 
 
-def test_a_path_may_begin_where_one_is(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a shell completes it: from beside the store, and from within."""
+def test_a_path_may_be_relative_to_the_current_folder(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell completes it: from the parent folder of the store, and from within."""
     monkeypatch.chdir(Path(full.uri).parent)
     assert inspect(full, "store/labels/laptop/spec.json") == inspect(full, "labels/laptop/spec.json")
     monkeypatch.chdir(Path(full.uri, "training"))
@@ -130,7 +130,7 @@ def test_a_path_may_begin_where_one_is(full: Store, monkeypatch: pytest.MonkeyPa
 
 
 def test_nights_are_in_their_order(full: Store) -> None:
-    """A row each, with what was decided."""
+    """One row each, with the decision."""
     text = inspect(full, "nights/fm").text
     assert text.index("night-1") < text.index("night-2")
     assert "slower" in text
@@ -142,40 +142,40 @@ def test_nights_are_in_their_order(full: Store) -> None:
         ("labels/lptop", r"nothing at .*labels/lptop: did you mean labels/laptop"),
         ("laptp", r"did you mean labels/laptop, training/laptop\?"),
         ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
-        ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: say which with --store"),
+        ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: give its store with --store"),
         ("/etc/passwd", "/etc/passwd is not in the store"),
         ("../outside", "leads out of the store"),
         ("lyon@champion", "no model 'lyon'"),
     ],
 )
-def test_what_is_not_there_is_said_with_what_may_have_been_meant(full: Store, path: str, said: str) -> None:
-    """One sentence, and names to choose from."""
+def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str, said: str) -> None:
+    """One sentence with similar names."""
     with pytest.raises(McvrpError, match=said):
         inspect(full, path)
 
 
-@pytest.mark.parametrize("ending", ["json", "parquet", "png", "safetensors"])
-def test_a_corrupt_file_is_said_to_be_one(tmp_path: Path, ending: str) -> None:
-    """Any kind that it claims to be: a sentence with its place."""
+@pytest.mark.parametrize("extension", ["json", "parquet", "safetensors"])
+def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
+    """The sentence names the file."""
     store = Store.open(tmp_path)
-    store.put(f"labels/d/x.{ending}", b"\xff{ not what it says")
-    with pytest.raises(McvrpError, match=f"x.{ending} is no"):
-        inspect(store, f"labels/d/x.{ending}")
+    store.put(f"labels/d/x.{extension}", b"\xff{ not what it says")
+    with pytest.raises(McvrpError, match=rf"x\.{extension} is (no|not a) "):
+        inspect(store, f"labels/d/x.{extension}")
 
 
 def test_an_instance_is_drawn(carded: Store, tmp_path: Path) -> None:
-    """With its routes, into the file asked for, and described in a line."""
+    """With its routes, into the given file, and described in a line."""
     target = tmp_path / "x.png"
-    found = draw(carded, "labels/d", 21, 7, target)
+    outcome = draw(carded, "labels/d", 21, 7, target)
     assert target.read_bytes().startswith(b"\x89PNG")
     label = sweep_label(21, 7, label_spec())
-    assert f"{len(label.solution.routes)} routes, cost {label.cost:.6g}" in found.text
-    assert found.document["cost"] == label.cost
-    json.dumps(found.document)
+    assert f"{len(label.solution.routes)} routes, cost {label.cost:.6g}" in outcome.text
+    assert outcome.document["cost"] == label.cost
+    json.dumps(outcome.document)
 
 
-def test_an_instance_behind_a_row_without_label_is_found(tmp_path: Path) -> None:
-    """A quarantined row has no label; the rows behind it are not mistaken for it."""
+def test_an_instance_after_a_row_without_label_is_found(tmp_path: Path) -> None:
+    """A quarantined row has no label; the rows after it are not mistaken for it."""
     store = Store.open(tmp_path)
     spec = label_spec(largest=20, count=5)
     make_dataset(store, spec)
@@ -198,7 +198,7 @@ def test_an_instance_behind_a_row_without_label_is_found(tmp_path: Path) -> None
         ("cities/c", 20, 0, "no dataset 'cities/c'"),
     ],
 )
-def test_what_cannot_be_drawn_is_named(
+def test_a_label_that_does_not_exist_is_not_drawn(
     carded: Store, tmp_path: Path, path: str, n: int, i: int, said: str
 ) -> None:
     """One sentence, and no file."""
@@ -208,7 +208,7 @@ def test_what_cannot_be_drawn_is_named(
 
 
 def test_a_picture_that_cannot_be_written_is_named(carded: Store, tmp_path: Path) -> None:
-    """The file and the way out."""
+    """The message has the file and the remedy."""
     with pytest.raises(McvrpError, match=r"cannot write .*x\.png .*--out"):
         draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
 
@@ -233,39 +233,39 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
     assert card_markdown(carded, "bare") == ""
 
 
-# What verify says
+# mcvrp verify
 
 
-def some_report(**changes: object) -> VerificationReport:
+def report(**changes: object) -> VerificationReport:
     base = {"dataset": "d", "verified_at": "now", "fingerprint": "f", "rows": 9, "files": 2}
     return VerificationReport(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
-    """Reports that verify gives, without reading anything."""
-    reports: list[VerificationReport] = []
-    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: reports[0])
+def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
+    """Reports that verify returns without reading anything."""
+    queue: list[VerificationReport] = []
+    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: queue[0])
     monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
-    return reports
+    return queue
 
 
 def test_a_good_report_is_one_line_and_code_0(
-    answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
+    reports: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Number of labels, of files, and labels a second."""
-    answered.append(some_report())
+    """Number of labels and files, and labels per second."""
+    reports.append(report())
     assert cli.run(["verify", "d"]) == 0
-    assert capsys.readouterr().out.startswith("9 labels in 2 files proved in ")
+    assert capsys.readouterr().out.startswith("9 labels in 2 files verified in ")
 
 
 def test_faults_are_a_line_each_and_code_1(
-    answered: list[VerificationReport], capsys: pytest.CaptureFixture[str]
+    reports: list[VerificationReport], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With file, row and instance; what is missing and what was not checked beside it."""
+    """With file, row and instance, then missing labels and files that were not checked."""
     faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
     missing = ((20, 5, 6), (21, 0, 4))
-    answered.append(some_report(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
+    reports.append(report(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
     assert cli.run(["verify", "d"]) == 1
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
@@ -281,7 +281,7 @@ def test_faults_are_a_line_each_and_code_1(
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)
 
 
-def test_a_report_says_how_fast_it_was() -> None:
-    """Labels a second, from the seconds that it took."""
-    assert verification_text(some_report(), 3.0).endswith("9 labels in 2 files proved in 3.0 s (3/s)")
-    assert verification_document(some_report(), 3.0)["seconds"] == 3.0
+def test_a_report_has_the_speed() -> None:
+    """Labels per second."""
+    assert verification_text(report(), 3.0).endswith("9 labels in 2 files verified in 3.0 s (3/s)")
+    assert verification_document(report(), 3.0)["seconds"] == 3.0

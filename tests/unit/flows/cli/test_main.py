@@ -100,7 +100,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
         ("solve day.csv --longest-route 12km", ["--longest-route", "'12km' is not a number"]),
-        ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "leave it out"]),
+        ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "omit it"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
         ("improve", ["no city 'laptop'", "mcvrp city create"]),
         ("ui --port 0", ["--port", "1 to 65535"]),

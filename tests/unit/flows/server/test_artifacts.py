@@ -1,9 +1,11 @@
-"""Tests of what stages leave in Prefect: which key an artifact gets, and bars that move on."""
+"""Tests of Prefect artifacts: their keys, progress bars, pictures and links."""
 
 from __future__ import annotations
 
+import base64
 import re
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +13,8 @@ import pytest
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from mcvrp.flows.server import artifacts
+from mcvrp.flows.server.artifacts import gallery, links
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
 
 _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
@@ -18,16 +22,16 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
-    """Progress that every bar has shown, by its key."""
+    """Values that each bar has shown, by its key."""
     bars: dict[str, list[tuple[float, str]]] = {}
     keys: dict[UUID, str] = {}
     numbers = count()
 
     def create(progress: float, key: str, description: str) -> UUID:
-        found = UUID(int=next(numbers))
-        keys[found] = key
+        bar = UUID(int=next(numbers))
+        keys[bar] = key
         bars[key] = [(progress, description)]
-        return found
+        return bar
 
     def update(bar: UUID, progress: float, description: str) -> None:
         bars[keys[bar]].append((progress, description))
@@ -37,8 +41,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
     return bars
 
 
-def test_two_datasets_of_one_run_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefect takes artifacts of one key for versions of one thing: the held-out set is another thing."""
+def test_two_datasets_of_one_run_have_different_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect stores artifacts with the same key as versions of one artifact."""
     keys: list[str] = []
 
     def create(markdown: str, key: str, **_: Any) -> None:
@@ -51,7 +55,7 @@ def test_two_datasets_of_one_run_have_keys_of_their_own(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("thing", "label", "key"),
+    ("subject", "label", "key"),
     [
         ("label smoke", "labels smoke", "label-smoke-labels-progress"),
         ("label smoke", "card smoke", "label-smoke-card-progress"),
@@ -60,14 +64,14 @@ def test_two_datasets_of_one_run_have_keys_of_their_own(monkeypatch: pytest.Monk
         ("pipeline smoke", "", "pipeline-smoke-progress"),
     ],
 )
-def test_a_bar_is_named_after_its_thing_and_no_word_twice(thing: str, label: str, key: str) -> None:
-    """The key of the thing, then what the work is called beyond that."""
-    assert artifacts.progress_key(thing, label) == key
+def test_the_key_of_a_bar_repeats_no_word(subject: str, label: str, key: str) -> None:
+    """Stage and output, followed by the other words of the label."""
+    assert artifacts.progress_key(subject, label) == key
     assert _PREFECT_TAKES.fullmatch(key)
 
 
 def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[float, str]]]) -> None:
-    """Work that reports its progress is shown from its beginning to its end."""
+    """Work that reports its progress is shown from 0 to 100 %."""
     with artifacts.showing_progress("label d"):
         for label in ("labels d", "card d"):
             with Progress(label, 2, "labels") as progress:
@@ -76,8 +80,8 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
     assert all(bar[0][0] == 0 and bar[-1][0] == 100 for bar in made.values())
 
 
-def test_steps_move_one_bar_on(made: dict[str, list[tuple[float, str]]]) -> None:
-    """Each says which it is as it begins; the bar is full at the end."""
+def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]]) -> None:
+    """Each is shown as it begins; the bar is full at the end."""
     with artifacts.showing_steps("city c", 2) as begin:
         begin("addresses")
         begin("card")
@@ -91,7 +95,7 @@ def test_steps_move_one_bar_on(made: dict[str, list[tuple[float, str]]]) -> None
 
 
 def test_the_bar_of_a_step_that_fails_stays_where_it_was(made: dict[str, list[tuple[float, str]]]) -> None:
-    """Nothing says done that is not."""
+    """A failed step is not shown as done."""
 
     def fail() -> None:
         with artifacts.showing_steps("city c", 2) as begin:
@@ -104,7 +108,7 @@ def test_the_bar_of_a_step_that_fails_stays_where_it_was(made: dict[str, list[tu
 
 
 def test_a_server_that_is_gone_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Showing is never worth failing for."""
+    """An artifact that cannot be stored never fails a run."""
 
     def gone(*_: Any, **__: Any) -> None:
         raise ConnectionError
@@ -117,7 +121,7 @@ def test_a_server_that_is_gone_stops_no_work(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_no_work_waits_for_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars and figures are tried once: Prefect's own tries take a minute, a bar moves every two seconds."""
+    """Bars and figures get one attempt: Prefect's retries take a minute."""
     retries: list[int] = []
 
     def away(*_: Any, **__: Any) -> None:
@@ -130,3 +134,23 @@ def test_no_work_waits_for_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch
         begin("labels")
     artifacts.show_figures("label smoke", "Labels", {"labels": 3})
     assert retries == [0, 0, 0]
+
+
+def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
+    """PNG files of the folder itself are embedded, a large one is a link."""
+    store = Store.open(tmp_path / "store")
+    store.put("f/gaps.png", b"small")
+    store.put("f/large.png", bytes(600_000))
+    store.put("f/huge.png", bytes(2_000_000))
+    store.put("f/gaps.svg", b"<svg/>")
+    store.put("f/deep/other.png", b"small")
+    shown = gallery(store, "f")
+    inside = base64.b64encode(b"small").decode()
+    assert shown == f"![gaps](data:image/png;base64,{inside})\n\n[large]({store.url('f/large.png')})"
+    assert gallery(store, "none") == ""
+
+
+def test_links_are_addresses_in_the_store(tmp_path: Path) -> None:
+    """One line per path."""
+    store = Store.open(tmp_path / "store")
+    assert f"- the model: `{tmp_path}/store/models/m/0001`" in links(store, {"the model": "models/m/0001"})

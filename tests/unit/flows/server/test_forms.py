@@ -1,4 +1,4 @@
-"""Tests of what the Prefect UI makes its forms of: every field explained, bounded, and filled in."""
+"""Tests of the forms of the Prefect UI: every field has a description, bounds, and an initial value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcvrp.flows.server.deployments import Deployment, deployments, first_values
 
 Schema = Mapping[str, Any]
 DEPLOYMENTS = deployments()
-QUANTITIES = {  # what a field of this ending counts in, and the word that says so
+QUANTITIES = {  # ending of a field's name, and the unit that its description has to name
     "time_limit": "second",
     "equal_time": "second",
     "quiet_seconds": "second",
@@ -35,8 +35,8 @@ QUANTITIES = {  # what a field of this ending counts in, and the word that says 
     "smallest": "customer",
     "largest": "customer",
 }
-TYPED = {"solve": {"orders": "monday.csv"}}  # what no preset can know
-# Smallest and largest hang together: the spec's own sentence names both, in the first second of a run.
+TYPED = {"solve": {"orders": "monday.csv"}}  # parameters without an initial value
+# Bounds of these pairs depend on each other: the spec checks them.
 UNBOUNDED = ("demand", "capacity")
 
 
@@ -53,7 +53,7 @@ def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def numbers(field: Schema) -> Iterator[Schema]:
-    """Yield the numbers that ``field`` may be or hold, those in lists and tables too."""
+    """Yield the schemas of numbers in ``field``, those in lists and tables too."""
     if field.get("type") in ("integer", "number"):
         yield field
     inner = [field.get("items"), field.get("additionalProperties")]
@@ -64,9 +64,11 @@ def numbers(field: Schema) -> Iterator[Schema]:
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
-def test_every_field_says_what_it_is_and_what_it_may_be(deployment: Deployment) -> None:
+def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> None:
     """Title and description everywhere, a unit for quantities, bounds for numbers, choices as lists."""
-    for name, field in fields(schema_of(deployment)):
+    schema = schema_of(deployment)
+    assert "store" in schema["properties"]
+    for name, field in fields(schema):
         assert field.get("title"), name
         assert field.get("description"), name
         for ending, word in QUANTITIES.items():
@@ -80,14 +82,14 @@ def test_every_field_says_what_it_is_and_what_it_may_be(deployment: Deployment) 
 
 @pytest.mark.parametrize("preset", preset_names())
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
-def test_a_form_begins_with_values_that_it_would_take(deployment: Deployment, preset: str) -> None:
-    """First values of any preset are what the schema allows, and nothing needed is missing."""
+def test_initial_values_are_valid(deployment: Deployment, preset: str) -> None:
+    """Those of any preset match the schema, and no required parameter is missing."""
     values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
     assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
 
 
 def test_choices_are_lists() -> None:
-    """A value that is one of a few words is chosen, not typed."""
+    """A value that is one of a few words is selected from a list."""
     (label,) = (deployment for deployment in DEPLOYMENTS if deployment.name == "label")
     spec = schema_of(label)["definitions"]["LabelSpec"]["properties"]
     assert spec["solver"]["enum"] == ["hgs", "pyvrp", "lkh3"]

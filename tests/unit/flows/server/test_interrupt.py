@@ -1,4 +1,4 @@
-"""Tests of the stop on a signal: in time, with the right code, and with nobody left behind."""
+"""Tests of the stop on a signal: in time, with the right exit code, and without surviving processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mcvrp.tasks.support.processes import below
 from tests.support.faults import is_alive
 
-# A main thread as busy as ours gets, with a child that has a child of its own in another session.
+# A busy main thread, with a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
 from mcvrp.flows.config.logs import terminal
@@ -42,7 +42,7 @@ IGNORES = """
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 @pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signals, work: str) -> None:

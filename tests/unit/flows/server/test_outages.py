@@ -1,4 +1,4 @@
-"""Stages during an outage of the Prefect server: work goes on, and it is reported once."""
+"""Tests of stages during an outage of the Prefect server: work continues, with one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of flow runs: what is added, what the server lacks, and what it is sent again."""
+"""Tests of the records of runs: adding, verifying, and sending states again."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_work_is_done_without_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_outage_is_known_by_its_cause() -> None:
-    """Prefect wraps the error of the first request of a client; other errors are none."""
+    """Prefect wraps the error of the first request of a client; no other error is one."""
     error = RuntimeError("Failed to reach API")
     assert not is_outage(error)
     error.__cause__ = httpx.ConnectError("refused")

@@ -1,4 +1,4 @@
-"""Our own Prefect server: what it is started with, that it is waited for, why it does not start."""
+"""Tests of Prefect servers that mcvrp starts: their settings, the wait for them, errors at the start."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ FOLDER = "PREFECT_UI_STATIC_DIRECTORY"
 
 
 @pytest.fixture
-def of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that somebody else installed Prefect into; permissions do not bind the root of a test."""
-    folder, asked = tmp_path / "others", os.access
+def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is not writable, for root neither, who runs tests in containers."""
+    folder, access = tmp_path / "others", os.access
     monkeypatch.setattr(
-        os, "access", lambda place, mode: folder not in Path(place).parents and asked(place, mode)
+        os, "access", lambda place, mode: folder not in Path(place).parents and access(place, mode)
     )
     monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
     return folder
 
 
-def test_pages_are_unpacked_where_the_server_may_write(tmp_path: Path, of_others: Path) -> None:
-    """Beside Prefect's own files, else in Prefect's home, else in our cache, else nowhere."""
+def test_pages_are_unpacked_where_the_server_may_write(tmp_path: Path, read_only: Path) -> None:
+    """In Prefect's package, otherwise in Prefect's home, otherwise in the cache."""
     with temporary_settings({PREFECT_HOME: tmp_path / "home"}):
         assert _pages_folder(tmp_path) == {}
-        assert _pages_folder(of_others / "prefect") == {FOLDER: str(tmp_path / "home" / "mcvrp-ui")}
-    with temporary_settings({PREFECT_HOME: of_others / "home"}):
-        assert _pages_folder(of_others / "prefect") == {FOLDER: str(tmp_path / "cache" / "prefect-ui")}
+        assert _pages_folder(read_only / "prefect") == {FOLDER: str(tmp_path / "home" / "mcvrp-ui")}
+    with temporary_settings({PREFECT_HOME: read_only / "home"}):
+        assert _pages_folder(read_only / "prefect") == {FOLDER: str(tmp_path / "cache" / "prefect-ui")}
     with temporary_settings({PREFECT_UI_STATIC_DIRECTORY: "/given"}):
-        assert _pages_folder(of_others / "prefect") == {}
+        assert _pages_folder(read_only / "prefect") == {}
 
 
 def test_a_server_has_a_password_of_its_own() -> None:
-    """A new one each time, which the link has and no representation shows; that of others is not known."""
+    """A new one each time, which is in the link and in no representation; unknown for other servers."""
     one, other = server_at(4200), server_at(4200)
     assert one.password != other.password
     assert one.link == f"http://127.0.0.1:4200/enter#{one.password}"
@@ -51,7 +51,7 @@ def test_a_server_has_a_password_of_its_own() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not that it failed, which is the last line of its log, but what of."""
+    """The cause, not that it failed, which is the last line of its log."""
     monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # as a quiet command has it
     database = tmp_path / "prefect.db"
     database.write_bytes(b"no database" * 1000)
@@ -68,8 +68,8 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_the_database_is_for_nobody_else(tmp_path: Path) -> None:
-    """Runs, their parameters and what they said are read and written by its owner alone."""
+def test_only_its_owner_can_read_the_database(tmp_path: Path) -> None:
+    """It contains parameters and logs of all runs."""
     changes = {"PREFECT_HOME": str(tmp_path)}
     before = os.umask(0o022)
     try:
@@ -83,9 +83,9 @@ def test_the_database_is_for_nobody_else(tmp_path: Path) -> None:
 def test_a_server_is_waited_for_as_long_as_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However long it takes: that it is not over is said from time to time."""
-    looks = iter([False] * 5 + [True])
-    monkeypatch.setattr(module, "answers", lambda url, seconds: next(looks))
+    """However long it takes, with a line from time to time."""
+    health = iter([False] * 5 + [True])
+    monkeypatch.setattr(module, "answers", lambda url, seconds: next(health))
     monkeypatch.setattr(module, "STILL_SECONDS", 0.0)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
     process = subprocess.Popen(

@@ -1,7 +1,8 @@
-"""Tests of how flows are declared: what they are called with is checked, and said in a sentence."""
+"""Tests of the declaration of flows: parameters are validated, errors are one sentence."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def changed(**changes: object) -> dict[str, Any]:
 
 
 def test_what_a_form_sends_becomes_specs() -> None:
-    """Nested tables are specs, what is left out has its default, and a spec goes through as it is."""
+    """Nested tables are specs, omitted fields have their defaults, a spec is passed on unchanged."""
     arguments = parsed(PARAMETERS, GIVEN)
     assert isinstance(arguments["label"], LabelSpec)
     assert arguments["label"].partitions == 31
@@ -51,15 +52,15 @@ def test_what_a_form_sends_becomes_specs() -> None:
         ({**changed(count=0), "city": ""}, "(and 1 more)"),
     ],
 )
-def test_a_wrong_value_gets_the_sentence_that_the_command_gives(given: dict[str, Any], said: str) -> None:
-    """The field, what was found, what was expected: no word of pydantic's."""
+def test_a_wrong_value_gets_the_message_of_the_command(given: dict[str, Any], said: str) -> None:
+    """Field, value, and what is expected, without the terms of pydantic."""
     with pytest.raises(McvrpError) as caught:
         parsed(PARAMETERS, given)
     assert said in str(caught.value)
 
 
 def test_parameters_keep_their_defaults_and_take_no_others() -> None:
-    """The model of a function's parameters is the function's signature."""
+    """Defaults come from the signature of the function; other parameters are refused."""
 
     def body(city: CityName, times: int = 2, store: StoreUri = None) -> None: ...
 
@@ -71,7 +72,7 @@ def test_parameters_keep_their_defaults_and_take_no_others() -> None:
 
 @pytest.mark.parametrize("place", ["orders/monday.csv", "store:orders/monday.csv"])
 def test_a_form_names_objects_of_the_store(place: str) -> None:
-    """With the prefix that the command needs, or without."""
+    """With the prefix "store:" that the command requires, or without."""
     assert in_store("orders", place) == "store:orders/monday.csv"
 
 
@@ -80,13 +81,13 @@ def test_a_form_names_objects_of_the_store(place: str) -> None:
     ["/etc/passwd", "store:/etc/passwd", "../secret", "orders/../../secret", "~/x.csv", "s3://b/x.csv", ""],
 )
 def test_a_form_names_nothing_else(place: str) -> None:
-    """Neither a file of the worker's machine nor another bucket, and the sentence says where to put it."""
+    """Neither a file of the worker's machine nor another bucket; the message says where to put it."""
     with pytest.raises(McvrpError, match=r"orders = '.*' is not a path in the store: upload the file there"):
         in_store("orders", place)
 
 
 def test_a_worker_takes_files_of_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever spec holds them; what names no file goes through as it is."""
+    """In any spec; parameters that name no file are unchanged."""
     monkeypatch.setenv("MCVRP_STORE", "s3://ours")
     addresses = {"file": "uploads/a.csv", "matrix": "store:uploads/m.npy"}
     city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
@@ -102,26 +103,21 @@ def test_a_worker_takes_files_of_its_store(monkeypatch: pytest.MonkeyPatch) -> N
     assert of_worker({"start": None, "store": None})["start"] is None
 
 
-@pytest.mark.parametrize("file", ["file", "matrix", "history"])
-def test_a_worker_takes_no_other_files(file: str) -> None:
-    """Each field of a spec that names a file; the sentence names the field."""
+@pytest.mark.parametrize(
+    "field", [*(f"city.addresses.{f}" for f in ("file", "matrix", "history")), "orders", "start"]
+)
+def test_a_worker_takes_no_other_files(field: str) -> None:
+    """Each parameter and field of a spec that names a file; the message names the field."""
+    _, in_spec, file = field.rpartition(".")
     addresses = {"file": "a.csv"} | {file: "/etc/passwd"}
-    city = CitySpec.model_validate({"name": "c", "source": "imported", "addresses": addresses})
-    with pytest.raises(
-        McvrpError, match=rf"^city\.addresses\.{file} = '/etc/passwd' is not a path in the store"
-    ):
-        of_worker({"city": city, "store": None})
-
-
-@pytest.mark.parametrize("name", ["orders", "start"])
-def test_a_day_is_of_files_of_the_store(name: str) -> None:
-    """Orders and earlier routes alike."""
-    with pytest.raises(McvrpError, match=rf"^{name} = '/etc/passwd' is not a path in the store"):
-        of_worker({name: "/etc/passwd", "store": None})
+    city = {"name": "c", "source": "imported", "addresses": addresses}
+    values = {"city": CitySpec.model_validate(city)} if in_spec else {field: "/etc/passwd"}
+    with pytest.raises(McvrpError, match=rf"^{re.escape(field)} = '/etc/passwd' is not a path in the store"):
+        of_worker({**values, "store": None})
 
 
 def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any other is refused; without a name, it is the worker's."""
+    """Any other store is refused; the default is that of the worker."""
     monkeypatch.setenv("MCVRP_STORE", "s3://ours")
     with pytest.raises(McvrpError, match="store = '/data' is not the store of the worker: leave it empty"):
         of_worker({"store": "/data"})
@@ -132,8 +128,8 @@ def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch:
         of_worker({"store": "/data/below"})
 
 
-def test_every_flow_ends_some_day() -> None:
-    """A run that hangs does not keep the next one waiting for ever."""
+def test_every_flow_has_a_timeout() -> None:
+    """A run that hangs does not block the next one indefinitely."""
     from mcvrp.flows.server.deployments import deployments
 
     for deployment in deployments():
@@ -141,8 +137,8 @@ def test_every_flow_ends_some_day() -> None:
         assert deployment.concurrency_limit
 
 
-def test_rays_wrapping_is_taken_off() -> None:
-    """A sentence is one line, and ours where another error holds one of ours."""
+def test_errors_of_ray_are_unwrapped() -> None:
+    """The message is one line, that of the error of mcvrp that another one wraps."""
 
     class Wrapped(RuntimeError):
         cause = IncompleteError("labels\nare missing")
@@ -150,10 +146,10 @@ def test_rays_wrapping_is_taken_off() -> None:
     assert sentence(Wrapped("traceback")) == "labels are missing"
 
 
-def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
+def test_a_deployed_pipeline_is_checked_before_its_first_stage(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Contradictions between stages, and cores that are not there, are found at once."""
+    """Contradictions between stages and missing cores are reported at once."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store, smoke = Store.open(tmp_path / "store"), load_preset("smoke")
     other = smoke.model_copy(update={"train": smoke.train.model_copy(update={"dataset": "other"})})
@@ -166,8 +162,8 @@ def test_a_deployed_pipeline_is_looked_at_before_its_first_stage(
     assert not store.list("")
 
 
-def test_only_who_begins_wants_an_answer_at_once(tmp_path: Path, outage: Outage) -> None:
-    """A stage of a pipeline finds the store silent and waits; the first of all is told at once."""
+def test_only_the_first_stage_requires_an_answer_at_once(tmp_path: Path, outage: Outage) -> None:
+    """Stages of a pipeline wait for a silent store; the flow that was started fails at once."""
     store = Store.open(tmp_path)
     store.put("a", b"1")
     outage.begin(1)
@@ -179,8 +175,8 @@ def test_only_who_begins_wants_an_answer_at_once(tmp_path: Path, outage: Outage)
     assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
 
 
-def test_who_has_waited_in_vain_is_not_started_again() -> None:
-    """The ten minutes are over; the same command goes on when the store answers."""
+def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:
+    """Ten minutes of waiting are enough; the same command resumes when the store answers."""
 
     class Ended:
         def __init__(self, error: Exception) -> None:

@@ -290,7 +290,7 @@ def test_a_city_that_is_not_there_or_not_itself_is_named(tmp_path: Path) -> None
     with pytest.raises(McvrpError, match="its card names"):
         load_city(store, "c")
     store.put(layout.city_path("c"), b"PAR1 no more")
-    with pytest.raises(McvrpError, match="is no readable city"):
+    with pytest.raises(McvrpError, match="is not a readable city"):
         load_city(store, "c")
 
 

@@ -1,4 +1,4 @@
-"""Tests of blocks: another number of samples or instances costs only what is new."""
+"""Blocks: another number of samples or instances costs only what is new."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import PartRow, read_results, stored_parts, write_results
+from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -27,7 +27,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
-from mcvrp.tasks.solvers.solver import Answer, best_of
+from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
 
 METHODS = tuple(all_methods())
 CITY = City.uniform(30, seed=5)
@@ -38,7 +38,7 @@ WEIGHTS = "63164d6b0e29f82129c66186277f4720a173ed157b4dee78fdef894a7aab4214"
 
 @dataclass
 class Sweeper:
-    """A solver whose run k is the same whatever was run before, and that counts its runs."""
+    """Solver whose run k does not depend on earlier runs, and that counts its runs."""
 
     runs: int = 0
     label: str = "any"
@@ -64,20 +64,24 @@ def store(tmp_path: Path) -> Store:
 
 
 def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
-    """Return the method's block with what is stored of it; a network's has made-up weights."""
+    """Return the method's block with its stored answers."""
     block = make_block(store, CITY, spec, method, Models(attention=attention_cards(store, spec)))
     block.find(stored_parts(store, spec.run))
     return block
 
 
 def answered(store: Store, spec: BenchmarkSpec, method: str) -> tuple[int, list[PartRow]]:
-    """Solve what is missing; return how many runs that took, and the rows."""
+    """Solve what is missing; return the number of runs and the rows."""
     block, solver = block_of(store, spec, method), Sweeper()
-    for part in block.missing():
-        solve_part(Task(part, solver), WorkerContext(store, CITY, 1))
-        block.take(part)
+    finish(block, solver)
     assert list(block.missing()) == []
     return solver.runs, list(block.rows())
+
+
+def finish(block: Block, solver: Solver) -> None:
+    for part in block.missing():
+        solve_part(Task(part, solver), WorkerContext(block.store, CITY, 1))
+        block.take(part)
 
 
 def changed(**fields: object) -> BenchmarkSpec:
@@ -95,7 +99,10 @@ def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
         ({}, (0, 0)),
         ({"instances": (6, 3)}, (2, 5)),  # one more instance: 2 runs, or 1 + 4 samples
         ({"sizes": (20, 21, 22), "instances": (5, 1, 3)}, (2, 5)),
-        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (3 * 8, 5 * 8)),  # runs go on, decoding is new
+        (
+            {"heuristic_samples": (2, 5), "samples": (1, 4, 5)},
+            (3 * 8, 5 * 8),
+        ),  # runs are extended, decoding starts over
         ({"heuristic_samples": (1, 2), "samples": (4,)}, (0, 0)),
         ({"heuristic_samples": (1,), "samples": (1,)}, (0, 0)),  # a prefix
         ({"methods": ("pyvrp", "hgs", "fm-gs", "fm-ns")}, (0, 0)),
@@ -106,7 +113,7 @@ def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
 def test_an_extension_costs_what_is_new_and_equals_one_run(
     store: Store, tmp_path: Path, method: str, change: dict[str, object], runs: tuple[int, int]
 ) -> None:
-    """Parts that are there stay; rows are those of a benchmark that had all of it asked for at once."""
+    """Existing parts stay; rows are those of a benchmark that requested everything at once."""
     answered(store, SPEC, method)
     before = {path: store.get(path) for path in store.list("benchmarks")}
     took, rows = answered(store, changed(**change), method)
@@ -121,7 +128,7 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
 
 
 def test_the_best_solution_is_found_across_parts(store: Store) -> None:
-    """It may lie in any part: routes cost what the best sample costs; an unknown one is left out."""
+    """It may be in any part: routes cost as much as the best sample; unknown ones are left out."""
     for samples in ((1,), (1, 3), (2, 3, 9)):
         _, rows = answered(store, changed(heuristic_samples=samples), "hgs")
         for row in rows:
@@ -130,14 +137,14 @@ def test_the_best_solution_is_found_across_parts(store: Store) -> None:
     _, rows = answered(store, changed(heuristic_samples=(5,)), "hgs")
     _, all_nine = answered(store, changed(heuristic_samples=(9,)), "hgs")
     for row, whole in zip(rows, all_nine, strict=True):
-        known = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
-        assert (row.routes is not None) == known
+        is_stored = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
+        assert (row.routes is not None) == is_stored
     assert any(row.routes is None for row in rows)
     assert {part.block.partition("-after-")[2] for part in stored_parts(store, "b")} == {"", "1", "3"}
 
 
-def test_a_run_that_was_killed_goes_on_whatever_its_parts(store: Store) -> None:
-    """Instances that are there are not solved again, wherever parts begin and end."""
+def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
+    """Stored instances are not solved again, wherever parts begin and end."""
     block = block_of(store, SPEC, "hgs")
     (whole, *_) = block.missing()
     middle = replace(whole, start=1, stop=3)
@@ -151,8 +158,8 @@ def test_a_run_that_was_killed_goes_on_whatever_its_parts(store: Store) -> None:
     assert answered(store, SPEC, "hgs")[0] == 6 * 2
 
 
-def test_time_at_fewer_samples_is_what_had_passed_by_then(store: Store) -> None:
-    """Measured at each number asked for; after an extension times add up; else they are shared evenly."""
+def test_time_at_fewer_samples(store: Store) -> None:
+    """Measured at each requested number; after an extension times add up; otherwise they are interpolated."""
 
     @dataclass
     class Slowing(Sweeper):
@@ -165,14 +172,12 @@ def test_time_at_fewer_samples_is_what_had_passed_by_then(store: Store) -> None:
 
     for samples, seconds in (((1, 2, 4), (1, 3, 10)), ((1, 6), (1, 21)), ((3, 6), (6.5, 21))):
         block = block_of(store, changed(heuristic_samples=samples), "hgs")
-        for part in block.missing():
-            solve_part(Task(part, Slowing()), WorkerContext(store, CITY, 1))
-            block.take(part)
+        finish(block, Slowing())
         assert {row.seconds for row in block.rows()} == {seconds}
 
 
 def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
-    """More runs may find what the first did not; nothing is lost on the way."""
+    """More runs may succeed where the first failed; all costs are kept."""
 
     @dataclass
     class Failing(Sweeper):
@@ -183,9 +188,7 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
                 yield Answer(None, np.full(samples, math.inf), 1.0, "no luck")
 
     block = block_of(store, SPEC, "hgs")
-    for part in block.missing():
-        solve_part(Task(part, Failing()), WorkerContext(store, CITY, 1))
-        block.take(part)
+    finish(block, Failing())
     assert {row.failure for row in block.rows()} == {"no luck"}
     took, rows = answered(store, changed(heuristic_samples=(2, 3)), "hgs")
     assert took == 8
@@ -209,7 +212,7 @@ def test_blocks_keep_their_names(
     samples: tuple[int, ...],
     block: str,
 ) -> None:
-    """A name is part of the stored format: it never changes for settings that did not."""
+    """Names are part of the stored format: they never change for the same settings."""
     settings, model, sampling = identity
     named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
     assert named.block(method, samples) == block
@@ -241,10 +244,10 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"workers": 2, "run": "other", "instances": 9}, set()),
     ],
 )
-def test_a_name_has_what_decides_the_answers_and_nothing_else(
+def test_a_name_depends_on_what_determines_the_answers_and_nothing_else(
     store: Store, change: dict[str, object], methods: set[str]
 ) -> None:
-    """A changed setting redoes the methods that it concerns."""
+    """A changed setting invalidates the methods that it concerns."""
     card = ModelCard("m", 1, CITY.city_id, {}, "r", "d", "f", True, {}, 0, WEIGHTS)
     put_attention_model(store, 20)
 
@@ -266,18 +269,15 @@ def put_attention_model(store: Store, n: int, diverged: str | None = None) -> No
     store.put_json(layout.attention_card("smoke", n), asdict(card))
 
 
-def test_sizes_without_an_attention_model_say_why_in_the_table(store: Store) -> None:
-    """One is missing, one diverged, one is there: dashes, and a note each that says what to do."""
+def test_sizes_without_an_attention_model_have_a_reason_in_the_table(store: Store) -> None:
+    """One is missing, one diverged, one exists: dashes, and one note each with the remedy."""
     put_attention_model(store, 20)
     put_attention_model(store, 21, diverged="step 7: the loss is no number")
     spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), attention="smoke")
     block = block_of(store, spec, "am")
     assert {part.n for part in block.missing()} == {20}
-    for part in block.missing():
-        solve_part(Task(part, Sweeper()), WorkerContext(store, CITY, 1))
-        block.take(part)
-    write_results(store, "b", list(block.rows()))
-    text = to_markdown(benchmark_table(results_frame(read_results(store, "b")), None))
+    finish(block, Sweeper())
+    text = to_markdown(benchmark_table(results_frame(write_results(store, "b", list(block.rows())))))
     assert "there is no attention model for n=22: run mcvrp am" in text
     assert "diverged in training at step 7" in text
     assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4

@@ -1,4 +1,4 @@
-"""Bad input of a benchmark: one sentence each, before any work; and an instance that a solver fails on."""
+"""Invalid input of a benchmark, refused in one sentence before any work, and failures of solvers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_results, write_results
+from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -41,7 +41,7 @@ CITY = City.uniform(30, seed=5)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """The store of the command, which sets variables for its children."""
+    """Store of the command, which sets environment variables for its children."""
     before = dict(os.environ)
     os.environ["MCVRP_STORE"] = str(tmp_path / "store")
     os.environ.pop("RAY_ADDRESS", None)
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def put_models(store: Store, city_id: str) -> None:
-    """Put a model and an attention model of that city where the smoke preset looks for its own."""
+    """Store a model and an attention model of another city under the names of the smoke preset."""
     card = ModelCard("smoke", 1, city_id, {}, "r", "d", "f", True, {}, 0, "")
     store.put_json(f"{layout.model_dir('smoke', 1)}/model.json", asdict(card))
     am = AttentionCard("smoke", 20, city_id, {}, {}, 1, 0.0, (), 1.0, "here")
@@ -59,7 +59,7 @@ def put_models(store: Store, city_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "parts"),
     [
         ("methods=[hgs,'simulated-annealing']", ["benchmark.methods", "simulated-annealing"]),
         ("methods=['hgs','simulated-annealing']", ["benchmark.methods.1", "'fm-ns'", "simulated-annealing"]),
@@ -79,9 +79,9 @@ def put_models(store: Store, city_id: str) -> None:
     ],
 )
 def test_the_command_refuses_in_one_sentence(
-    store: Store, change: str, said: list[str], capsys: pytest.CaptureFixture[str]
+    store: Store, change: str, parts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, one line that names the matter, and nothing is solved; the models are another city's."""
+    """Exit code 2, one line that names the field, and nothing is solved."""
     make_city(store, SMOKE.city)
     put_models(store, "0123456789abcdef")
     before = store.list("")
@@ -90,7 +90,7 @@ def test_the_command_refuses_in_one_sentence(
     assert out == ""
     assert err.startswith("mcvrp: ")
     assert err.count("\n") == 1
-    assert all(part in err for part in said), err
+    assert all(part in err for part in parts), err
     assert store.list("") == before
 
 
@@ -117,7 +117,7 @@ def day(ids: Sequence[float], demands: Sequence[float], capacity: int = 9, city:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("orders", "said"),
+    ("orders", "message"),
     [
         (lambda: day([], []), "an instance needs at least one customer"),
         (lambda: day([3, 5], [1, 10]), "customer 5 wants 10, a vehicle holds 9"),
@@ -127,22 +127,22 @@ def day(ids: Sequence[float], demands: Sequence[float], capacity: int = 9, city:
     ],
 )
 def test_orders_that_cannot_be_routed_are_refused(
-    way: str, orders: Callable[[], Instance], said: str
+    way: str, orders: Callable[[], Instance], message: str
 ) -> None:
-    """Every method that is asked for routes says what is wrong with a day's orders."""
-    with pytest.raises(McvrpError, match=said):
+    """Every method names the fault of an instance."""
+    with pytest.raises(McvrpError, match=message):
         WAYS[way]([orders()])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nothing_asked_is_nothing_answered(way: str) -> None:
-    """No instances, no answers."""
+def test_no_instances_have_no_answers(way: str) -> None:
+    """An empty batch is valid."""
     assert WAYS[way]([]) == []
 
 
 @dataclass
 class Moody:
-    """HGS, but for two instances: one on which it says why, one on which it breaks."""
+    """HGS that fails on one instance with a reason, and crashes on another."""
 
     label: str = "HGS"
     version: str = "1"
@@ -162,15 +162,14 @@ class Moody:
 
 
 def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store) -> None:
-    """Each with its reason in the results; the table's footnote says how many and why."""
+    """Each with its reason in the results; a note of the table counts them."""
     spec = BenchmarkSpec(run="b", sizes=(20,), instances=5, methods=("hgs",))
     block = make_block(store, CITY, spec, "hgs")
     block.find([])
     for part in block.missing():
         solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
         block.take(part)
-    write_results(store, "b", list(block.rows()))
-    results = results_frame(read_results(store, "b"))
+    results = results_frame(write_results(store, "b", list(block.rows())))
     reasons = results.set_index("index")["failure"]
     assert reasons.dropna().to_dict() == {
         1: "SolverFailed: it gave up",

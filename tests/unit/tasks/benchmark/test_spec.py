@@ -1,4 +1,4 @@
-"""The benchmark's spec: what contradicts itself is refused in a sentence that names the field."""
+"""Spec of a benchmark: contradictions are refused in one sentence that names the field."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.spec import DEFAULT_TIME_LIMIT, BenchmarkSpec
+from mcvrp.tasks.solvers.registry import SOLVERS
 
 
 def test_instances_are_one_number_or_one_for_each_size() -> None:
@@ -17,52 +18,40 @@ def test_instances_are_one_number_or_one_for_each_size() -> None:
     assert BenchmarkSpec(sizes=(20, 600), instances=(1000, 100)).counts == {20: 1000, 600: 100}
 
 
-def test_a_heuristic_has_five_seconds_unless_told_otherwise() -> None:
-    """The default is a time limit; iterations replace it."""
+def test_a_heuristic_has_five_seconds_by_default() -> None:
+    """Iterations replace the default time limit."""
     assert BenchmarkSpec(sizes=(20,)).time_limit("hgs") == 5
     assert BenchmarkSpec(sizes=(20,), hgs_iterations=30).time_limit("hgs") is None
     assert BenchmarkSpec(sizes=(20,), pyvrp_time_limit=1).time_limit("pyvrp") == 1
 
 
-def test_greedy_decoding_has_one_sample() -> None:
-    """Only nucleus sampling follows `samples`, only heuristics `heuristic_samples`."""
-    spec = BenchmarkSpec(sizes=(20,), samples=(1, 16), heuristic_samples=(1, 3))
-    assert spec.samples_of("fm-gs") == (1,)
-    assert spec.samples_of("fm-ns") == (1, 16)
-    assert spec.samples_of("lkh3") == (1, 3)
-
-
-def test_runs_of_hgs_alone_may_be_others() -> None:
-    """The paper's tests need many of HGS, which is the baseline; of the others they would only take time."""
-    spec = BenchmarkSpec(sizes=(20,), heuristic_samples=(1, 3), hgs_samples=(1, 16))
-    assert {name: spec.samples_of(name) for name in ("hgs", "pyvrp", "lkh3", "hgs-equal")} == {
-        "hgs": (1, 16),
-        "pyvrp": (1, 3),
-        "lkh3": (1, 3),
-        "hgs-equal": (1,),
+def test_numbers_of_samples_depend_on_the_method() -> None:
+    """Sampling has `samples`, heuristics their runs, warm starts all samples, greedy and equal time one."""
+    fields: dict[str, Any] = {"samples": (1, 16), "heuristic_samples": (1, 3), "beam_width": 5}
+    spec = BenchmarkSpec(sizes=(20,), hgs_samples=(1, 8), **fields)
+    samples = {name: spec.samples_of(name) for name in all_methods()}
+    assert samples == {
+        "hgs": (1, 8),
+        **dict.fromkeys(SOLVERS.keys() - {"hgs"}, (1, 3)),
+        **dict.fromkeys(("am", "fm-ns", "fm-ls", "random-ls"), (1, 16)),
+        **dict.fromkeys(("fm-gs", "hgs-equal", "pyvrp-equal"), (1,)),
+        **dict.fromkeys(("fm-rrc", "fm-hgs", "fm-pyvrp"), (16,)),
+        "fm-bs": (5,),
     }
+    assert BenchmarkSpec(sizes=(20,), **fields).samples_of("hgs") == (1, 3)
 
 
-def test_what_goes_on_from_samples_does_so_from_all_of_them() -> None:
-    """Re-construction and searches have one outcome of the largest number; equal time is one run."""
-    spec = BenchmarkSpec(sizes=(20,), samples=(1, 16), heuristic_samples=(1, 3), beam_width=5)
-    assert {spec.samples_of(method) for method in ("fm-rrc", "fm-hgs", "fm-pyvrp")} == {(16,)}
-    assert {spec.samples_of(method) for method in ("hgs-equal", "pyvrp-equal")} == {(1,)}
-    assert {spec.samples_of(method) for method in ("am", "fm-ls", "random-ls")} == {(1, 16)}
-    assert spec.samples_of("fm-bs") == (5,)
-
-
-def test_equal_time_is_the_same_for_all_that_claim_it() -> None:
-    """Alone or from samples, by either program, whatever the budget of their other rows."""
+def test_equal_time_is_the_same_for_all_methods() -> None:
+    """From scratch or from samples, with any solver and any budget of its other rows."""
     spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
-    claiming = [name for name, method in all_methods().items() if method.equal_time]
-    assert len(claiming) == 4
-    assert {spec.time_limit(method) for method in claiming} == {0.5}
+    timed = [name for name, method in all_methods().items() if method.equal_time]
+    assert len(timed) == 4
+    assert {spec.time_limit(method) for method in timed} == {0.5}
     assert BenchmarkSpec(sizes=(20,)).equal_time == DEFAULT_TIME_LIMIT
 
 
 def test_every_method_has_a_name_and_samples() -> None:
-    """No two share a name in the tables; those that need a model are told from the others."""
+    """Names in the tables are unique; the methods that need a model are known."""
     names = tuple(all_methods())
     assert len({method.label for method in all_methods().values()}) == len(names)
     spec = BenchmarkSpec(sizes=(20,), methods=names)
@@ -96,8 +85,8 @@ def test_every_method_has_a_name_and_samples() -> None:
         {"sizes": (20,), "unknown": 1},
     ],
 )
-def test_what_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
-    """The error names the field that was given."""
+def test_invalid_fields_are_refused(fields: dict[str, Any]) -> None:
+    """The error names the field."""
     with pytest.raises(ValidationError) as error:
         BenchmarkSpec(**fields)
     assert list(fields)[-1].split("_")[0] in str(error.value)

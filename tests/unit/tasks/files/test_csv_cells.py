@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import csv_bytes
@@ -70,15 +70,15 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     table = read_tabular("r", routes).frame
     table = table[table["customer"] != "Depot"][["route", "stop", "customer", "demand"]]
     table = table.assign(date="2026-02-26", capacity=9)
-    nodes = {name: node for node, name in enumerate(IDS)}
+    town = StoredCity("town", CITY, names, "imported")
     night = table.assign(date="=cmd|' /C calc'!A0", **{"=note": "@x"})
     store.put("incoming/bad.parquet", parquet(night))
-    [receipt] = take_routes(store, "town", CITY, nodes, today=TODAY).receipts
+    [receipt] = take_routes(store, town, today=TODAY).receipts
     assert receipt.rejected == len(orders)
     data = store.get(f"driven/town/quarantine/{receipt.key}.csv")
     assert harmless(data)
     store.put("incoming/again.csv", data.replace(b"'=cmd|' /C calc'!A0", b"2026-02-26"))
-    [receipt] = take_routes(store, "town", CITY, nodes, today=TODAY).receipts
+    [receipt] = take_routes(store, town, today=TODAY).receipts
     assert (receipt.rejected, receipt.days) == (0, ("2026-02-26",))
 
 

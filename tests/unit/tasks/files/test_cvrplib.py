@@ -65,7 +65,7 @@ def test_a_published_cost_is_reproduced() -> None:
     exact = read_vrp(Store.open("."), place, unrounded=True)
     assert cost(exact.city, found.best.solution) == pytest.approx(375.279787, abs=1e-6)
     assert exact.best is None  # 375 is no cost to compare exact ones with
-    assert "counts rounded lengths" in exact.notes[0]
+    assert "the cost of rounded distances" in exact.notes[0]
 
 
 def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
@@ -93,7 +93,7 @@ def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -
     assert found.city.matrix is None
     assert found.best is not None
     assert found.best.cost == pytest.approx(exact)
-    with pytest.raises(McvrpError, match=r"a.sol says that its routes cost 17, in a.vrp they cost 18"):
+    with pytest.raises(McvrpError, match=r"a.sol has Cost 17, but its routes cost 18 in a.vrp"):
         files(tmp_path, SMALL, routes + "Cost 17\n")
 
 
@@ -122,7 +122,7 @@ def test_costs_without_places_are_laid_out() -> None:
     assert found.city.matrix is not None
     straight = np.hypot(*(found.city.xy[:, None] - found.city.xy[None]).transpose(2, 0, 1))
     np.testing.assert_allclose(straight, lengths, atol=1e-3)
-    assert "laid out by the costs" in found.notes[0]
+    assert "multidimensional scaling" in found.notes[0]
 
 
 def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -136,19 +136,19 @@ def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 CASES = {
-    "empty": ("", ["does not say DIMENSION"]),
-    "prose": ("a table of mine\nx, y\n", ["is no instance of CVRPLIB", "'a table of mine'"]),
+    "empty": ("", ["has no DIMENSION"]),
+    "prose": ("a table of mine\nx, y\n", ["is not a valid .vrp file", "'a table of mine'"]),
     "other type": (SMALL.replace(": CVRP", ": CVRPTW"), ["TYPE 'CVRPTW'"]),
-    "no dimension": (SMALL.replace("DIMENSION : 4\n", ""), ["does not say DIMENSION"]),
-    "no capacity": (SMALL.replace("CAPACITY : 10\n", ""), ["does not say CAPACITY"]),
+    "no dimension": (SMALL.replace("DIMENSION : 4\n", ""), ["has no DIMENSION"]),
+    "no capacity": (SMALL.replace("CAPACITY : 10\n", ""), ["has no CAPACITY"]),
     "capacity in words": (SMALL.replace(": 10", ": ten"), ["CAPACITY 'ten'", "whole number"]),
     "dimension disagrees": (SMALL.replace(": 4", ": 5"), ["DIMENSION 5", "4 rows in DEMAND_SECTION"]),
     "dimension of places": (
         SMALL.replace("4 1 1\n", ""),
-        ["DIMENSION 4 and 3 rows in NODE_COORD_SECTION"],
+        ["DIMENSION 4, but 3 rows in NODE_COORD_SECTION"],
     ),
     "no customers": (SMALL.replace(": 4", ": 1"), ["no customers"]),
-    "no depot": (SMALL.replace("DEPOT_SECTION\n1\n-1\n", ""), ["names no depot", "DEPOT_SECTION"]),
+    "no depot": (SMALL.replace("DEPOT_SECTION\n1\n-1\n", ""), ["has no depot", "DEPOT_SECTION"]),
     "two depots": (SMALL.replace("\n1\n-1\n", "\n1\n2\n-1\n"), ["has 2 depots (1 and 2)"]),
     "other depot": (SMALL.replace("\n1\n-1\n", "\n3\n-1\n"), ["is node 3", "make it node 1"]),
     "longest route": (SMALL.replace("CAPACITY", "DISTANCE : 200\nCAPACITY"), ["DISTANCE", "a longest route"]),
@@ -166,7 +166,7 @@ CASES = {
     "a place in words": (SMALL.replace("2 3 4", "2 three 4"), ["row 2 of NODE_COORD_SECTION", "three"]),
     "a place far away": (
         SMALL.replace("2 3 4", "2 3 -1e308"),
-        ["row 2 of NODE_COORD_SECTION", "(3, -1e+308) is beyond 1e+09: write it in a larger unit"],
+        ["row 2 of NODE_COORD_SECTION", "(3, -1e+308), is beyond 1e+09: use a larger unit"],
     ),
     "demand too large": (SMALL.replace("4 6\n", "4 16\n"), ["node 4 has the demand '16'", "1 to 10"]),
     "no demand": (SMALL.replace("4 6\n", "4 0\n"), ["node 4 has the demand '0'"]),
@@ -176,9 +176,9 @@ CASES = {
     "no lengths": (SMALL.replace("EDGE_WEIGHT_TYPE : EUC_2D\n", ""), ["EDGE_WEIGHT_TYPE ''"]),
     "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["EDGE_WEIGHT_FORMAT 'UPPER_ROW'"]),
     "no matrix": (EXPLICIT.replace(MATRIX, ""), ["no EDGE_WEIGHT_SECTION"]),
-    "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 is 16"]),
-    "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["EDGE_WEIGHT_SECTION what is no number"]),
-    "negative cost": (EXPLICIT.replace("9 5 6", "9 -5 6"), ["a cost below 0"]),
+    "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 needs 16"]),
+    "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["a cell that is not a number"]),
+    "negative cost": (EXPLICIT.replace("9 5 6", "9 -5 6"), ["a negative or infinite cost"]),
     "cost of staying": (EXPLICIT.replace("9 5 6 0", "9 5 6 7"), ["from node 4 to itself"]),
 }
 
@@ -201,9 +201,9 @@ def test_what_is_wrong_is_said_in_one_sentence(text: str, parts: list[str]) -> N
         ("Route #1: 1 2\nCost 15\n", "customer 3 not served"),
         ("Route #1: 1 2 3\nCost 15\n", "route 1 carries 15, a vehicle holds 10"),
         ("Route #1: 1 2\nRoute #2: 3 4\nCost 15\n", "node 4 of route 2"),
-        ("Route #1: one two\n", "is no solution (invalid literal"),
-        ("Route #1\n", "is no solution"),
-        ("Route #1: 1 2\nRoute #2: 3\nCost low\n", "is no solution (could not convert"),
+        ("Route #1: one two\n", "is not a valid solution (invalid literal"),
+        ("Route #1\n", "is not a valid solution"),
+        ("Route #1: 1 2\nRoute #2: 3\nCost low\n", "is not a valid solution (could not convert"),
     ],
 )
 def test_a_solution_that_is_none_is_refused(tmp_path: Path, text: str, part: str) -> None:

@@ -54,7 +54,7 @@ def test_nothing_is_rounded_to_a_whole_number(number: Decimal) -> None:
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> None:
     """As a demand of orders, of past orders and of driven routes: file, row and field."""
-    said = f"demand is '{text}', no whole number from 1 to 65,535"
+    said = f"demand is '{text}', not a whole number from 1 to 65,535"
     with pytest.raises(McvrpError, match=r"day\.csv: row 2") as told:
         fitted(read_tabular("day.csv", f"demand;x\n{text};1\n3;1\n".encode()))
     assert said in str(told.value)
@@ -67,7 +67,7 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
     columns = ["date", "route", "stop", "customer", "demand", "capacity"]
     rows = pd.DataFrame([cells], columns=columns, index=[2], dtype="string")
     [reason] = check_routes(rows, TOWN, NODES, today=TODAY).rejected["reason"]
-    assert reason == f"demand '{text}' is no whole number from 1 to 65,535"
+    assert reason == f"demand '{text}' is not a whole number from 1 to 65,535"
 
 
 @pytest.mark.parametrize("text", NONE)
@@ -82,7 +82,7 @@ def test_an_instance_s_numbers_are_exact(text: str, field: str) -> None:
 
 def test_truth_is_no_number() -> None:
     """In a column, an order, a spec, a list of a spec."""
-    with pytest.raises(McvrpError, match="row 1: demand is 'True', no whole number"):
+    with pytest.raises(McvrpError, match="row 1: demand is 'True', not a whole number"):
         fitted(read_tabular("day", parquet(pd.DataFrame({"demand": [True, True]}))))
     for make in (
         lambda: Order(customer="a", demand=True),

@@ -35,7 +35,7 @@ def test_rows_are_counted_as_the_sheet_shows_them() -> None:
     table = read_tabular("monday.xlsx", data)
     faults = Faults(table.name)
     table.numbers("demand", faults)
-    with pytest.raises(McvrpError, match=r"monday\.xlsx, sheet 'Orders': row 4: demand is 'many', no number"):
+    with pytest.raises(McvrpError, match=r"monday\.xlsx, sheet 'Orders': row 4: demand is 'many', not a"):
         faults.check()
 
 
@@ -44,7 +44,7 @@ def test_of_several_sheets_the_first_with_content_is_read() -> None:
     one = read_tabular("a.xlsx", xlsx({"Empty": [], "Orders": ORDERS}))
     assert (one.name, one.notes) == ("a.xlsx, sheet 'Orders'", ())
     two = read_tabular("a.xlsx", xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}))
-    assert two.notes == ("of a.xlsx, sheet 'Orders' was read, not 'Prices'",)
+    assert two.notes == ("only sheet 'Orders' of a.xlsx was read, not 'Prices'",)
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
@@ -100,13 +100,13 @@ def _zipped(name: str, data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (xlsx({"Orders": ORDERS})[:-400], "no whole spreadsheet"),
-        (_zipped("notes.txt", b"hello"), "no whole spreadsheet"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1rest", "no whole spreadsheet"),
-        (xlsx({"Orders": [], "More": [[None]]}), "a spreadsheet without content"),
+        (xlsx({"Orders": ORDERS})[:-400], "not a valid spreadsheet"),
+        (_zipped("notes.txt", b"hello"), "not a valid spreadsheet"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1rest", "not a valid spreadsheet"),
+        (xlsx({"Orders": [], "More": [[None]]}), "no visible sheet with content"),
         (xlsx({"Orders": [["customer", "demand"]]}), "sheet 'Orders' has no rows, only a header"),
         (xlsx({"Orders": [["a", "a"], [1, 2]]}), "two columns named a"),
-        (xlsx({"Orders": [["a", None], [1, 2]]}), "row 2 has '2' in a column without a name"),
+        (xlsx({"Orders": [["a", None], [1, 2]]}), "row 2 has '2' in a column without a header"),
     ],
     ids=["cut", "archive", "old", "empty", "header", "twice", "stray"],
 )

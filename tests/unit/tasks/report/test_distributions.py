@@ -1,4 +1,4 @@
-"""Pictures of costs: in the promised size, with the figures that they name, also where data is scarce."""
+"""Figures of costs: their size, and the values that they name, also with little data."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from mcvrp.tasks.report import distributions
 from mcvrp.tasks.report.paper_values import PublishedDistances, published_distances
 from mcvrp.tasks.support.pictures import png, svg
 from tests.support.figures import drawn, pixels
+from tests.support.results import rows_of
 
 HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
 
 
 def results(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
-    frames = []
-    for n in sizes:
-        base = np.linspace(4, 6, count) * n / 20
-        for (method, samples), factor in ((HGS, 1.0), (NS, 1.02)):
-            rows = {
-                "method": method,
-                "n": n,
-                "index": range(count),
-                "samples": samples,
-                "cost": base * factor,
-            }
-            frames.append(pd.DataFrame(rows))
-    return pd.concat(frames)
+    """Costs of HGS, and of the model 2 % above."""
+    costs = {n: np.linspace(4, 6, count) * n / 20 for n in sizes}
+    return pd.concat(
+        rows_of(method, n, (costs[n] * factor).tolist(), samples)
+        for n in sizes
+        for (method, samples), factor in ((HGS, 1.0), (NS, 1.02))
+    )
 
 
 @pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
-def test_distances_have_a_panel_a_size(sizes: tuple[int, ...], count: int) -> None:
-    """One instance is enough; four sizes make two rows of three panels."""
+def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
+    """One instance is sufficient; four sizes make two rows of panels."""
     picture = distributions.distance_distributions(results(sizes, count), HGS, NS, "m")
     height, width = pixels(picture).shape[:2]
     assert drawn(picture) > 0.01
@@ -42,15 +37,15 @@ def test_distances_have_a_panel_a_size(sizes: tuple[int, ...], count: int) -> No
 
 
 def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
-    """The picture with a method that failed everywhere is the one without it."""
+    """A method that always failed does not change the figure."""
     rows = results((20,), 10)
     failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
     with_failed = distributions.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
     assert png(with_failed) == png(distributions.gap_boxes(rows, HGS, [NS]))
 
 
-def test_the_papers_picture_names_means_and_their_difference() -> None:
-    """Costs 2 % apart: the title says so, as the paper says it of its two pictures."""
+def test_the_papers_figure_names_means_and_their_difference() -> None:
+    """Costs that differ by 2 %: the title has the difference, the legend the means."""
     figure = distributions.paper_distances(results((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
@@ -61,8 +56,8 @@ def test_the_papers_picture_names_means_and_their_difference() -> None:
     assert drawn(figure) > 0.01
 
 
-def test_the_papers_figures_stand_in_its_pictures() -> None:
-    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); of other numbers nothing."""
+def test_published_values_are_shown() -> None:
+    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); none for other samples."""
     ours = ("FM-MCVRP (NS)", 1000)
     single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
     assert single == PublishedDistances(35.08, 34.71, -1.05)
@@ -75,8 +70,8 @@ def test_the_papers_figures_stand_in_its_pictures() -> None:
     assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
 
 
-def test_pictures_are_the_same_for_the_same_data() -> None:
-    """No clock and no version inside: equal data, equal bytes."""
+def test_figures_are_deterministic() -> None:
+    """No time stamp and no version: equal data, equal bytes."""
     rows = results((20,), 10)
     one, other = (distributions.distance_distributions(rows, HGS, NS) for _ in range(2))
     assert png(one) == png(other)

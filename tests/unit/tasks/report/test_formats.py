@@ -1,8 +1,9 @@
-"""Tests of significance written down: the paper's rows, in four formats, also where there is nothing."""
+"""Formats of the tests of significance: the paper's rows, in four formats, also without figures."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pandas as pd
 import pytest
@@ -28,7 +29,7 @@ TESTS = (
 
 
 def test_rows_are_those_of_the_papers_tables() -> None:
-    """Hypotheses, means, standard deviations, t, p, degrees, interval; ours and, in brackets, the paper's."""
+    """Hypotheses, means, standard deviations, t, p, degrees, interval; the paper's in brackets."""
     table = {name: values for name, *values in significance_rows(TESTS)}
     assert table["H1"] == ["X < Y", "X < Y"]
     assert table["mean of X"] == ["34.71 (34.71)", "–"]
@@ -38,7 +39,7 @@ def test_rows_are_those_of_the_papers_tables() -> None:
     assert table["95 % CI of the mean of X − Y"] == ["-0.39 to -0.012 (-0.39 to -0.36)", "–"]
 
 
-def test_a_probability_too_small_for_a_number_is_a_bound() -> None:
+def test_a_p_value_below_the_smallest_double_is_a_bound() -> None:
     """Never "0"."""
     none = Statistics(1.0, 2.0, 0.0, 0.0, float("-inf"), 0.0, 9, -1.0, -1.0)
     table = {name: values[0] for name, *values in significance_rows([PairedTest(NS, HGS, 20, none)])}
@@ -48,20 +49,20 @@ def test_a_probability_too_small_for_a_number_is_a_bound() -> None:
 @pytest.mark.parametrize(
     "write", [significance_markdown, significance_latex, significance_html, significance_csv]
 )
-def test_every_format_says_why_there_is_nothing(write: object) -> None:
-    """The reason stands below, escaped where the format needs it."""
-    text = write(TESTS)  # type: ignore[operator]
+def test_every_format_has_the_reason_for_missing_figures(write: Callable[..., str]) -> None:
+    """It is in a note, escaped if the format requires it."""
+    text = write(TESTS)
     expected = {
         significance_latex: "no results of 50\\% \\& more",
         significance_html: "no results of 50% &amp; more",
-    }.get(write, "no results of 50% & more")  # type: ignore[call-overload]
+    }.get(write, "no results of 50% & more")
     assert expected in text
     if write is significance_html:
         assert "<HGS>" not in text
 
 
 def test_csv_has_every_digit() -> None:
-    """Full precision, the paper's in columns of their own."""
+    """Full precision, the paper's in separate columns."""
     frame = pd.read_csv(io.StringIO(significance_csv(TESTS)))
     assert frame.loc[0, "x_mean"] == 34.712
     assert frame.loc[0, "paper_x_mean"] == 34.71

@@ -1,4 +1,4 @@
-"""Footnotes on the conditions: configuration, seeds, processors, company on the machine."""
+"""Notes on the conditions: configuration, seeds, hardware, other load on the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def notes(**changes: object) -> str:
 
 
 def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
-    """Everything that decides a time, in one line a method."""
+    """Everything that affects the time, one note per method."""
     assert notes() == (
         "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds 3 and up; 1 CPU core per instance, "
         "48 in parallel, on a machine with 48 cores of a processor; no other load on the machine."
@@ -38,18 +38,18 @@ def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
 @pytest.mark.parametrize(
     ("others", "text"),
     [
-        (0.4, "no other load"),  # the system itself, and the driver
+        (0.4, "no other load"),  # operating system and driver
         (2.5, "other processes kept 2.5 cores"),
         (None, "was not recorded"),
     ],
 )
-def test_company_on_the_machine_is_told(others: float | None, text: str) -> None:
-    """Others may have slowed us down; unknown is not alone."""
+def test_other_load_is_reported(others: float | None, text: str) -> None:
+    """It may have increased the times; unknown is not zero."""
     assert text in notes(other_cores=others)
 
 
-def test_two_settings_of_a_method_are_both_told() -> None:
-    """Results of two machines or versions stand in one note."""
+def test_a_note_lists_all_settings_of_a_method() -> None:
+    """Results of two machines or versions are in one note."""
     rows = [ROW, ROW | {"version": "hybgensea 0.3.0", "machine": "2 cores of another", "other_cores": 1.9}]
     (note,) = conditions(pd.DataFrame(rows))
     assert "0.2.0" in note
@@ -57,18 +57,18 @@ def test_two_settings_of_a_method_are_both_told() -> None:
     assert "other processes kept 1.9 cores" in note
 
 
-def test_what_never_ran_has_no_conditions() -> None:
-    """A missing solver has a reason elsewhere, not a machine."""
+def test_a_method_that_did_not_run_has_no_conditions() -> None:
+    """A missing solver has a reason in another note."""
     assert list(conditions(pd.DataFrame([ROW | {"machine": ""}]))) == []
 
 
-def test_processor_time_stands_beside_the_wall_clock_where_they_differ() -> None:
-    """Four cores for a second are four seconds of processor time."""
+def test_processor_time_is_added_if_it_differs_from_wall_clock_time() -> None:
+    """Four cores for one second are four seconds of processor time."""
     block = pd.DataFrame([ROW | {"device": "4 CPU cores", "workers": 1}])
     assert run_on(block, 1.0) == "4 CPU cores (CPU time 4.00 s)"
     joined = [ROW | {"device": device, "workers": 1} for device in ("1 CPU core", *["2 CPU cores"] * 2)]
-    assert run_on(pd.DataFrame(joined), 1.0) == "2 CPU cores (CPU time 2.00 s)"  # as most were
+    assert run_on(pd.DataFrame(joined), 1.0) == "2 CPU cores (CPU time 2.00 s)"  # the most frequent one
     assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 at once"
     assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
     for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
-        assert run_on(block.assign(device=mixed), 1.0) == mixed  # nobody knows how long each worked
+        assert run_on(block.assign(device=mixed), 1.0) == mixed  # the share of each is unknown

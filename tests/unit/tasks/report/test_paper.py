@@ -1,4 +1,4 @@
-"""The paper's four tables from stored results: their rows, their baselines, what is said of gaps in them."""
+"""The paper's four tables from results: rows, baselines, notes, published figures."""
 
 from __future__ import annotations
 
@@ -17,36 +17,21 @@ from mcvrp.tasks.report.metrics import Percentiles
 from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
 from mcvrp.tasks.report.tables import Beginning, Table, beginnings
+from tests.support.results import rows_of
 
 SAMPLES = (1, 100, 1000)
 FACTOR = {"HGS": 1.01, "LKH-3": 1.0, "AM (VS)": 1.05, "FM-MCVRP (GS)": 1.03, "FM-MCVRP (NS)": 1.02}
 
 
-def rows(method: str, n: int, samples: int, count: int = 5, failure: str | None = None) -> pd.DataFrame:
-    """Results of a method whose costs stand in a fixed relation to the others'."""
-    cost = np.linspace(4, 6, count) * n / 20 * FACTOR.get(method, 1.0) * (1 - 1e-3 * np.log10(samples))
-    return pd.DataFrame(
-        {
-            "method": method,
-            "n": n,
-            "index": range(count),
-            "samples": samples,
-            "cost": np.nan if failure else cost,
-            "seconds": 0.1 * samples,
-            "seed": 1,
-            "device": "1 CPU core",
-            "workers": 2,
-            "machine": "2 cores of a processor",
-            "other_cores": 0.1,
-            "version": "1.0",
-            "configuration": f"{method} as it comes",
-            "failure": failure,
-        }
-    )
+def rows(method: str, n: int, samples: int, failure: str | None = None) -> pd.DataFrame:
+    """Results of a method on five instances, whose costs have a fixed ratio to those of the others."""
+    cost = np.linspace(4, 6, 5) * n / 20 * FACTOR.get(method, 1.0) * (1 - 1e-3 * np.log10(samples))
+    costs = [None] * 5 if failure else cost.tolist()
+    return rows_of(method, n, costs, samples, failure, seconds=0.1 * samples)
 
 
 def results(*without: tuple[str, int], sizes: tuple[int, ...] = (20, 600)) -> pd.DataFrame:
-    """The paper's benchmark with five instances a size; ``without`` some methods at some sizes."""
+    """The paper's benchmark with five instances per size, ``without`` some methods at some sizes."""
     return pd.concat(
         rows(method, n, samples)
         for n in sizes
@@ -61,12 +46,18 @@ def names(table: Table, n: int) -> list[str]:
 
 
 def line(table: Table, name: str, n: int = 20) -> Line:
-    (found,) = [x for x in table.lines if (x.name, x.n) == (name, n)]
-    return found
+    (match,) = [x for x in table.lines if (x.name, x.n) == (name, n)]
+    return match
 
 
-def test_rows_stand_as_the_paper_has_them() -> None:
-    """Each table has the rows of the paper, size by size, in the paper's order (Tables 3 to 6)."""
+def mean_gap(table: Table, name: str, n: int = 20) -> float:
+    gap = line(table, name, n).gap
+    assert gap is not None
+    return gap.mean
+
+
+def test_rows_are_those_of_the_paper() -> None:
+    """Each table has the paper's rows in its order (Tables 3 to 6)."""
     tables = {table.name: table for table in paper_tables(results())}
     for name, table in tables.items():
         n = 600 if name == "larger" else 20
@@ -77,57 +68,55 @@ def test_rows_stand_as_the_paper_has_them() -> None:
     assert names(tables["am"], 20)[0] == "AM (VS, s = 1)"
 
 
-def test_training_data_is_one_run_of_hgs_at_every_number_of_samples_and_the_others_compare_at_equal() -> None:
-    """NS s = 1000: gap to HGS s = 1 in the first table, to s = 1000 in the others; no Wins in the first."""
+def test_the_first_table_compares_with_a_single_run_and_the_others_at_equal_samples() -> None:
+    """NS s = 1000: gap to HGS s = 1 in the first table, to s = 1000 in the others; no wins in the first."""
     training, larger, lkh3, am = paper_tables(results())
-    factor = 1 - 3e-3
     expected = {"HGS": 1.01, "LKH-3": 1.0, "AM": 1.05}
     for table, base, n in ((larger, "HGS", 600), (lkh3, "LKH-3", 20), (am, "AM", 20)):
-        gap = line(table, "FM-MCVRP (NS, s = 1000)", n).gap
-        assert gap is not None
-        assert gap.mean == pytest.approx(100 * (1.02 / expected[base] - 1))
+        assert mean_gap(table, "FM-MCVRP (NS, s = 1000)", n) == pytest.approx(
+            100 * (1.02 / expected[base] - 1)
+        )
         assert table.has_wins
-    gap = line(training, "FM-MCVRP (NS, s = 1000)").gap
-    assert gap is not None
-    assert gap.mean == pytest.approx(100 * (1.02 * factor / 1.01 - 1))
+    factor = 1 - 3e-3
+    assert mean_gap(training, "FM-MCVRP (NS, s = 1000)") == pytest.approx(100 * (1.02 * factor / 1.01 - 1))
     assert not training.has_wins
     assert "Wins" not in to_markdown(training) + to_html(training) + to_latex(training)
     assert "Wins" in to_markdown(am)
 
 
-def test_the_first_table_claims_the_training_data_only_where_it_is() -> None:
-    """Labels made as the row HGS was: the heading says so. Made otherwise, or nobody knows: a note does."""
+def test_the_first_table_names_the_solver_of_the_labels() -> None:
+    """The caption does if it is that of the row HGS; otherwise, or if it is unknown, a note does."""
     made = dict.fromkeys((20, 600), "HGS as it comes")
     claim = "against the solver of its labels"
     same, *others = paper_tables(results(), labelled_by=made)
     assert claim in same.caption
     assert all("labels" not in note for table in (same, *others) for note in table.notes)
-    for labelled_by, said in (
+    for labelled_by, text in (
         ({**made, 20: "HGS with 10,000 vehicles"}, "which are by HGS with 10,000 vehicles."),
         (None, "is unknown"),
     ):
         table = paper_tables(results(), labelled_by=labelled_by)[0]
         assert claim not in table.caption
-        assert said in table.notes[-1]
+        assert text in table.notes[-1]
 
 
-def test_the_papers_hgs_is_explained_where_its_figures_stand() -> None:
-    """Each table with figures of the paper says that its HGS probably had 10,000 vehicles."""
+def test_the_papers_hgs_is_explained_beside_its_figures() -> None:
+    """Each table with figures of the paper has a note on its HGS with 10,000 vehicles."""
     for where in (False, True):
         for table in paper_tables(results(), is_papers_setting=where):
             assert any("10,000 vehicles" in note for note in table.notes) == where
 
 
-def test_more_runs_of_hgs_make_no_rows_in_the_first_table() -> None:
-    """Its baseline is one run at every s, so the numbers of samples there are those of the model."""
+def test_more_runs_of_hgs_add_no_rows_to_the_first_table() -> None:
+    """Its baseline is a single run, so its numbers of samples are those of the model."""
     more = pd.concat([results(sizes=(20,)), rows("HGS", 20, 7)])
     training, _, lkh3, _ = paper_tables(more)
     assert names(training, 20) == names(paper_tables(results(sizes=(20,)))[0], 20)
     assert "HGS (s = 7)" in names(lkh3, 20)
 
 
-def test_a_method_without_results_keeps_its_rows_and_a_note_says_why() -> None:
-    """Never ran at all, not at this size, not with so many samples: three reasons, each told."""
+def test_a_method_without_results_keeps_its_rows_and_has_a_reason() -> None:
+    """Not among the methods, not at this size, not with so many samples."""
     everything = results(("AM (VS)", 20), ("AM (VS)", 600), ("LKH-3", 20))
     few = everything[~((everything["method"] == "HGS") & (everything["samples"] == 100))]
     _, _, lkh3, am = paper_tables(few)
@@ -136,11 +125,11 @@ def test_a_method_without_results_keeps_its_rows_and_a_note_says_why() -> None:
     assert line(am, "FM-MCVRP (NS, s = 100)").gap is None
     assert any(note.startswith("AM (VS) has no figures: not among the methods of this") for note in am.notes)
     assert "LKH-3 has no figures: not run yet on 20 customers." in lkh3.notes
-    assert "HGS (s = 100) has no figures: not run yet with s = 100." in lkh3.notes
+    assert "HGS (s = 100) has no figures: not run with s = 100 yet." in lkh3.notes
 
 
 def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance() -> None:
-    """As in the paper's Table 6 at 400 customers: dashes for AM and for gaps to it, a win an instance."""
+    """As in the paper's Table 6 at 400 customers: dashes for AM and gaps to it, all instances won."""
     diverged = [rows("AM (VS)", 400, s, failure="its training diverged in epoch 7") for s in SAMPLES]
     table = paper_tables(pd.concat([results(("AM (VS)", 400), sizes=(400,)), *diverged]))[3]
     am, ours = line(table, "AM (VS, s = 1)", 400), line(table, "FM-MCVRP (NS, s = 1000)", 400)
@@ -151,8 +140,8 @@ def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance(
     assert line(absent, "FM-MCVRP (NS, s = 1000)", 400).wins is None  # unknown, not won
 
 
-def test_sizes_beyond_training_are_a_table_of_their_own_whatever_the_preset() -> None:
-    """A model of up to 24 customers: 30 is larger; without larger sizes the table says how to get some."""
+def test_sizes_larger_than_in_training_have_their_own_table() -> None:
+    """For a model of up to 24 customers 30 is larger; without larger sizes there is a note."""
     tables = paper_tables(results(sizes=(20, 30)), trained_up_to=24)
     assert [sorted({x.n for x in table.lines}) for table in tables] == [[20], [30], [20], [20]]
     larger = paper_tables(results(sizes=(20,)), trained_up_to=24)[1]
@@ -163,7 +152,7 @@ def test_sizes_beyond_training_are_a_table_of_their_own_whatever_the_preset() ->
 
 
 def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
-    """Other methods stand after the paper's rows, in every format behind a rule."""
+    """They follow the paper's rows behind a rule, in every format."""
     polished = rows("FM-MCVRP (NS) + LS", 20, 100)
     for table in paper_tables(pd.concat([results(sizes=(20,)), polished])):
         if table.name != "larger":
@@ -176,21 +165,19 @@ def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
 
 
 def test_rows_of_equal_time_are_compared_with_a_single_run() -> None:
-    """As long as one run of the baseline: not with a thousand of them, whatever number was sampled."""
+    """Their time is that of one run of the baseline, for any number of samples."""
     label = "FM-MCVRP (NS) + HGS (equal time)"
     everything = pd.concat([results(sizes=(20,)), rows(label, 20, 1000)])
     _, _, lkh3, am = paper_tables(everything)
     name = "FM-MCVRP (NS) + HGS (equal time, s = 1000)"
     for table, factor in ((lkh3, 1.0), (am, 1.05)):
-        gap = line(table, name).gap
-        assert gap is not None
-        assert gap.mean == pytest.approx(100 * ((1 - 3e-3) / factor - 1))
+        assert mean_gap(table, name) == pytest.approx(100 * ((1 - 3e-3) / factor - 1))
     assert "Gaps and wins of equal-time rows are relative to a single run of LKH-3." in lkh3.notes
 
 
 @pytest.mark.parametrize("write", [to_markdown, to_latex, to_html])
-def test_dashes_stand_for_what_diverged_ours_or_the_papers(write: Callable[[Table], str]) -> None:
-    """Never "nan" or "inf"; where the paper has a dash, it stands beside our figure."""
+def test_dashes_replace_figures_of_a_diverged_model(write: Callable[[Table], str]) -> None:
+    """Never "nan" or "inf"; the paper's dashes are shown, too."""
     diverged = [rows("AM (VS)", 400, s, failure="diverged in training at step 7") for s in SAMPLES]
     everything = pd.concat([results(("AM (VS)", 400), sizes=(400,)), *diverged])
     text = write(paper_tables(everything, is_papers_setting=True)[3])
@@ -203,8 +190,8 @@ def test_dashes_stand_for_what_diverged_ours_or_the_papers(write: Callable[[Tabl
     ] in ours
 
 
-def test_a_method_left_out_says_how_to_get_it() -> None:
-    """The name that the settings have for it."""
+def test_a_method_that_was_left_out_has_a_remedy() -> None:
+    """The note has its name in the settings."""
     lkh3 = paper_tables(results(("LKH-3", 20), sizes=(20,)))[2]
     assert (
         "LKH-3 has no figures: not among the methods of this benchmark: add lkh3 to benchmark.methods."
@@ -212,8 +199,8 @@ def test_a_method_left_out_says_how_to_get_it() -> None:
     )
 
 
-def test_the_papers_figures_stand_beside_ours_only_in_its_own_setting() -> None:
-    """In brackets in Markdown, small in HTML, in columns of their own in CSV; otherwise nowhere."""
+def test_published_figures_are_shown_in_the_papers_setting_only() -> None:
+    """In brackets in Markdown, small in HTML, in separate columns in CSV; otherwise not at all."""
     ours, both = (paper_tables(results(), is_papers_setting=where)[3] for where in (False, True))
     assert "8.53" not in to_csv(ours) + to_markdown(ours)
     assert "paper" not in to_csv(ours)
@@ -224,8 +211,8 @@ def test_the_papers_figures_stand_beside_ours_only_in_its_own_setting() -> None:
     assert "paper_cost_mean" in to_csv(both)
 
 
-def test_wins_are_shares_as_the_paper_had_more_instances() -> None:
-    """5 of our 5 instances beside 981 of its 1,000; of its larger sizes it had 100."""
+def test_wins_are_shares_because_the_paper_had_more_instances() -> None:
+    """5 of our 5 instances beside 981 of its 1,000; it had 100 of its larger sizes."""
     table = paper_tables(results(sizes=(200, 800)), is_papers_setting=True)[3]
     row = line(table, "FM-MCVRP (NS, s = 1000)", 200)
     assert row.published is not None
@@ -238,7 +225,7 @@ def test_wins_are_shares_as_the_paper_had_more_instances() -> None:
 
 @pytest.mark.parametrize(
     ("table", "n", "method", "samples", "wins", "cost", "gap", "seconds"),
-    [  # one line of each table, read in the paper by eye
+    [  # one line of each table, copied by hand
         ("training", 400, "FM-MCVRP (NS)", 1000, None, (34.71, 32.87, 36.45), (-1.05, -1.82, -0.29), 3788.4),
         ("larger", 800, "FM-MCVRP (GS)", 1, 3, (58.35, 55.56, 61.03), (2.29, 0.64, 4.73), 20.87),
         ("lkh3", 100, "HGS", 100, 88, (12.38, 11.67, 13.15), (0.47, 0.0, 1.05), 11.73),
@@ -275,7 +262,7 @@ def test_published_figures_are_complete() -> None:
 
 
 def test_the_papers_setting_is_its_city_size_frame_and_rules() -> None:
-    """Another number of addresses, another frame or other capacities: not comparable."""
+    """Another number of addresses, another frame or other capacities are not comparable."""
     city = City.uniform(10_000, seed=7)
     assert is_papers_setting(city, Rules())
     assert not is_papers_setting(city, Rules(capacity=(30, 39)))

@@ -1,4 +1,4 @@
-"""Instances, sizes and methods that a report's pictures are of."""
+"""Instances, sizes and methods in the figures of a report."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
         ((20, 400, 800), 400, 400),  # the paper's
         ((20, 100, 200), 400, 200),  # none so large: the largest that was trained on
         ((20, 24, 400), 24, 24),  # 400 is beyond this model's training
-        ((600, 800), 400, 800),  # nothing but larger sizes
+        ((600, 800), 400, 800),  # larger sizes only
     ],
 )
 def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
     sizes: tuple[int, ...], limit: int, expected: int
 ) -> None:
-    """Figures and tests of significance take the same size."""
+    """Figures and tests of significance use the same size."""
     assert compared_size(pd.DataFrame({"n": sizes}), limit) == expected
 
 
@@ -51,7 +51,7 @@ def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
 def test_the_models_best_is_its_sampling_with_the_most_samples(
     rows: list[tuple[str, int, float | None]], expected: MethodRun | None
 ) -> None:
-    """Greedy where sampling has no answers, nothing without a model."""
+    """Greedy if sampling has no answers, None without a model."""
     assert best_of_the_model(pd.DataFrame(rows, columns=["method", "samples", "cost"])) == expected
 
 
@@ -67,17 +67,17 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     monkeypatch.setattr(report_pictures, "solutions", record)
     monkeypatch.setattr(report_pictures, "png", lambda figure: str(figure).encode())
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
-    found = {
+    figures = {
         picture.name: picture
         for picture in pictures(CITY, results(store), 20, [])
         if "instance with" in picture.caption
     }
-    assert list(found) == ["solution", "best-gap-20", "best-gap-30"]
+    assert list(figures) == ["solution", "best-gap-20", "best-gap-30"]
     assert drawn == [(n, ["FM-MCVRP (GS)", "HGS"]) for n in (20, 20, 30)]
     stream = InstanceStream(CITY, 1, "test", RULES)
     for name, n, index in (("solution", 20, 0), ("best-gap-20", 20, 1), ("best-gap-30", 30, 0)):
-        assert found[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
-        assert f"(number {index})" in found[name].caption
+        assert figures[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
+        assert f"(number {index})" in figures[name].caption
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tests of significance: figures against SciPy's, methods as in the paper, reasons where there are none."""
+"""Tests of significance: figures of SciPy, methods of the paper, reasons for missing figures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy import stats
 
 from mcvrp.tasks.report.significance import paper_tests
 from mcvrp.tasks.support.t_test import paired_t_test
+from tests.support.results import rows_of
 
 pairs = hnp.arrays(
     np.float64, st.tuples(st.integers(3, 50), st.just(2)), elements=st.floats(1, 100, width=32)
@@ -21,7 +22,7 @@ pairs = hnp.arrays(
 
 @given(pairs)
 def test_the_figures_are_scipys(values: np.ndarray) -> None:
-    """t, p, degrees of freedom and the two-sided interval, of any pairs with a spread in between."""
+    """t, p, degrees of freedom and the two-sided interval of any pairs that differ in spread."""
     x, y = values.T
     if np.std(x - y) < 1e-6:
         return
@@ -36,8 +37,8 @@ def test_the_figures_are_scipys(values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("shift", "t", "p"), [(-1.0, -math.inf, 0.0), (0.0, 0.0, 0.5), (1.0, math.inf, 1.0)])
-def test_equal_differences_are_certain_or_nothing(shift: float, t: float, p: float) -> None:
-    """No spread: SciPy divides by zero here, a table must not."""
+def test_equal_differences_have_a_p_value(shift: float, t: float, p: float) -> None:
+    """SciPy would divide by zero."""
     y = np.array([4.0, 8.0, 16.0])
     got = paired_t_test(y + shift, y)
     assert (got.t, got.p, got.ci_low, got.ci_high) == (t, p, shift, shift)
@@ -48,8 +49,7 @@ def results(counts: dict[tuple[str, int], int], n: int = 400) -> pd.DataFrame:
     frames = []
     for (method, samples), count in counts.items():
         cost = np.linspace(30, 40, count) + 0.01 * rng.standard_normal(count) - 0.1 * math.log10(samples)
-        rows = {"method": method, "n": n, "index": range(count), "samples": samples, "cost": cost}
-        frames.append(pd.DataFrame(rows))
+        frames.append(rows_of(method, n, cost.tolist(), samples))
     return pd.concat(frames)
 
 
@@ -71,11 +71,11 @@ def test_the_two_tests_are_the_papers() -> None:
         assert test.paper is None
 
 
-def test_what_cannot_be_tested_says_why() -> None:
-    """A method without results is named; a single instance in common is too few."""
+def test_a_missing_test_has_a_reason() -> None:
+    """It names a method without results; one common instance is too few."""
     without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
     first, second = paper_tests(results(without), n=400, samples=1000)
     assert first.statistics is not None
-    assert second.reason == "no results yet of HGS with s = 1000 at N = 400"
+    assert second.reason == "no results of HGS with s = 1000 yet at N = 400"
     one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), n=400, samples=1000)
     assert one.reason == "fewer than two instances in common at N = 400"

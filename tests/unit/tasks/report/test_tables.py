@@ -1,4 +1,4 @@
-"""Tables: the figures of the paper's columns from per-instance results, and their four formats."""
+"""Tables: the paper's columns from per-instance results, and their four formats."""
 
 from __future__ import annotations
 
@@ -25,34 +25,12 @@ from mcvrp.tasks.report.lines import Line, blocks_of, make_line
 from mcvrp.tasks.report.metrics import Percentiles, paired, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
-
-
-def block(
-    method: str, n: int, costs: list[float | None], samples: int = 1, failure: str | None = None
-) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "method": method,
-            "n": n,
-            "index": range(len(costs)),
-            "samples": samples,
-            "cost": pd.array(costs, dtype="float64"),
-            "seconds": 0.5,
-            "seed": 1,
-            "device": "1 CPU core",
-            "workers": 2,
-            "machine": "2 cores of a processor",
-            "other_cores": 0.2,
-            "version": "1.0",
-            "failure": [failure if cost is None else None for cost in costs],
-            "configuration": f"{method} as it comes",
-        }
-    )
+from tests.support.results import rows_of
 
 
 def line(table: Table, method: str, samples: int = 1, n: int = 20) -> Line:
-    (found,) = [x for x in table.lines if (x.method, x.samples, x.n) == (method, samples, n)]
-    return found
+    (match,) = [x for x in table.lines if (x.method, x.samples, x.n) == (method, samples, n)]
+    return match
 
 
 HGS = [10.0, 20.0, 40.0]
@@ -60,34 +38,27 @@ HGS = [10.0, 20.0, 40.0]
 
 def small_table() -> Table:
     results = [
-        block("HGS", 20, HGS),
-        block("FM-MCVRP (GS)", 20, [11.0, 20.0, 36.0]),
-        block("FM-MCVRP (NS)", 20, [10.0, 20.0 - 1e-10, 39.0], samples=16),
+        rows_of("HGS", 20, HGS),
+        rows_of("FM-MCVRP (GS)", 20, [11.0, 20.0, 36.0]),
+        rows_of("FM-MCVRP (NS)", 20, [10.0, 20.0 - 1e-10, 39.0], samples=16),
     ]
     return benchmark_table(pd.concat(results))
 
 
-def test_a_gap_is_the_mean_of_the_instances_gaps_not_the_gap_of_the_means() -> None:
-    """Instances with gaps of +10, 0 and -10 % have a mean gap of 0, whatever they cost."""
-    greedy = line(small_table(), "FM-MCVRP (GS)")
-    assert greedy.gap is not None
-    assert greedy.gap.mean == pytest.approx(0)
-    assert (greedy.gap.low, greedy.gap.high) == pytest.approx((-8, 8))  # linear between -10, 0 and 10
+def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
+    """Gaps of +10, 0 and -10 % have a mean of 0, whatever the costs; a difference of 1e-10 is a tie."""
+    table = small_table()
+    greedy = line(table, "FM-MCVRP (GS)")
+    assert greedy.gap == Percentiles(pytest.approx(0), pytest.approx(-8), pytest.approx(8))  # interpolated
     assert greedy.cost is not None
     assert greedy.cost.mean == pytest.approx(67 / 3)
-
-
-def test_a_win_is_strict() -> None:
-    """Equal costs and a difference of 1e-10 are ties; only 39 < 40 wins."""
-    table = small_table()
-    assert line(table, "FM-MCVRP (NS)", 16).wins == 1
-    assert line(table, "FM-MCVRP (GS)").wins == 1
+    assert line(table, "FM-MCVRP (NS)", 16).wins == greedy.wins == 1
     assert line(table, "HGS").wins is None
 
 
-def test_the_baseline_of_every_sample_count_is_its_single_run_or_its_equal() -> None:
-    """HGS best of 4 is compared with HGS s = 1 by default, and is itself a baseline at equal s."""
-    results = pd.concat([block("HGS", 20, HGS), block("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
+def test_baseline_is_a_single_run_or_equal_samples() -> None:
+    """HGS best of 4 is compared with HGS s = 1 by default, and is the baseline at equal s."""
+    results = pd.concat([rows_of("HGS", 20, HGS), rows_of("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
     best_of_4 = line(benchmark_table(results), "HGS", 4)
     assert best_of_4.gap is not None
     assert best_of_4.gap.mean == pytest.approx(-10)
@@ -95,9 +66,11 @@ def test_the_baseline_of_every_sample_count_is_its_single_run_or_its_equal() -> 
     assert make_line(blocks_of(results), 20, "HGS", 4, ("HGS", 4)).is_baseline
 
 
-def test_an_instance_that_failed_is_left_out_and_counted() -> None:
-    """The line's figures cover what was solved, its gap what both solved; the note says how many failed."""
-    results = pd.concat([block("HGS", 20, HGS), block("LKH-3", 20, [None, 22.0, 40.0], failure="it crashed")])
+def test_failed_instances_are_excluded_and_counted() -> None:
+    """Figures cover solved instances, gaps those that both solved; a note counts the failures."""
+    results = pd.concat(
+        [rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None, 22.0, 40.0], failure="it crashed")]
+    )
     table = benchmark_table(results)
     lkh = line(table, "LKH-3")
     assert lkh.failed == 1
@@ -106,9 +79,9 @@ def test_an_instance_that_failed_is_left_out_and_counted() -> None:
     assert any("no answer on 1 of 3" in note and "it crashed" in note for note in table.notes)
 
 
-def test_a_method_that_never_ran_has_a_row_and_a_reason() -> None:
-    """Missing LKH-3: dashes in its row, the reason below the table, in every format."""
-    results = pd.concat([block("HGS", 20, HGS), block("LKH-3", 20, [None] * 3, failure="not installed")])
+def test_a_method_without_results_has_a_row_and_a_reason() -> None:
+    """LKH-3 is missing: dashes in its row and the reason in a note, in every format."""
+    results = pd.concat([rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None] * 3, failure="not installed")])
     table = benchmark_table(results)
     row = cells(table, line(table, "LKH-3"))
     assert [cell.text for cell in row[2:8]] == ["–"] * 6
@@ -117,9 +90,9 @@ def test_a_method_that_never_ran_has_a_row_and_a_reason() -> None:
         assert "not installed" in text
 
 
-def test_wins_of_a_method_when_the_baseline_never_ran_are_unknown() -> None:
-    """Without a baseline there is neither gap nor win, and no line pretends to be one."""
-    table = benchmark_table(block("LKH-3", 20, HGS))
+def test_without_a_baseline_there_are_no_gaps_and_wins() -> None:
+    """HGS has no results: gap and wins of LKH-3 are unknown."""
+    table = benchmark_table(rows_of("LKH-3", 20, HGS))
     assert line(table, "LKH-3").gap is None
     assert line(table, "LKH-3").wins is None
 
@@ -127,25 +100,19 @@ def test_wins_of_a_method_when_the_baseline_never_ran_are_unknown() -> None:
 costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
 
 
-@given(costs)
-def test_the_baseline_has_no_gap_to_itself_and_never_wins(values: list[float]) -> None:
-    """Any costs: a baseline against itself gives gap 0 and no win."""
-    base = np.array(values)
-    assert (gap(base, base) == 0).all()
-    assert wins(base, base) == 0
-
-
 @given(costs, st.floats(0.01, 100))
 def test_gaps_do_not_depend_on_the_unit_of_cost(values: list[float], unit: float) -> None:
-    """Metres or kilometres: the same gaps."""
+    """Metres or kilometres: the same gaps; a baseline has gap 0 to itself and no wins."""
     base = np.array(values)
     other = base[::-1] * 1.1
+    assert (gap(base, base) == 0).all()
+    assert wins(base, base) == 0
     np.testing.assert_allclose(gap(other * unit, base * unit), gap(other, base), rtol=1e-9, atol=1e-9)
 
 
 @given(costs)
 def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[float]) -> None:
-    """An independent reference: inclusive deciles of Python's statistics module."""
+    """Independent reference: inclusive deciles of Python's statistics module."""
     got = Percentiles.of(np.array(values))
     deciles = statistics.quantiles(values, n=10, method="inclusive") if len(values) > 1 else values * 9
     assert got.mean == pytest.approx(statistics.fmean(values))
@@ -153,16 +120,16 @@ def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[floa
 
 
 def test_pairs_are_matched_by_instance_not_by_row() -> None:
-    """Shuffled rows and an instance that only one solved give the right pairs, in index order."""
-    other = block("B", 20, [1.0, None, 3.0]).iloc[[2, 0, 1]]
-    results = pd.concat([block("A", 20, HGS), other, block("B", 50, [7.0])])
+    """Shuffled rows, and an instance that only one method solved, give the right pairs in index order."""
+    other = rows_of("B", 20, [1.0, None, 3.0]).iloc[[2, 0, 1]]
+    results = pd.concat([rows_of("A", 20, HGS), other, rows_of("B", 50, [7.0])])
     a, b = paired(results, 20, ("A", 1), ("B", 1))
     assert a.tolist() == [10.0, 40.0]
     assert b.tolist() == [1.0, 3.0]
 
 
 def test_csv_reads_back_with_every_digit() -> None:
-    """The CSV carries the numbers themselves, not their rounded print."""
+    """The CSV has the numbers themselves, not their rounded text."""
     table = small_table()
     frame = pd.read_csv(io.StringIO(to_csv(table)))
     greedy = line(table, "FM-MCVRP (GS)")
@@ -173,45 +140,47 @@ def test_csv_reads_back_with_every_digit() -> None:
 
 def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
     """A pipe inside a cell does not make a column."""
-    results = pd.concat([block("HGS", 20, HGS), block("a|b", 20, HGS)])
+    results = pd.concat([rows_of("HGS", 20, HGS), rows_of("a|b", 20, HGS)])
     rows = [r for r in to_markdown(benchmark_table(results)).splitlines() if r.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
 
 
 def markdown_columns(text: str) -> dict[str, list[str]]:
-    """Return the columns of all tables in ``text``, by their headings."""
-    found = {}
+    """Return the columns of all tables in ``text`` by heading."""
+    columns: dict[str, list[str]] = {}
     for part in text.split("\n\n"):
         if part.startswith("|"):
             head, _, *rows = (row[2:-2].split(" | ") for row in part.splitlines())
-            found |= dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
-    return found
+            columns |= dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
+    return columns
 
 
 def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
-    """Columns and notes, but what each row ran on: that is in the note on its method."""
+    """Same columns and notes, except the hardware of each row."""
     table = small_table()
     wide, narrow = to_markdown(table), to_narrow_markdown(table)
-    there = markdown_columns(wide)
-    assert there.pop("Run on")
-    assert markdown_columns(narrow) == there
+    columns = markdown_columns(wide)
+    assert columns.pop("Run on")
+    assert markdown_columns(narrow) == columns
     assert narrow.split("\n- ")[1:] == wide.split("\n- ")[1:]
 
 
 def test_large_costs_have_no_decimals() -> None:
-    """Of metres they say nothing; gaps, in percent, keep theirs."""
+    """Decimals of metres are meaningless; gaps, in percent, keep theirs."""
     table = benchmark_table(
-        pd.concat([block("HGS", 20, [9_999.125]), block("A", 20, [10_998.5]), block("B", 20, [12_345.678])])
+        pd.concat(
+            [rows_of("HGS", 20, [9_999.125]), rows_of("A", 20, [10_998.5]), rows_of("B", 20, [12_345.678])]
+        )
     )
-    found = markdown_columns(to_markdown(table))
-    assert found["Obj. avg."] == ["9999.12", "10998", "12346"]
-    assert found["Gap avg. (%)"][1:] == ["9.99", "23.47"]
+    columns = markdown_columns(to_markdown(table))
+    assert columns["Obj. avg."] == ["9999.12", "10998", "12346"]
+    assert columns["Gap avg. (%)"][1:] == ["9.99", "23.47"]
 
 
 def test_latex_has_no_naked_special_character() -> None:
-    """Percent signs, underscores and unicode of names and reasons are escaped."""
+    """Percent signs, underscores and Unicode in names and reasons are escaped."""
     results = pd.concat(
-        [block("HGS", 20, HGS), block("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x}")]
+        [rows_of("HGS", 20, HGS), rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x}")]
     )
     text = to_latex(replace(benchmark_table(results), caption="100 % of a_b"))
     body = "\n".join(row for row in text.splitlines() if not row.startswith("% "))
@@ -219,22 +188,14 @@ def test_latex_has_no_naked_special_character() -> None:
     assert "no \\$PATH \\# \\textasciitilde{} \\{x\\}" in body
     assert body.isascii()
     rows = [row for row in body.splitlines() if row.endswith(("\\\\", "\\\\*")) and "&" in row]
-    columns = {row.replace("\\&", "").count("&") + _spanned(row) for row in rows}
+    columns = {row.replace("\\&", "").count("&") + row.count("\\multicolumn{2}") for row in rows}
     assert columns == {8}
+    assert latex_escape("\\%") == "\\textbackslash{}\\%"  # escapes are not escaped again
 
 
-def _spanned(row: str) -> int:
-    return row.count("\\multicolumn{2}")
-
-
-def test_latex_escape_of_a_backslash_is_not_escaped_again() -> None:
-    """One pass over the characters: what an escape brings is left alone."""
-    assert latex_escape("\\%") == "\\textbackslash{}\\%"
-
-
-def test_html_carries_no_markup_of_the_data() -> None:
+def test_html_has_no_markup_of_the_data() -> None:
     """A method's name cannot close the table."""
-    assert "<b>" not in to_html(replace(benchmark_table(block("<b>", 20, HGS)), caption="<b>"))
+    assert "<b>" not in to_html(replace(benchmark_table(rows_of("<b>", 20, HGS)), caption="<b>"))
 
 
 @pytest.mark.parametrize(
@@ -248,6 +209,6 @@ def test_html_carries_no_markup_of_the_data() -> None:
         (9000, "2.50 h"),
     ],
 )
-def test_times_read_at_a_glance(seconds: float, text: str) -> None:
-    """A time has the unit that a person would choose."""
+def test_times_have_a_readable_unit(seconds: float, text: str) -> None:
+    """Milliseconds to hours, three significant digits."""
     assert format_seconds(seconds) == text

@@ -1,4 +1,4 @@
-"""Best cost after t seconds: against the obvious loop over samples, and where answers are missing."""
+"""Best cost after t seconds: against a loop over samples, and with missing answers."""
 
 from __future__ import annotations
 
@@ -40,21 +40,19 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_the_cost_is_the_mean_of_the_best_so_far(store: Store) -> None:
-    """The slow way: after k samples each instance has the minimum of its first k; then the mean."""
+    """Reference: after k samples, the mean over instances of the minimum of the first k."""
     costs = np.random.default_rng(0).uniform(4, 6, (3, 8))
     seconds = {1: 2.0, 4: 5.0, 8: 13.0}
     (size,) = curves(store, *(row("A", i, values.tolist(), seconds) for i, values in enumerate(costs)))
     (curve,) = size.curves
     expected = [np.mean([min(values[:k]) for values in costs]) for k in range(1, 9)]
     np.testing.assert_allclose(curve.cost, expected)
-    np.testing.assert_allclose(
-        curve.seconds, [2, 3, 4, 5, 7, 9, 11, 13]
-    )  # straight between what was measured
+    np.testing.assert_allclose(curve.seconds, [2, 3, 4, 5, 7, 9, 11, 13])  # interpolated
     assert curve.marks.tolist() == [0, 3, 7]
 
 
 def test_methods_are_compared_on_the_instances_that_all_solved(store: Store) -> None:
-    """Instance 1 has no answer of B: it counts for neither; C, without any answer, is not there."""
+    """Instance 1, without an answer by B, is excluded; so is C, without any answer."""
     (size,) = curves(
         store,
         row("A", 0, [4.0], {1: 1.0}),
@@ -69,7 +67,7 @@ def test_methods_are_compared_on_the_instances_that_all_solved(store: Store) -> 
 
 
 def test_a_curve_begins_when_every_instance_has_an_answer(store: Store) -> None:
-    """A first sample that is infeasible on one instance gives no mean: the curve starts with the second."""
+    """If the first sample is infeasible on one instance, the curve starts at the second."""
     (size,) = curves(store, row("A", 0, [float("inf"), 4.0], {2: 2.0}), row("A", 1, [6.0, 5.0], {2: 4.0}))
     (curve,) = size.curves
     assert curve.cost.tolist() == [4.5]
@@ -78,7 +76,7 @@ def test_a_curve_begins_when_every_instance_has_an_answer(store: Store) -> None:
 
 
 def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
-    """A search that began with 100 samples has one cost an instance, and no curve before it."""
+    """A search from 100 samples has one cost per instance, and no curve before it."""
     begun = [
         row("A", i, [cost], {100: seconds}) for i, (cost, seconds) in enumerate([(4.0, 5.0), (6.0, 7.0)])
     ]
@@ -88,7 +86,7 @@ def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
 
 
 def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
-    """A thousand samples are drawn with few points, the measured ones among them."""
+    """A thousand samples become few points, including the measured ones."""
     long = np.linspace(9, 5, 1000).tolist()
     sizes = curves(
         store, row("A", 0, long, {1: 1.0, 100: 60.0, 1000: 600.0}, n=50), row("A", 0, [4.0], {1: 1.0})
@@ -99,15 +97,15 @@ def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
     assert curve.seconds[curve.marks].tolist() == [1.0, 60.0, 600.0]
 
 
-def test_no_two_methods_look_alike_in_the_curves() -> None:
-    """Thirteen markers; colours that two share have different lines."""
+def test_methods_look_different_in_the_curves() -> None:
+    """Markers are unique; methods of the same colour have different dashes."""
     looks = [*_KNOWN.values(), *_OTHERS]
     assert len({marker for _, _, marker in looks}) == len(looks)
     assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)
 
 
-def test_cost_against_time_has_a_panel_a_size_and_any_number_of_methods() -> None:
-    """Twelve methods, more than looks, and a size without answers; a single answer is a mark and a line."""
+def test_cost_against_time_has_one_panel_per_size_and_any_number_of_methods() -> None:
+    """Twelve unknown methods, one with a single answer, and a size without answers."""
     curves = [
         Curve(f"method {k}", np.array([0.1 * k, 1.0 * k]), np.array([5.0 + k, 4.0 + k]), np.array([0, 1]))
         for k in range(1, 12)

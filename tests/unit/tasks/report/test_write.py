@@ -1,4 +1,4 @@
-"""Report of a stored benchmark: what it links to is there, and it shows how the model was trained."""
+"""Report of a stored benchmark: its links exist, and it shows the training of the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CARD = ModelCard("m", 1, CITY.city_id, {"classes": 41}, "r", "d", "f", True, {},
 
 @pytest.fixture
 def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A benchmark of a model whose training and labels are in the store; pictures are not rendered."""
+    """Benchmark of a model whose training and labels are in the store; figures are not rendered."""
     store = Store.open(tmp_path_factory.mktemp("store"))
     for path in ("model.json", "model.safetensors", "README.md"):
         store.put(f"{CARD.folder}/{path}", b"{}")
@@ -73,7 +73,7 @@ def report(store: Store) -> str:
 
 
 def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
-    """Relative to the page, so that it works from a folder and from a bucket alike."""
+    """Relative to the page, so that it works from a folder and from a bucket."""
     page, folder = report(store), layout.benchmark_dir("b")
     links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith("#")]
     paths = [posixpath.normpath(posixpath.join(folder, unquote(link))) for link in links]
@@ -86,8 +86,8 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     assert store.url(folder) in page
 
 
-def test_what_the_store_has_no_more_is_not_linked(store: Store) -> None:
-    """A training run that was removed takes its picture and its links along, not the report."""
+def test_removed_files_are_not_linked(store: Store) -> None:
+    """Without the training run, the report lacks its figure and links only."""
     for path in store.list(layout.run_dir("r")):
         store.delete(path)
     page = report(store)
@@ -96,8 +96,8 @@ def test_what_the_store_has_no_more_is_not_linked(store: Store) -> None:
     assert "results.parquet" in page
 
 
-def test_the_first_table_is_headed_by_what_the_labels_were_made_with(store: Store) -> None:
-    """The spec of the labels in the store decides; without one, nothing is claimed."""
+def test_the_first_table_names_the_solver_of_the_labels(store: Store) -> None:
+    """From the stored spec of the labels; without one, it is unknown."""
     table, path = f"{layout.benchmark_dir('b')}/tables/training.md", layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
@@ -106,6 +106,6 @@ def test_the_first_table_is_headed_by_what_the_labels_were_made_with(store: Stor
     text = store.get(table).decode()
     assert "against a single run of HGS" in text
     assert f"which are by {made}" in text
-    store.put(path, b"{")  # a corrupt one is none
+    store.put(path, b"{")  # corrupt: the same as missing
     report(store)
     assert "The solver of the model's labels is unknown" in store.get(table).decode()

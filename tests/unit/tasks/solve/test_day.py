@@ -1,4 +1,4 @@
-"""Tests of routing a day: feasible within the time, no worse for being polished, refused where it must be."""
+"""Routing of a day: feasible within the time limit, never worse after polishing, invalid input refused."""
 
 from __future__ import annotations
 
@@ -58,24 +58,24 @@ def orders(*ids: int) -> list[Order]:
 @pytest.mark.parametrize("polish", POLISHES)
 @pytest.mark.parametrize("n", [1, 2, 12])
 def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: str) -> None:
-    """Polished by anything, they are feasible, at the city's cost, never above the best sample."""
+    """With any polish they are feasible, at the city's cost, never above that of the best sample."""
     day = instance(n)
-    found = routed(network, day, samples=8, polish=polish, time_limit=0.3)
-    assert infeasibility(day, found.solution) is None
-    assert found.cost == cost(CITY, found.solution)
-    assert found.cost <= found.sampled + 1e-9
-    assert found.samples >= min(8, 4)
+    result = routed(network, day, samples=8, polish=polish, time_limit=0.3)
+    assert infeasibility(day, result.solution) is None
+    assert result.cost == cost(CITY, result.solution)
+    assert result.cost <= result.sampled + 1e-9
+    assert result.samples >= min(8, 4)
 
 
 def test_polishing_is_worth_it(network: FmMcvrp) -> None:
-    """The samples of a network that has learnt nothing get much better."""
-    found = routed(network, instance(25), samples=8)
-    assert found.cost < 0.8 * found.sampled
+    """The samples of an untrained network improve a lot."""
+    result = routed(network, instance(25), samples=8)
+    assert result.cost < 0.8 * result.sampled
 
 
 @pytest.mark.parametrize("polish", ["none", "local-search"])
 def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> None:
-    """With time enough, samples are those of decoding them at once, and the rest follows from them."""
+    """With enough time, samples are those of one batch, and the rest follows from them."""
     day = instance(15)
     one, other = (
         routed(network, day, samples=20, polish=polish, time_limit=60, seed=3, p=0.7) for _ in range(2)
@@ -87,21 +87,21 @@ def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> N
 
 
 def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
-    """Any limit, however short: a few samples, far from all, which would take minutes."""
-    found = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
-    assert 4 <= found.samples < 100_000
+    """Even a short limit gives a few samples; all of them would take minutes."""
+    result = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
+    assert 4 <= result.samples < 100_000
 
 
 def test_threads_are_as_before(network: FmMcvrp) -> None:
-    """A worker of other flows keeps its own; a few samples are not worth another process."""
+    """A worker of other flows keeps its threads; few samples do not start another process."""
     before = torch.get_num_threads()
-    found = routed(network, instance(5), samples=1, threads=before + 1)
+    result = routed(network, instance(5), samples=1, threads=before + 1)
     assert torch.get_num_threads() == before
-    assert found.device == "1 CPU core"
+    assert result.device == "1 CPU core"
 
 
 def test_more_cores_draw_the_same_samples(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not a second process has come in time to draw some."""
+    """Whether or not a second process starts in time to draw some."""
     monkeypatch.setattr(Pool.__init__, "__defaults__", (0.0,))
     day = instance(15)
     one, two = (routed(network, day, samples=1500, polish="none", time_limit=600, threads=k) for k in (1, 2))
@@ -109,32 +109,32 @@ def test_more_cores_draw_the_same_samples(network: FmMcvrp, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("on_cpu", [True, False])
-def test_processor_time_of_all_processes_is_what_others_get(on_cpu: bool) -> None:
-    """Equal time counts what children have worked; on a GPU wall-clock time alone counts."""
+def test_equal_time_is_processor_time_of_all_processes(on_cpu: bool) -> None:
+    """It includes child processes; on a GPU it is wall-clock time."""
     clock = _SearchClock(on_cpu=on_cpu, children=1000.0)
     assert (clock.fair() > 1000) == on_cpu
     assert clock.share() <= 1
 
 
 def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
-    """Costs come from the matrix, routes keep their direction, and PyVRP is what they are compared with."""
+    """Costs come from the matrix, routes keep their direction, and PyVRP is the baseline."""
     city = one_way_city()
     day = instance(12, city)
-    found = routed(network, day, city, samples=8)
-    assert infeasibility(day, found.solution) is None
-    assert found.cost == float(city.legs(found.solution.path).sum())
+    result = routed(network, day, city, samples=8)
+    assert infeasibility(day, result.solution) is None
+    assert result.cost == float(city.legs(result.solution.path).sum())
     assert baseline(city, day, 0.1, 0).label == "PyVRP"
     assert baseline(CITY, instance(12), 0.1, 0).label == "HGS"
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_baseline_has_an_answer_to_the_smallest_days(n: int) -> None:
-    """With one customer HGS-CVRP itself would search for ever."""
+    """HGS-CVRP itself would not terminate with one customer."""
     assert infeasibility(instance(n), baseline(CITY, instance(n), 0.01, 0).solution) is None
 
 
 def test_a_day_from_orders_to_summary(store: Store) -> None:
-    """Figures add up; what a person should know is among the notes."""
+    """Figures are consistent; merged orders and an unusual size are among the notes."""
     planned = plan_day(store, "small", "small", orders(3, 8, 3, 20), 10, SolveSpec(samples=4))
     summary = solve_day(store, planned, time.monotonic()).summary
     assert (summary.lines, summary.customers, summary.demand, summary.capacity) == (4, 3, 12, 10)
@@ -147,24 +147,24 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
 
 @pytest.mark.parametrize("polish", ["local-search", "pyvrp"])
 def test_a_day_without_a_model(store: Store, polish: str) -> None:
-    """No sample, no model: HGS searches, or who is named; a search is not compared with itself."""
+    """HGS searches, or the named solver; a search is not compared with itself."""
     spec = SolveSpec(samples=0, polish=polish, time_limit=0.2)
-    planned = plan_day(store, "small", "nobody", orders(3, 8, 20, 21), 10, spec)
+    planned = plan_day(store, "small", "absent", orders(3, 8, 20, 21), 10, spec)
     solved = solve_day(store, planned, time.monotonic())
-    found = solved.summary
+    result = solved.summary
     assert infeasibility(planned.day.instance, solved.solution) is None
-    assert (found.model, found.model_version, found.best_sample, found.samples) == (None, None, None, 0)
-    assert (found.polish, found.compared is None) == (
+    assert (result.model, result.model_version, result.best_sample, result.samples) == (None, None, None, 0)
+    assert (result.polish, result.compared is None) == (
         ("pyvrp", False) if polish == "pyvrp" else ("hgs", True)
     )
 
 
 def test_an_instance_of_cvrplib_is_a_day(store: Store) -> None:
-    """It needs neither a city nor a model: the search finds the published optimum of E-n22-k4."""
+    """It needs neither city nor model; the search finds the published optimum of E-n22-k4."""
     planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.5))
-    found = solve_day(store, planned, time.monotonic()).summary
-    assert (found.city, found.customers, found.capacity, found.unit) == ("E-n22-k4", 21, 6000, "units")
-    assert (found.cost, found.best_known) == (375.0, 375.0)
+    result = solve_day(store, planned, time.monotonic()).summary
+    assert (result.city, result.customers, result.capacity, result.unit) == ("E-n22-k4", 21, 6000, "units")
+    assert (result.cost, result.best_known) == (375.0, 375.0)
 
 
 def test_an_instance_of_cvrplib_in_a_city_of_the_store(tmp_path: Path) -> None:
@@ -181,21 +181,21 @@ def test_an_instance_of_cvrplib_in_a_city_of_the_store(tmp_path: Path) -> None:
         plan_day(store, "small", "m", str(VRP), None, SolveSpec())
 
 
-def test_the_champion_is_asked_then_the_latest(tmp_path: Path) -> None:
-    """Without a word the champion's answer; where nobody is champion, the newest's."""
+def test_the_default_version_is_the_champion_or_the_latest(tmp_path: Path) -> None:
+    """Without a version it is the champion; without a champion the latest."""
     store = Store.open(tmp_path)
     for version in (1, 2):
         put_model(store, "m", CITY, version)
     put_model(store, "n", CITY, 1, alias=False)
     put_model(store, "n", CITY, 2, alias=False)
     assert pointer(store, "m", "champion").version == 1
-    found = {wanted: chosen_model(store, "m", wanted).version for wanted in (None, "latest", "challenger", 2)}
-    assert found == {None: 1, "latest": 2, "challenger": 2, 2: 2}
+    chosen = {name: chosen_model(store, "m", name).version for name in (None, "latest", "challenger", 2)}
+    assert chosen == {None: 1, "latest": 2, "challenger": 2, 2: 2}
     assert chosen_model(store, "n", None).version == 2
 
 
 def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
-    """With classes to spare, new addresses are routed by the old model, and that is said."""
+    """With spare classes, the old model routes new addresses, and a note reports it."""
     store = Store.open(tmp_path)
     old = City(CITY.xy, spare=5)
     new = City(np.vstack([CITY.xy, [[0.3, 0.3], [0.7, 0.2]]]), extends=(40,), spare=3)
@@ -208,10 +208,10 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"city": "nowhere"}, "no city 'nowhere'"),
-        ({"model": "nobody"}, "no model 'nobody'"),
+        ({"model": "absent"}, "no model 'absent'"),
         ({"spec": SolveSpec(version="challenger")}, "has no challenger"),
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
@@ -220,20 +220,14 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"capacity": 2}, "more than the capacity of a vehicle, 2"),
     ],
 )
-def test_what_cannot_be_routed_is_refused_first(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     """One sentence, before anything is solved or written."""
     store = Store.open(tmp_path)
     put_day(store)
     put_model(store, "other", City.uniform(40, seed=6))
     save_city(store, "one-way", one_way_city())
     before = store.list("")
-    wanted: dict[str, Any] = {
-        "city": "small",
-        "model": "small",
-        "orders": orders(1, 2),
-        "capacity": 20,
-        "spec": SolveSpec(),
-    }
-    with pytest.raises(McvrpError, match=said):
-        plan_day(store, **(wanted | change))
+    day = {"city": "small", "model": "small", "orders": orders(1, 2), "capacity": 20, "spec": SolveSpec()}
+    with pytest.raises(McvrpError, match=message):
+        plan_day(store, **(day | change))
     assert store.list("") == before

@@ -1,4 +1,4 @@
-"""Fleet and longest route of a day: kept in what is given, or refused in a sentence before any work."""
+"""Fleet and longest route of a day: satisfied by the routes, or refused in one sentence before any work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcvrp.tasks.solvers.solver import Limits, SolverFailed, longest_route
 from tests.support.optimum import SMALL
 from tests.support.solving import CITY, one_way_city, put_day
 
-# Customers in opposite directions: each is 20 there and back, both on one route are 40.
+# Customers in opposite directions: a round trip to each is 20, one route to both 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
 BOTH = Instance(OPPOSITE.city_id, np.array([1, 2]), np.array([1, 1]), 5)
 
@@ -38,10 +38,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
-    """Return a day of 20 orders of 3, of which a vehicle holds six: four vehicles at least."""
+    """Return a day of 20 orders of demand 3 at capacity 18: at least four vehicles."""
     orders = [Order(customer=str(k), demand=3) for k in range(1, 21)]
-    asked = SolveSpec.model_validate({"polish": "pyvrp", "time_limit": 0.1, **spec})
-    return plan_day(store, city, "small", orders, 18, asked)
+    day_spec = SolveSpec.model_validate({"polish": "pyvrp", "time_limit": 0.1, **spec})
+    return plan_day(store, city, "small", orders, 18, day_spec)
 
 
 def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
@@ -50,7 +50,7 @@ def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
 
 
 def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples of a network that has learnt nothing break them; the routes that come of them do not."""
+    """Samples of an untrained network violate them; the routes derived from them do not."""
     monkeypatch.setattr(
         _SearchClock, "share", lambda clock: 1 / 300
     )  # of a minute, however busy the machine is
@@ -59,25 +59,24 @@ def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.Mon
     free = day.spec.model_copy(update={"polish": "none", "fleet": None, "longest_route": None})
     sample = route(network, CITY, day.day.instance, free, rotations=1)
     assert not keeps(CITY, sample.solution, 4, 2.6)
-    found = solve_day(store, day, time.monotonic())
-    assert infeasibility(day.day.instance, found.solution) is None
-    assert keeps(CITY, found.solution, 4, 2.6)
+    result = solve_day(store, day, time.monotonic())
+    assert infeasibility(day.day.instance, result.solution) is None
+    assert keeps(CITY, result.solution, 4, 2.6)
     assert any(
         note.startswith("the routes satisfy --fleet 4 and --longest-route 2.6; the longest is")
-        for note in found.summary.notes
+        for note in result.summary.notes
     )
-    assert found.summary.compared is not None
-    assert found.summary.compared.label == "HGS"
-    assert keeps(CITY, found.solution, 4, 2.6)
+    assert result.summary.compared is not None
+    assert result.summary.compared.label == "HGS"
 
 
 @pytest.mark.parametrize(("city", "search"), [("small", "hgs"), ("one-way", "pyvrp")])
 def test_a_search_without_a_model_keeps_the_limits(store: Store, city: str, search: str) -> None:
-    """Nobody is named: HGS searches where it can, which is not compared with itself."""
+    """By default HGS searches if it supports the city; it is not compared with itself."""
     day = planned(store, city, samples=0, fleet=5, polish="local-search")
-    found = solve_day(store, day, time.monotonic())
-    assert (found.summary.polish, found.summary.compared) == (search, None)
-    assert keeps(day.city, found.solution, 5, np.inf)
+    result = solve_day(store, day, time.monotonic())
+    assert (result.summary.polish, result.summary.compared) == (search, None)
+    assert keeps(day.city, result.solution, 5, np.inf)
 
 
 @settings(max_examples=25)
@@ -88,45 +87,47 @@ def test_a_search_without_a_model_keeps_the_limits(store: Store, city: str, sear
     share=st.floats(0.3, 1.5),
     begun=st.booleans(),
 )
-def test_no_routes_that_are_given_break_a_limit(
+def test_returned_routes_never_break_a_limit(
     city: City, seed: int, fleet: int, share: float, begun: bool
 ) -> None:
-    """Whatever the limits and the start are, in however short a time: routes that keep them, or none."""
+    """For any limits, start and time limit: routes within the limits, or an error."""
     instance = InstanceStream(city, 1, "test", SMALL)(9, seed)
     start = random_solution(instance, seed)
     longest = share * longest_route(city, start)
     spec = SolveSpec(samples=0, time_limit=0.005, fleet=fleet, longest_route=longest)
     try:
-        found = searched(city, instance, spec, start if begun else None)
+        result = searched(city, instance, spec, start if begun else None)
     except SolverFailed:
         return
-    assert infeasibility(instance, found.solution) is None
-    assert keeps(city, found.solution, fleet, longest * (1 + 1e-9))
+    assert infeasibility(instance, result.solution) is None
+    assert keeps(city, result.solution, fleet, longest * (1 + 1e-9))
 
 
-def test_the_comparison_keeps_them_too() -> None:
-    """Two routes of 20 where one of 40 would be allowed without."""
+def test_the_comparison_keeps_the_limits() -> None:
+    """Two routes of 20, although one of 40 is cheaper without limits."""
     free = baseline(OPPOSITE, BOTH, 0.05, 0)
     assert free.label == "HGS"
     limited = baseline(OPPOSITE, BOTH, 0.05, 0, Limits(longest_route=39.0))
     assert (limited.label, len(limited.solution.routes)) == ("HGS", 2)
 
 
-def test_where_none_are_found_a_sentence_says_so() -> None:
-    """What no bound has seen: two vehicles would do it, one has too far to go."""
+def test_no_routes_within_the_limits_is_one_sentence() -> None:
+    """A case that no bound detects: two vehicles suffice, one has too long a route."""
     spec = SolveSpec(samples=0, time_limit=0.05, fleet=1, longest_route=30.0)
     require_possible(spec.limits, OPPOSITE, Addresses.numbered(2), BOTH)
     with pytest.raises(SolverFailed) as caught:
         searched(OPPOSITE, BOTH, spec)
-    said = str(caught.value)
-    assert said.startswith("no routes within --fleet 1 and --longest-route 30 were found in 0.05 s: increase")
-    assert len(said) <= LONGEST
+    message = str(caught.value)
+    assert message.startswith(
+        "no routes within --fleet 1 and --longest-route 30 were found in 0.05 s: increase"
+    )
+    assert len(message) <= LONGEST
     wide = spec.model_copy(update={"longest_route": 40.0})
     assert searched(OPPOSITE, BOTH, wide).cost == 40.0
 
 
-def test_a_start_that_keeps_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the search finds none; one that breaks them is none."""
+def test_a_start_within_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the search fails, the start is returned, unless it violates a limit."""
 
     def none(*_: object) -> Solution:
         raise SolverFailed("HGS gave up")
@@ -139,14 +140,16 @@ def test_a_start_that_keeps_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPa
         searched(OPPOSITE, BOTH, spec, Solution(((1, 2),)))
 
 
-def test_far_is_what_no_way_makes_near() -> None:
-    """In a matrix the way over another customer of the day may be the cheaper one."""
+def test_distance_is_that_of_the_shortest_path() -> None:
+    """In a cost matrix, a path via another customer of the day may be cheaper."""
     costs = np.array([[0.0, 1, 9], [1, 0, 1], [9, 1, 0]])
     city = City(OPPOSITE.xy, costs, origin=(-10, -10), scale=20.0)
     names = Addresses(("depot", "near", "far"))
     both = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 5)
-    require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 there, 9 back
-    require_possible(Limits(longest_route=4.0), city, names, both)  # a bound: a route passes "near" once
+    require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 to it, 9 back
+    require_possible(
+        Limits(longest_route=4.0), city, names, both
+    )  # a lower bound: a route visits "near" once
     with pytest.raises(McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* is 4 sides"):
         require_possible(Limits(longest_route=3.0), city, names, both)
     alone = Instance(city.city_id, np.array([2]), np.array([1]), 5)
@@ -154,18 +157,15 @@ def test_far_is_what_no_way_makes_near() -> None:
         require_possible(Limits(longest_route=11.0), city, names, alone)
 
 
-@pytest.mark.parametrize("longest", [20.0, 20.0 * (1 - 1e-6)])
-def test_there_and_back_may_be_just_the_longest_route(longest: float) -> None:
-    """No more."""
-    if longest == 20.0:
-        require_possible(Limits(longest_route=longest), OPPOSITE, Addresses.numbered(2), BOTH)
-    else:
-        with pytest.raises(McvrpError, match=r"\(and 1 more\) is too far"):
-            require_possible(Limits(longest_route=longest), OPPOSITE, Addresses.numbered(2), BOTH)
+def test_a_round_trip_may_equal_the_longest_route() -> None:
+    """The limit is inclusive."""
+    require_possible(Limits(longest_route=20.0), OPPOSITE, Addresses.numbered(2), BOTH)
+    with pytest.raises(McvrpError, match=r"\(and 1 more\) is too far"):
+        require_possible(Limits(longest_route=20.0 * (1 - 1e-6)), OPPOSITE, Addresses.numbered(2), BOTH)
 
 
 def test_refused_before_the_store_is_read(store: Store) -> None:
-    """Who polishes is looked at first, what cannot be as soon as the orders are there."""
+    """The polish is checked first, bounds as soon as the orders have been read."""
     with pytest.raises(
         McvrpError, match="--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
     ):
@@ -174,7 +174,7 @@ def test_refused_before_the_store_is_read(store: Store) -> None:
         planned(store, fleet=3)
 
 
-def test_a_spec_says_of_limits_what_there_are() -> None:
-    """What is written of a day is what it was before there were any."""
+def test_a_spec_omits_limits_that_are_not_set() -> None:
+    """Without limits, a stored spec is the same as before they existed."""
     assert not {"fleet", "longest_route"} & SolveSpec().model_dump(mode="json").keys()
     assert SolveSpec(fleet=3).model_dump(mode="json")["fleet"] == 3

@@ -1,4 +1,4 @@
-"""Tests of a day's orders: what people bring becomes an instance, or one sentence that names every fault."""
+"""Orders of a day: files become an instance, or one sentence that names all faults."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
-    """Node numbers ascend, demands stand beside their customer, nothing is to be noted."""
-    found = day("customer,demand\nC7,3\nC2,4\n", tmp_path)
-    assert found.instance.ids.tolist() == [2, 7]
-    assert found.instance.demands.tolist() == [4, 3]
-    assert (found.instance.capacity, found.orders, found.merged, found.ignored) == (20, 2, (), ())
+    """Nodes ascend, demands of a customer are added, columns that are not read are listed."""
+    result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
+    assert result.instance.ids.tolist() == [1, 5]
+    assert result.instance.demands.tolist() == [2, 8]
+    assert (result.instance.capacity, result.orders) == (20, 4)
+    assert (result.merged, result.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
+    assert day(SOUND, tmp_path).merged == day(SOUND, tmp_path).ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -53,64 +55,50 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
     ],
     ids=["semicolons", "tabs", "byte order mark", "utf-16", "xlsx", "parquet", "floats", "empty", "capacity"],
 )
-def test_files_as_people_have_them(data: str | bytes, tmp_path: Path) -> None:
+def test_formats_of_files(data: str | bytes, tmp_path: Path) -> None:
     """Separators, encodings, spellings of the header, blank lines, Parquet: the same two orders."""
-    found = day(data, tmp_path).instance
-    assert (found.ids.tolist(), found.demands.tolist()) == ([1, 2], [3, 4])
-
-
-def test_several_orders_of_a_customer_are_one(tmp_path: Path) -> None:
-    """Their demands are added, it is said, and no demand gets lost."""
-    found = day("customer,demand\nC5,3\nC1,2\nC5,4\nC5,1\n", tmp_path)
-    assert found.merged == (Merged("C5", 3, 8),)
-    assert found.instance.ids.tolist() == [1, 5]
-    assert found.instance.demands.tolist() == [2, 8]
-    assert found.orders == 4
-
-
-def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
-    """Names and telephones may be there; who brings them is told that nobody looks."""
-    assert day("customer,demand,name,phone\nC1,3,Ann,5\n", tmp_path).ignored == ("name", "phone")
+    result = day(data, tmp_path).instance
+    assert (result.ids.tolist(), result.demands.tolist()) == ([1, 2], [3, 4])
 
 
 @pytest.mark.parametrize("n", [1, 5, 1200])
-def test_any_number_of_customers_will_do_with_a_capacity(n: int, tmp_path: Path) -> None:
-    """Fewer than 20, and more than the paper's table of capacities covers."""
+def test_any_number_of_customers_is_accepted(n: int, tmp_path: Path) -> None:
+    """Fewer than 20, and more than the paper's table of capacities covers, if the capacity is given."""
     rows = "".join(f"C{k},1\n" for k in range(1, n + 1))
     assert day(f"customer,demand\n{rows}", tmp_path).instance.n == n
 
 
 def test_the_capacity_comes_from_option_column_or_city(tmp_path: Path) -> None:
-    """One of them is enough; of the city, where all its vehicles hold the same."""
+    """One of them is sufficient; the city's, if all its vehicles have the same."""
     own = City(CITY.xy, capacity=(31, 31))
     assert day("customer,demand,capacity\nC1,3,25\nC2,3,25\n", tmp_path, None).instance.capacity == 25
     assert day(SOUND, tmp_path, None, own).instance.capacity == 31
     assert day(SOUND, tmp_path, 22, own).instance.capacity == 22
 
 
-def test_orders_may_be_given_instead_of_a_file(tmp_path: Path) -> None:
-    """As a form gives them; they are checked as a file is."""
+def test_orders_of_a_form(tmp_path: Path) -> None:
+    """A list of orders is checked like a file."""
     store = Store.open(tmp_path)
     orders = [Order(customer="C2", demand=4), Order(customer="C1", demand=3)]
     assert Order.model_validate({"customer": 7, "demand": 1}).customer == "7"
-    found = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)
-    assert (found.source, found.instance.ids.tolist()) == ("orders", [1, 2])
+    result = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)
+    assert (result.source, result.instance.ids.tolist()) == ("orders", [1, 2])
     windowed = [Order.model_validate({"customer": "C1", "demand": 1, "tw_start": "8:00"})]
     with pytest.raises(McvrpError, match="tw_start of orders asks for a time window"):
         checked_day(read_orders(windowed, store), CITY, NAMES, "town", 20)
 
 
-def test_orders_may_lie_in_the_store(tmp_path: Path) -> None:
-    """Orders in the store can be read by a worker on another machine; no path leads out of it."""
+def test_orders_in_the_store(tmp_path: Path) -> None:
+    """A worker on another machine can read them; no path leaves the store."""
     store = Store.open(tmp_path / "store")
     store.put("incoming/monday.csv", SOUND.encode())
     assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
-    with pytest.raises(McvrpError, match="leaves the store"):
+    with pytest.raises(McvrpError, match="leads out of the store"):
         read_orders("store:../monday.csv", store)
 
 
 def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
-    """A guess would be the worst of answers; a city's range is told."""
+    """It is never guessed; the message names the city's range."""
     with pytest.raises(McvrpError, match="does not define the capacity of a vehicle: give --capacity"):
         day(SOUND, tmp_path, None)
     with pytest.raises(McvrpError, match="in this city 30 to 40"):
@@ -120,8 +108,8 @@ def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
             day(SOUND, tmp_path, wrong)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """A path, a folder, an address without a store behind it, a list without orders."""
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """A path, a folder, an address without a store, an empty list of orders."""
     store = Store.open(tmp_path)
     for place in ("nowhere.csv", str(tmp_path), "store:nowhere.csv", "ftp://host/day.csv", []):
         with pytest.raises(McvrpError):
@@ -129,8 +117,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:
-    """Up to what 16 bits hold, whatever the number of orders; beyond, they are refused, not cut off."""
-    found = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
-    np.testing.assert_array_equal(found.instance.demands, [65_535])
+    """Up to 16 bits, for any number of orders; larger ones are refused, not truncated."""
+    result = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
+    np.testing.assert_array_equal(result.instance.demands, [65_535])
     with pytest.raises(McvrpError, match="has a demand of 65,536 in 2 orders, more than 65,535"):
         day("customer,demand\nC1,60000\nC1,5536\n", tmp_path, 100_000)

@@ -1,4 +1,4 @@
-"""Tests of what is written about a day: it parses, it adds up, and it replaces nothing in silence."""
+"""Files of a day: they parse, their figures add up, and nothing is replaced silently."""
 
 from __future__ import annotations
 
@@ -30,23 +30,19 @@ FILES = {"README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "sp
 
 
 def solved(store: Store, city: str = "small", count: int = 15, **spec: Any) -> Solved:
-    names = plan_names(store, city)
-    orders = [Order(customer=names[k], demand=1 + k % 7) for k in range(1, count + 1)]
+    prefix = "K-" if city == "earth" else ""
+    orders = [Order(customer=f"{prefix}{k}", demand=1 + k % 7) for k in range(1, count + 1)]
     planned = plan_day(store, city, "small", orders, 20, SolveSpec(samples=4, hgs=False, **spec))
     return solve_day(store, planned, time.monotonic())
 
 
-def plan_names(store: Store, city: str) -> list[str]:
-    return [f"K-{k}" if city == "earth" else str(k) for k in range(41)]
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with the city, the same one with names and places on Earth, and a model of both."""
+    """A store with the city, the same city with names and degrees, and a model of both."""
     store = Store.open(tmp_path_factory.mktemp("store"))
     put_day(store)
     lonlat = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
-    save_city(store, "earth", CITY, Addresses(tuple(plan_names(store, "earth")), lonlat))
+    save_city(store, "earth", CITY, Addresses(tuple(f"K-{k}" for k in range(41)), lonlat))
     return store
 
 
@@ -57,7 +53,7 @@ def day(store: Store) -> Solved:
 
 @pytest.fixture(scope="module")
 def written(day: Solved, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The files of the day; not to be touched."""
+    """The files of the day; read-only."""
     place = Place(Store.open(tmp_path_factory.mktemp("written")))
     assert {address.rpartition("/")[2] for address in write_day(place, day)} == FILES
     return place
@@ -69,20 +65,20 @@ def place(tmp_path: Path) -> Place:
 
 
 def geojson(place: Place) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(place.store.get(place.path("routes.geojson")))
-    return found
+    document: Mapping[str, Any] = json.loads(place.store.get(place.path("routes.geojson")))
+    return document
 
 
-def test_an_instance_of_cvrplib_leaves_a_solution(store: Store, tmp_path: Path) -> None:
-    """Its .sol says the cost of the routes, and is read as one of the instance; the README names it."""
+def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) -> None:
+    """Its .sol has the routes and their cost, and the README names it."""
     planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.2))
     place = Place(Store.open(tmp_path))
-    found = solve_day(store, planned, time.monotonic())
-    assert {address.rpartition("/")[2] for address in write_day(place, found)} == FILES | {"E-n22-k4.sol"}
+    result = solve_day(store, planned, time.monotonic())
+    assert {address.rpartition("/")[2] for address in write_day(place, result)} == FILES | {"E-n22-k4.sol"}
     solution, price = parse_sol(
         "E.sol", place.store.get("E-n22-k4.sol"), parse_vrp("E.vrp", VRP.read_bytes())
     )
-    assert (solution, price) == (found.solution, found.summary.cost)
+    assert (solution, price) == (result.solution, result.summary.cost)
     readme = place.store.get("README.md").decode()
     assert "`E-n22-k4.sol`" in readme
     assert "HGS, without a model" in readme
@@ -90,7 +86,7 @@ def test_an_instance_of_cvrplib_leaves_a_solution(store: Store, tmp_path: Path) 
 
 
 def test_the_stops_add_up(day: Solved, written: Place) -> None:
-    """Every customer once, loads within capacity, legs sum to the cost, each route from depot to depot."""
+    """Every customer once, loads within capacity, legs sum to the cost, routes begin and end at the depot."""
     rows = list(csv.DictReader(written.store.get("routes.csv").decode().splitlines()))
     instance = day.planned.day.instance
     served = [row for row in rows if row["customer"] != "0"]
@@ -110,7 +106,7 @@ def test_the_stops_add_up(day: Solved, written: Place) -> None:
 
 
 def test_the_geojson_is_geojson(store: Store, place: Place) -> None:
-    """Lines and points of RFC 7946 in degrees, with the customers' own names, one line a route."""
+    """Lines and points of RFC 7946 in degrees, with the customers' names, one line per route."""
     day = solved(store, "earth")
     write_day(place, day)
     document = geojson(place)
@@ -136,14 +132,14 @@ def test_the_geojson_is_geojson(store: Store, place: Place) -> None:
         assert coordinates[0] == coordinates[-1] == kinds["depot"][0]["geometry"]["coordinates"]
 
 
-def test_coordinates_that_are_no_degrees_are_called_so(written: Place) -> None:
-    """In the document, which a map program would else show off Africa, and in the README."""
+def test_coordinates_other_than_degrees_are_declared(written: Place) -> None:
+    """In the document, which a map program would otherwise misplace, and in the README."""
     assert "no degrees" in geojson(written)["coordinates"]
     assert "no longitude and latitude" in written.store.get("README.md").decode()
 
 
-def test_the_folder_explains_itself(day: Solved, written: Place) -> None:
-    """README, picture and summary are there; the README names every file, the summary has the figures."""
+def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
+    """README, map and summary exist; the README names all files, the summary has the figures."""
     assert written.store.get("map.png").startswith(b"\x89PNG")
     readme = written.store.get("README.md").decode()
     assert all(name in readme for name in FILES - {"README.md"})
@@ -153,19 +149,19 @@ def test_the_folder_explains_itself(day: Solved, written: Place) -> None:
 
 
 def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, tmp_path: Path) -> None:
-    """Its README, for a person; its summary, for a program."""
+    """Text: its README; JSON: its summary."""
     store = Store.open(tmp_path)
     for name in FILES:
         store.put(f"solutions/monday/{name}", written.store.get(name))
-    found = inspect(store, "solutions/monday")
-    assert "routes.geojson" in found.text
-    assert found.document["cost"] == day.summary.cost
+    result = inspect(store, "solutions/monday")
+    assert "routes.geojson" in result.text
+    assert result.document["cost"] == day.summary.cost
 
 
-def test_a_folder_without_summary_is_not_finished(
+def test_an_interrupted_folder_has_no_summary(
     day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run stopped while writing over an earlier day leaves no summary of it."""
+    """A run that is stopped while it replaces a day leaves no summary."""
     place.store.put(place.path(SUMMARY), b"{}")
     put = Store.put
 
@@ -180,8 +176,8 @@ def test_a_folder_without_summary_is_not_finished(
     assert not place.store.exists(place.path(SUMMARY))
 
 
-def test_nothing_is_replaced_in_silence(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
-    """The same orders: said. Other orders: refused, or said. Somebody's files: refused, whatever is asked."""
+def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
+    """Same orders: a note. Other orders: refused, or a note. Other files: always refused."""
     other = solved(store, count=3)
     assert require_free(Place(written.store, "new"), day.planned, overwrite=False) is None
     assert "same orders" in str(require_free(written, day.planned, overwrite=False))
@@ -194,8 +190,8 @@ def test_nothing_is_replaced_in_silence(store: Store, day: Solved, written: Plac
         require_free(Place(Store.open(tmp_path / "mine")), day.planned, overwrite=True)
 
 
-def test_a_day_s_name_is_a_folder_s(store: Store, tmp_path: Path) -> None:
-    """From any name of a file; other orders, or another capacity, have another name."""
+def test_the_name_of_a_day_is_a_folder_name(store: Store, tmp_path: Path) -> None:
+    """For any file name; other orders, or another capacity, have another name."""
     file = tmp_path / "Ma journée — 21/../é.csv".replace("/", "_")
     file.write_text("customer,demand\n1,3\n")
     names = {
@@ -212,8 +208,8 @@ def test_a_map_of_any_day(store: Store, place: Place, count: int) -> None:
     assert place.store.size(place.path("map.png")) > 10_000
 
 
-def test_names_are_no_mathematics(store: Store, tmp_path: Path) -> None:
-    """Any names of addresses and files: there is a map."""
+def test_names_are_not_typeset_as_mathematics(store: Store, tmp_path: Path) -> None:
+    """A map can be drawn for any names of addresses and files."""
     names = tuple(f"$_{k}^$ {{" for k in range(41))
     save_city(store, "dollars", CITY, Addresses(names))
     file = tmp_path / "$x_$.csv"
@@ -224,7 +220,7 @@ def test_names_are_no_mathematics(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
-    """Customers at the depot cost nothing and break nothing."""
+    """Customers at the depot have cost 0 and raise no error."""
     store = Store.open(tmp_path)
     city = City(np.full((4, 2), 0.5))
     save_city(store, "small", city)
@@ -239,16 +235,16 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
 def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int | None) -> None:
-    """Whatever request gets no answer for a while, the routes are the same."""
+    """The routes are the same, whichever request gets no response for a while."""
     store = Store.open(tmp_path / "store")
     put_day(store)
 
-    def routed(there: Store) -> object:
-        found = solved(there, polish="none", time_limit=60.0)
-        place = Place(there, "solutions/monday")
-        require_free(place, found.planned, overwrite=False)
-        write_day(place, found)
-        return found.summary.cost
+    def routed(other: Store) -> object:
+        result = solved(other, polish="none", time_limit=60.0)
+        place = Place(other, "solutions/monday")
+        require_free(place, result.planned, overwrite=False)
+        write_day(place, result)
+        return result.summary.cost
 
     files = ("routes.csv", "routes.geojson")
     check_outlasted(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)

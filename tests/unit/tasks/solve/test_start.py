@@ -1,4 +1,4 @@
-"""Tests of earlier routes as a start: they serve today's orders, and the answer costs no more than they."""
+"""Earlier routes as a start: adapted to the orders of the day, and never better than the answer."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def start(folder: Path, text: str, instance: Instance) -> Start:
     return read_start(Store.open(folder), str(folder / "routes.csv"), LINE, names, instance)
 
 
-def test_routes_are_kept_as_far_as_they_serve_today() -> None:
-    """Who orders nothing is left out; who is new goes to the cheapest place, or on a route of his own."""
+def test_earlier_routes_are_adapted() -> None:
+    """Other customers are removed; new ones get the cheapest position, or their own route."""
     assert fitted_routes(LINE, day(1, 3), [[1, 2, 3]]) == Solution(((1, 3),))
     assert fitted_routes(LINE, day(1, 2, 3), [[1, 3]]) == Solution(((1, 2, 3),))
     assert fitted_routes(LINE, day(1, 2, 3, demand=5), [[1, 2, 3]]) == Solution(((1, 2), (3,)))
@@ -47,7 +47,7 @@ def test_routes_are_kept_as_far_as_they_serve_today() -> None:
     st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=6), st.integers(1, 40), st.integers(9, 60)
 )
 def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, capacity: int) -> None:
-    """Whatever was driven before, whoever orders today, whatever a vehicle holds."""
+    """For any earlier routes, orders and capacity."""
     owner = {node: k for k, route in enumerate(earlier) for node in route}  # a customer is on one route
     once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
     rng = np.random.default_rng(count)
@@ -57,18 +57,18 @@ def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, cap
 
 
 def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> None:
-    """Rows in any order, stops at the depot passed over; what it has of today is counted."""
+    """Rows in any order, stops at the depot skipped; a note counts the common customers."""
     text = HEADER + "b,1,3\na,2,2\na,1,1\na,0,0\na,3,0\n"
-    found = start(tmp_path, text, day(1, 2, 3, 4))
-    assert found.solution == Solution(((4, 3), (1, 2)))
-    assert found.note.startswith("routes.csv has 3 of 4 customers")
+    result = start(tmp_path, text, day(1, 2, 3, 4))
+    assert result.solution == Solution(((4, 3), (1, 2)))
+    assert result.note.startswith("routes.csv has 3 of 4 customers")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("route,customer\na,1\n", "has no column stop"),
-        (HEADER + "a,first,1\n", "row 2: stop is 'first', no number"),
+        (HEADER + "a,first,1\n", "row 2: stop is 'first', not a number"),
         (HEADER + "a,1,9\n", "row 2: '9' is not a customer of the city"),
         (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is already on a route, in row 2"),
         (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' already has stop 1, in row 2"),
@@ -77,15 +77,15 @@ def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> N
         ("date,route,stop,customer\n2026-01-30,a,1,1\n2026-01-31,a,1,2\n", "routes of 2 days"),
     ],
 )
-def test_what_is_no_start_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    """Naming the column or the row."""
-    with pytest.raises(McvrpError, match=said):
+def test_an_invalid_start_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """The message names the column or the row."""
+    with pytest.raises(McvrpError, match=message):
         start(tmp_path, text, day(1, 2))
 
 
 @pytest.mark.parametrize("samples", [0, 4])
 def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -> None:
-    """With a model and without: yesterday's file is a start for today, and the answer costs no more."""
+    """With and without a model: yesterday's file is a start, and the answer costs no more."""
     store = Store.open(tmp_path / "store")
     put_day(store)
 
@@ -100,10 +100,10 @@ def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -
     routes = str(tmp_path / "yesterday" / "routes.csv")
     planned = plan_day(store, "small", "small", orders(4), 20, spec, start=routes)
     assert planned.start is not None
-    found = solve_day(store, planned, time.monotonic())
-    assert infeasibility(planned.day.instance, found.solution) is None
-    assert found.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
+    result = solve_day(store, planned, time.monotonic())
+    assert infeasibility(planned.day.instance, result.solution) is None
+    assert result.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
     assert any(
         "started from earlier routes: routes.csv has 12 of 15 customers" in note
-        for note in found.summary.notes
+        for note in result.summary.notes
     )

@@ -1,4 +1,4 @@
-"""Things of the store described: a dataset, a model, a city, nights, driven days, each in its own words."""
+"""Descriptions of the kinds of artifacts: datasets, models, cities, nights, driven days."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.store import Store
 
-_MOVES = 10  # of an alias that are shown
+_MOVES = 10  # latest changes of an alias to show
 
 
 def describe_dataset(store: Store, dataset: str) -> Outcome:
-    """Describe the labels ``dataset``: card, manifest, statistics by size, what verifying found."""
+    """Describe the dataset ``dataset``: card, manifest, statistics by size, verification report."""
     from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
@@ -30,19 +30,19 @@ def describe_dataset(store: Store, dataset: str) -> Outcome:
     card = layout.card(dataset)
     if not store.exists(card):
         size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in TOTALS}
-        text = f"dataset {dataset!r} has no card so far: mcvrp label writes it at its end"
+        text = f"dataset {dataset!r} has no card yet: mcvrp label writes it when it is done"
         return Outcome(document, f"{text}\n{aligned(size)}".strip())
-    return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, with its pictures beside it")
+    return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, pictures in the same folder")
 
 
 def model_versions(store: Store, name: str) -> Outcome:
-    """Describe the versions of the model ``name``: aliases, figures, and how the champion came to be."""
+    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
 
     cards = [model_card(store, name, version) for version in versions(store, name)]
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
-    aliases = {alias: there.version for alias, there in pointers.items()}
+    aliases = {alias: target.version for alias, target in pointers.items()}
     titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
     rows = [
         (
@@ -64,7 +64,7 @@ def model_versions(store: Store, name: str) -> Outcome:
 
 
 def describe_model(store: Store, name: str) -> Outcome:
-    """Describe the model ``name``; one of which no version is finished by its files."""
+    """Describe the model ``name``, by its files if no version is finished."""
     from mcvrp.storage.models.models import versions
 
     if versions(store, name):
@@ -78,7 +78,7 @@ def describe_version(store: Store, name: str, version: str) -> Outcome:
     Raises
     ------
     McvrpError
-        If there is no such model or version.
+        If the model or the version does not exist.
     """
     from mcvrp.storage.models.models import named_version
 
@@ -86,7 +86,7 @@ def describe_version(store: Store, name: str, version: str) -> Outcome:
 
 
 def describe_attention(store: Store, name: str) -> Outcome:
-    """Describe the attention models ``name``: a row a size that is finished, else their files."""
+    """Describe the attention models ``name``: one row per finished size, otherwise their files."""
     cards = attention_models(store, name)
     if not cards:
         return describe_folder(store, layout.attention_dir(name))
@@ -98,21 +98,22 @@ def describe_city(store: Store, name: str) -> Outcome:
     """Describe the city ``name``."""
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
     if not isinstance(document, dict):
-        raise McvrpError(f"{store.url(layout.city_card(name))} is no city's card: create or import it again")
-    if not store.exists(readme):  # of an older version
+        raise McvrpError(
+            f"{store.url(layout.city_card(name))} is not the card of a city: create or import the city again"
+        )
+    if not store.exists(readme):  # written by an older version
         return Outcome(document, aligned({key: str(value) for key, value in document.items()}))
-    return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, with its map beside it")
+    return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
 def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
-    """Describe the nights or the rounds of ``model``, a row each in their order."""
+    """Describe the nights or the rounds of ``model``, one row each, in their order."""
     folder = f"{folder}/{model}"
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
-    found = sorted(
-        ((store.get_json(path), path) for path in paths), key=lambda pair: pair[0].get("number", 0)
-    )
-    if not found:
+    if not paths:
         return describe_folder(store, folder)
+    records = {path: store.get_json(path) for path in paths}
+    records = dict(sorted(records.items(), key=lambda item: item[1].get("number", 0)))
     rows = [
         (
             record.get("number", ""),
@@ -122,14 +123,14 @@ def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outc
             "yes" if record.get("applied") else "no",
             "; ".join(record.get("reasons", ())),
         )
-        for record, path in found
+        for path, record in records.items()
     ]
     text = table(("#", kind, "champion", "challenger", "promoted", "why"), rows, (0, 2, 3))
-    return Outcome({f"{kind}s": [record for record, _ in found]}, f"{text}\n\n{store.url(folder)}")
+    return Outcome({f"{kind}s": list(records.values())}, f"{text}\n\n{store.url(folder)}")
 
 
 def describe_driven(store: Store, city: str) -> Outcome:
-    """Describe what was driven in the city ``city``: days, and what became of each file of routes."""
+    """Describe the driven routes of the city ``city``: days, and the result of each file."""
     from mcvrp.storage.driven import driven_readme, receipts
 
     text = markdown_text(driven_readme(store, city))
@@ -138,11 +139,11 @@ def describe_driven(store: Store, city: str) -> Outcome:
 
 
 def describe_solution(store: Store, name: str) -> Outcome:
-    """Describe the routes of a day; those that are not all written by their files."""
+    """Describe the routes of a day, by their files if the summary is missing."""
     folder = layout.solution_dir(name)
-    found = describe_folder(store, folder)
+    outcome = describe_folder(store, folder)
     summary = f"{folder}/summary.json"
-    return Outcome(store.get_json(summary), found.text) if store.exists(summary) else found
+    return Outcome(store.get_json(summary), outcome.text) if store.exists(summary) else outcome
 
 
 def _rounded(value: float | None) -> str:
@@ -150,28 +151,25 @@ def _rounded(value: float | None) -> str:
 
 
 def dataset_of(store: Store, path: str) -> str | None:
-    """Return the dataset that ``path`` names as NAME or labels/NAME, None when it names none."""
+    """Return the name of the dataset at ``path``, NAME or labels/NAME; None for other paths."""
     name = path.strip("/").removeprefix("labels/")
     if "/" in name or not name:
         return None
     try:
-        there = store.exists(layout.label_spec(name)) or store.exists(layout.manifest(name))
-    except McvrpError:  # no name for a dataset
+        exists = store.exists(layout.label_spec(name)) or store.exists(layout.manifest(name))
+    except McvrpError:  # an invalid name
         return None
-    return name if there else None
+    return name if exists else None
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of thing: its folders lie in ``folder``, ``describe`` knows more of one than its files.
-
-    One that is only begun, without the file that ``is_whole`` looks for, is described by its files.
-    """
+    """A kind of artifact, stored in ``folder``; without ``describe`` or incomplete, its files are listed."""
 
     title: str
     folder: str
     describe: Callable[[Store, str], Outcome] | None = None
-    is_whole: Callable[[Store, str], bool] = lambda store, name: True
+    is_complete: Callable[[Store, str], bool] = lambda store, name: True
 
 
 KINDS = (

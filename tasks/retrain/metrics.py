@@ -1,4 +1,4 @@
-"""Figures of a night or round, and their files: spec, metrics, picture."""
+"""Metrics of a night or round, and the files that hold them: spec, metrics, plot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mcvrp.tasks.retrain.spec import TrialSpec
 
 @dataclass(frozen=True)
 class Gains:
-    """Labels of a round: how many were ``looked`` at and ``improved``, and their costs.
+    """Number of labels that a round ``looked`` at and ``improved``, with mean costs in the city's unit.
 
-    ``before`` and ``after`` are the mean costs of all that were looked at, in the city's unit.
+    ``before`` and ``after`` are means over all labels that were looked at.
     """
 
     looked: int
@@ -29,7 +29,7 @@ class Gains:
 
     @property
     def share(self) -> float:
-        """Percent of the labels that were improved."""
+        """Improved labels in percent."""
         return 100 * self.improved / self.looked if self.looked else 0.0
 
     @property
@@ -39,17 +39,17 @@ class Gains:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Figures of a trial that took ``seconds``: what was learned from, and how the challenger compares.
+class TrialMetrics:
+    """Metrics of a trial: training mix, comparison with the champion, duration in ``seconds``.
 
     Parameters
     ----------
     buckets, p_values
         As in `tasks.retrain.decide.Decision`.
     drift
-        Of fresh days against the old labels, of a night.
+        Nights: drift of fresh days from the old labels.
     gains
-        Of the labels, of a round.
+        Rounds: improvement of the labels.
     """
 
     mix: Mix
@@ -60,16 +60,18 @@ class Measured:
     gains: Gains | None = None
 
 
-def write_measured(store: Store, spec: TrialSpec, name: str, measured: Measured, pairs: pd.DataFrame) -> None:
-    """Write spec, figures and picture of the trial ``name``."""
+def write_metrics(
+    store: Store, spec: TrialSpec, name: str, metrics: TrialMetrics, pairs: pd.DataFrame
+) -> None:
+    """Write spec, metrics and plot of the trial ``name``."""
     from mcvrp.tasks.retrain.picture import comparison_figure
 
     store.put_json(layout.trial_spec(spec.model, name), spec.model_dump(mode="json"))
-    store.put_json(layout.trial_metrics(spec.model, name), asdict(measured))
+    store.put_json(layout.trial_metrics(spec.model, name), asdict(metrics))
     store.put(layout.trial_picture(spec.model, name), comparison_figure(pairs, spec.worst))
 
 
-def read_measured(store: Store, model: str, name: str) -> Measured:
-    """Return the figures of the trial ``name``; McvrpError if there are none."""
-    path, named = layout.trial_metrics(model, name), "document of a trial's figures"
-    return read_document(store, path, Measured, named=named, hint="remove its folder")
+def read_metrics(store: Store, model: str, name: str) -> TrialMetrics:
+    """Return the metrics of the trial ``name``; McvrpError without any."""
+    path = layout.trial_metrics(model, name)
+    return read_document(store, path, TrialMetrics, named="file of trial metrics", hint="remove its folder")
