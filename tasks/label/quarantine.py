@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Unit
 
@@ -52,12 +52,12 @@ class Quarantine:
     def load(cls, store: Store, dataset: str) -> Quarantine:
         """Return the stored list; a corrupt list counts as empty, as the shards declare their absent rows."""
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
-        if store.exists(path):
+        if (data := store.find(path)) is not None:
             try:
-                document = read_document(store, path, FailedInstances, named="quarantine", hint="remove it")
+                document = as_document(
+                    data, FailedInstances, store.url(path), named="quarantine", hint="remove it"
+                )
                 quarantine.entries = {(entry.n, entry.i): entry for entry in document.instances}
-            except StoreError:
-                raise
             except McvrpError:
                 quarantine._changed = True  # replace the corrupt file
         return quarantine
@@ -94,6 +94,7 @@ class Quarantine:
                 n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z")
             )
             self._changed = True
+        # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
 
@@ -110,6 +111,8 @@ class Quarantine:
 
     def save(self) -> None:
         """Write the list if it has changed."""
+        # Sorted, so that equal runs write equal bytes. No file instead of an empty list: its presence alone
+        # tells a reader that instances are missing.
         if self._changed:
             path = layout.quarantine(self.dataset)
             if self.entries:

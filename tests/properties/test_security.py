@@ -108,7 +108,7 @@ def environment() -> Iterator[None]:
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None:
     """Names of any thing: one of another kind is refused before a path is made of it."""
-    with pytest.raises(McvrpError, match="is no name for a"):
+    with pytest.raises(McvrpError, match="is not a valid name for a"):
         place(name)
 
 

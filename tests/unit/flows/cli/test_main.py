@@ -73,7 +73,7 @@ def stored(folder: Path) -> list[Path]:
         ("inspect --draw 20 x", ["--draw", "'x'"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
         ("verify mine", ["no dataset 'mine'"]),
-        ("verify a/b", ["'a/b' is no name for a dataset"]),
+        ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
         ("solve", ["ORDERS"]),
         ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
