@@ -99,7 +99,7 @@ class _Child:
                     # `python -m` would put the working directory first on the path: a user's model.py there
                     # would be imported instead of ours.
                     env={**os.environ, "PYTHONSAFEPATH": "1"},
-                    stdout=subprocess.DEVNULL,  # solvers in C++ print there, whatever they are told
+                    stdout=subprocess.DEVNULL,  # solvers in C++ write there
                     pass_fds=[theirs.fileno()],
                 )
             self._greet(self._connection)

@@ -79,20 +79,18 @@ class Quarantine:
         """Add the ``failures`` of ``unit`` and remove the instances that it has solved."""
         failed = {(unit.n, failure.i): failure for failure in failures}
         inside = [(n, i) for n, i in self.entries if n == unit.n and unit.start <= i < unit.stop]
-        for place in inside:
-            if place not in failed:
-                del self.entries[place]
+        for key in inside:
+            if key not in failed:
+                del self.entries[key]
                 self._changed = True
-        if new := [place for place in failed if place not in self.entries]:
+        if new := [key for key in failed if key not in self.entries]:
             n, i = new[0]
             why = f"(n={n}, i={i}): {failed[n, i].reason}"
             logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), n, why)
-        for place, failure in failed.items():
-            before = self.entries[place].attempts if place in self.entries else 0
+        for key, failure in failed.items():
+            before = self.entries[key].attempts if key in self.entries else 0
             fields = {**asdict(failure), "attempts": before + failure.attempts}
-            self.entries[place] = FailedInstance(
-                n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z")
-            )
+            self.entries[key] = FailedInstance(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
             self._changed = True
         # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:

@@ -115,11 +115,11 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     # The other files have a fault that hides their rows: whatever they have counts as missing.
     whole = [report for report in reports if report.footer]
     faults += _overlaps(source, whole)
-    for n, found in _compared(context, whole, cores):
-        if isinstance(found, str):
-            unchecked.append(f"n={n} could not be compared with datasets of other splits: {found}")
+    for n, result in _compared(context, whole, cores):
+        if isinstance(result, str):
+            unchecked.append(f"n={n} could not be compared with datasets of other splits: {result}")
         else:
-            faults += found
+            faults += result
     return VerificationReport(
         dataset,
         _now(),
@@ -249,12 +249,12 @@ def _compared(
         return
     name = f"verify {context.source.spec.dataset}, other splits"
     with Progress(name, len(sizes), "sizes") as progress:
-        for n, found in windowed(_shared, sizes, cores, context, context.store):
+        for n, result in windowed(_shared, sizes, cores, context, context.store):
             progress.advance()
-            if isinstance(found, list):
-                yield n, [_in_its_file(context, reports, n, i, what) for i, what in found]
+            if isinstance(result, list):
+                yield n, [_in_its_file(context, reports, n, i, what) for i, what in result]
             else:
-                yield n, found if isinstance(found, str) else reason(found)
+                yield n, result if isinstance(result, str) else reason(result)
 
 
 def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
