@@ -271,7 +271,9 @@ def test_a_name_that_cannot_be_a_folder_s_leaves_nothing(exported: Path, places:
     """The name of the imported model is validated before the city is written."""
     folder, store = laid(exported, places)
     before = content(store)
-    assert "is no name for a model" in refusal(lambda: import_folder(open_folder(folder), store, name))
+    assert "is not a valid name for a model" in refusal(
+        lambda: import_folder(open_folder(folder), store, name)
+    )
     assert content(store) == before
 
 

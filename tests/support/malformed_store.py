@@ -134,7 +134,9 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     ),
     StoreCase("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
     StoreCase("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
-    StoreCase("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
+    StoreCase(
+        "a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is not a valid name for a city",)
+    ),
     StoreCase("a path that climbs", _nothing, lambda s: inspect(s, "../c"), ("leads out of the store",)),
     StoreCase("nothing there", _nothing, lambda s: inspect(s, "nowhere"), ("nowhere",)),
     StoreCase("no model", _nothing, lambda s: model_card(s, "n"), ("no model 'n'", "mcvrp train")),

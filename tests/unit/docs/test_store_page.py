@@ -15,9 +15,9 @@ def paths() -> Iterator[tuple[str, str]]:
     """Yield the name of each path of the layout, and one that it makes."""
     for name, path in vars(layout).items():
         if isinstance(path, layout.Path):
-            for trial in _TRIALS if "trial" in path.places else ("x",):
+            for trial in _TRIALS if "trial" in path.fields else ("x",):
                 values = {"trial": trial, **_VALUES}
-                yield name, path(*(values.get(place, "x") for place in path.places))
+                yield name, path(*(values.get(place, "x") for place in path.fields))
     yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
     yield "corrupt", layout.corrupt("d", layout.label_shard("d", 20, 0))
 
