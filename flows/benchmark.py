@@ -42,19 +42,7 @@ def benchmark(
     model: ModelName = None,
     store: StoreUri = None,
 ) -> BenchmarkResult:
-    """Compare all methods on held-out instances, and write tables and a report.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    benchmark
-        Methods, instances, samples and budgets.
-    model
-        Name of the model in the store, of which the latest version is used; None if no method needs one.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Compare all methods on held-out instances, and write tables and a report."""
     opened, began = open_store(store), time.monotonic()
     read = preflight(check_benchmark, opened, city, benchmark, model)
     # the default name of attention models, as in the flow `attention`

@@ -35,13 +35,5 @@ def city(
     city: Annotated[CitySpec, shown("City", "Synthetic city, imported addresses, or a city to extend")],
     store: StoreUri = None,
 ) -> CitySummary:
-    """Create a synthetic city, import one from a file of addresses, or extend an existing one.
-
-    Parameters
-    ----------
-    city
-        Name and source; number of customers and seed of a synthetic city, otherwise the address file.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Create a synthetic city, import one from a file of addresses, or extend an existing one."""
     return make(open_store(store), city)
