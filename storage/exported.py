@@ -25,10 +25,7 @@ from mcvrp.storage.store.store import Store
 def export_folder(store: Store, card: ModelCard, to: Store) -> None:
     """Write the version of ``card`` to the empty folder ``to``: weights, config, cards, city.
 
-    Raises
-    ------
-    McvrpError
-        If the folder is not empty, the weights are corrupt, or the city is missing.
+    McvrpError if the folder is not empty, the weights are corrupt, or the city is missing.
     """
     if to.files("", hidden=True):
         raise McvrpError(f"{to.url()} is not empty: name an empty or a new folder")
@@ -38,9 +35,9 @@ def export_folder(store: Store, card: ModelCard, to: Store) -> None:
     to.put(MODEL_WEIGHTS, store.get(f"{card.folder}/{MODEL_WEIGHTS}"))
     to.put("config.json", model_config(card))
     losses = layout.model_losses(card.name, card.version)
-    if pictured := store.exists(losses):
+    if plotted := store.exists(losses):
         to.put("losses.png", store.get(losses))
-    to.put("README.md", model_readme(card, pictured=pictured, city=stored.name).encode())
+    to.put("README.md", model_readme(card, plotted=plotted, city=stored.name).encode())
     to.put_json(layout.folder_card, asdict(card))  # written last, as in the store
 
 
@@ -55,10 +52,8 @@ def folder_city(folder: Store) -> StoredCity:
 def import_folder(folder: Store, store: Store, name: str | None = None) -> ModelCard:
     """Publish the model in ``folder`` as the next version of ``name`` (default: its own), with its city.
 
-    Raises
-    ------
-    McvrpError
-        If the model cannot be loaded, or the store has another city of the same name; nothing is written.
+    McvrpError if the model cannot be loaded, or the store has another city of the same name; nothing is
+    written.
     """
     card, stored = folder_card(folder), folder_city(folder)
     card = replace(card, name=layout.checked_name("model", name or card.name))

@@ -1,4 +1,4 @@
-"""Models: published versions, their registry of aliases, attention models."""
+"""Models: published versions, the registry of their aliases, attention models."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,9 @@
-"""Attention models in the store, one a size: finished ones, and where the training of the others stands.
+"""Attention models in the store, one per size: finished models, and checkpoints of unfinished ones.
 
-`README.md` lists the sizes. A size is a folder: while it trains, `training.safetensors` (weights,
-Adam's moments, the baseline's weights and all counters in one file, written whole); then
-`model.safetensors`, `costs.png`, `README.md` (the card for people) and `model.json` (the card for
-programs, written last). A training that diverged leaves cards without weights. Knows arrays; torch is
-imported by `load_attention_model` alone.
+`README.md` lists the sizes. A size has a folder: during training with `training.safetensors` (weights,
+Adam's moments, baseline and counters in one file), afterwards with `model.safetensors`, `costs.png`,
+`README.md` (card for people) and `model.json` (card for programs, written last). A training that diverged
+leaves cards without weights. Only `load_attention_model` imports torch.
 """
 
 from __future__ import annotations
@@ -34,63 +33,38 @@ if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
 _PACKAGE = "mcvrp.storage.models"
-_SHOWN = 12  # epochs in the card's table: the first, the last, and some between
+_SHOWN = 12  # epochs in the table of the card, about
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """End of an epoch: mean costs in the city's unit.
-
-    ``sampled`` is of its training, ``greedy`` and ``baseline`` of the evaluation instances routed
-    by the network and by the baseline that it was trained against; ``replaced`` says whether the
-    network became the baseline.
-    """
+    """Result of an epoch; mean costs in the city's unit."""
 
     epoch: int
     step: int
-    sampled: float
-    greedy: float
-    baseline: float
-    replaced: bool
+    sampled: float  # of the training samples
+    greedy: float  # of the network, decoded greedily, on the evaluation instances
+    baseline: float  # of the baseline network on the same instances
+    replaced: bool  # whether the network became the baseline
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Counters of a training that goes on, beside its arrays.
+    """Counters of an unfinished training, beside its arrays."""
 
-    Parameters
-    ----------
-    origin
-        What it belongs to; training goes on from it only where all of this is the same.
-    step
-        Updates done.
-    first
-        The first of the evaluation instances that the present baseline is tested on.
-    untrained
-        Mean greedy cost before the first update.
-    epochs
-        Those that ended.
-    seconds
-        What it took so far.
-    """
-
-    origin: Origin
+    origin: Origin  # training resumes only if it is equal
     step: int
-    first: int
-    untrained: float
+    first: int  # the first of the evaluation instances of the current baseline
+    untrained: float  # mean greedy cost before the first update
     epochs: tuple[Epoch, ...]
     seconds: float
 
 
 @dataclass(frozen=True)
 class AttentionCard:
-    """Card of an attention model: what it is and where it comes from.
-
-    ``diverged`` says when and how its training diverged; there are no weights then. The other
-    fields are those of `TrainingState` and of its origin.
-    """
+    """Card of an attention model: fields of its `TrainingState` and origin, and of its weights."""
 
     name: str
     n: int
@@ -102,23 +76,23 @@ class AttentionCard:
     epochs: tuple[Epoch, ...]
     seconds: float
     hardware: str
-    diverged: str | None = None
+    diverged: str | None = None  # when and how the training diverged; there are no weights then
     weights_bytes: int = 0
     weights_sha256: str = ""
     format: int = ATTENTION.version
 
     @property
     def folder(self) -> str:
-        """The model's path in the store."""
+        """Path of the model in the store."""
         return layout.attention_size_dir(self.name, self.n)
 
     @property
     def origin(self) -> Origin:
-        """City, network and recipe that it was trained with."""
+        """City, network and recipe of its training."""
         return Origin(self.city_id, "", self.network, self.recipe, "")
 
     def require_city(self, city: City) -> None:
-        """Raise McvrpError if the model is of another city than ``city``, and of none that it extends."""
+        """Raise McvrpError unless the model is of ``city``, or of one that it extends."""
         if not city.accepts(self.city_id):
             raise McvrpError(
                 f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
@@ -127,26 +101,20 @@ class AttentionCard:
 
 
 def save_training(store: Store, name: str, n: int, state: TrainingState, arrays: Arrays) -> None:
-    """Write where a training stands, in one file: whole or not at all."""
+    """Write a checkpoint, in one file, so that it is whole or absent."""
     metadata = {"state": json.dumps(asdict(state))}
     store.put(layout.attention_training(name, n), save(arrays, metadata=metadata))
 
 
 def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Arrays] | None:
-    """Return where a training stands, None where there is none.
-
-    Raises
-    ------
-    McvrpError
-        If the file is corrupt.
-    """
+    """Return the checkpoint of a training, None without one; McvrpError if it is corrupt."""
     path = layout.attention_training(name, n)
     if not store.exists(path):
         return None
-    data, hint = store.get(path), "delete it, and mcvrp am begins this size again"
+    data, hint = store.get(path), "delete it, and mcvrp am trains this size from scratch"
     try:
         arrays = {key: np.array(a) for key, a in load(data).items()}
-        # safetensors reads metadata from files only; its format begins with the header and its length.
+        # safetensors has no function for the metadata of bytes; its format begins with the header's length.
         header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
         document = parse_json(header["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
@@ -158,14 +126,10 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
 def publish_attention_model(
     store: Store, card: AttentionCard, weights: Arrays, costs: bytes | None = None
 ) -> AttentionCard:
-    """Write a finished model, or the cards alone of one that diverged; return its card.
+    """Write a finished model, or only the cards of one that diverged; return its card.
 
-    What training had to go on from is deleted last: whoever is stopped on the way does this again.
-
-    Parameters
-    ----------
-    costs
-        A picture (PNG) of the costs of its epochs.
+    ``costs`` is the plot (PNG) of the costs of its epochs. The checkpoint is deleted last, so that an
+    interrupted publication is repeated.
     """
     if card.diverged is None:
         data = save(weights)
@@ -173,9 +137,9 @@ def publish_attention_model(
         store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
     if costs is not None:
         store.put(layout.attention_costs(card.name, card.n), costs)
-    text = attention_readme(card, pictured=costs is not None)
+    text = attention_readme(card, plotted=costs is not None)
     store.put(f"{card.folder}/README.md", text.encode())
-    store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # from here on it is finished
+    store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
     overview = attention_overview(card.name, attention_models(store, card.name))
     store.put(layout.attention_overview(card.name), overview.encode())
     store.delete(layout.attention_training(card.name, card.n))
@@ -183,7 +147,7 @@ def publish_attention_model(
 
 
 def attention_models(store: Store, name: str) -> list[AttentionCard]:
-    """Return the cards of the attention models ``name``, those that diverged too, by size."""
+    """Return the cards of the attention models ``name`` by size, including those that diverged."""
     folders = store.folders(layout.attention_dir(name))
     sizes = sorted(n for n in map(layout.size_of, folders) if n is not None)
     cards = (attention_card(store, name, n) for n in sizes)
@@ -191,36 +155,30 @@ def attention_models(store: Store, name: str) -> list[AttentionCard]:
 
 
 def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
-    """Return the card of the attention model ``name`` for ``n`` customers, None where none is finished.
-
-    Raises
-    ------
-    McvrpError
-        If the card is none.
-    """
+    """Return the card of the attention model ``name`` for ``n`` customers, None if it is not finished."""
     path = layout.attention_card(name, n)
     if not store.exists(path):
         return None
-    hint = "remove it, and mcvrp am trains this size again"
+    hint = "delete it, and mcvrp am trains this size from scratch"
     return read_document(store, path, AttentionCard, ATTENTION, named="attention model's card", hint=hint)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
-    """Return why there is no attention model for ``n`` customers to decode with, None if there is one."""
+    """Return the reason why there is no attention model for ``n`` customers, None if there is one."""
     if card is None:
         return f"there is no attention model for n={n}: run mcvrp am --set attention.sizes=[{n}]"
     return None if card.diverged is None else f"diverged in training at {card.diverged}"
 
 
 def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionModel, AttentionCard]:
-    """Return the attention model ``name`` for ``n`` customers, on the processor, and its card.
+    """Return the attention model ``name`` for ``n`` customers, on the CPU, and its card.
 
     Raises
     ------
     McvrpError
-        If there is none, it diverged, or its weights are not the ones that were written.
+        If it is not finished, it diverged, or its weights are corrupt.
     """
-    import torch  # here: listing models needs no torch, and its import takes seconds
+    import torch  # here: listing models needs no torch, whose import takes seconds
 
     from mcvrp.model.attention_model import AttentionConfig, AttentionModel
 
@@ -236,13 +194,13 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
 
 
 def attention_overview(name: str, cards: Sequence[AttentionCard]) -> str:
-    """Return the models ``name`` of all sizes as Markdown, a row each."""
+    """Return the models ``name`` as Markdown, one row per size."""
     return markdown.render(_PACKAGE, "attention_overview.md.j2", name=name, table=attention_table(cards))
 
 
 def attention_table(cards: Sequence[AttentionCard]) -> str:
-    """Return a Markdown table with a row a model: how long it was trained, how good it became."""
-    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Took (s)", "Diverged", "City"]
+    """Return a Markdown table with one row per model: length of its training, and final cost."""
+    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Time (s)", "Diverged", "City"]
     rows = [
         [
             str(card.n),
@@ -259,10 +217,10 @@ def attention_table(cards: Sequence[AttentionCard]) -> str:
     return markdown.table(header, rows, "rrrrrrll")
 
 
-def attention_readme(card: AttentionCard, *, pictured: bool = False) -> str:
-    """Return the card as Markdown, with the picture of the costs that lies beside it, if there is one."""
+def attention_readme(card: AttentionCard, *, plotted: bool = False) -> str:
+    """Return the card as Markdown; ``plotted``: whether the plot of the costs is beside it."""
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
     metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})
-    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, pictured=pictured)
+    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, plotted=plotted)
     return metadata + text

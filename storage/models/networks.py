@@ -1,4 +1,4 @@
-"""Networks of stored models: built only if the card describes the network that the weights are of."""
+"""Networks of stored models, built only if card and weights fit each other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.storage.training.checkpoints import Arrays
 
-_LATER = {"pointer"}  # fields that older cards do not have
-_FOUND = 160  # characters of what is wrong
+_LATER = {"pointer"}  # fields that earlier cards do not have
+_SHOWN = 160  # characters of the difference in an error message
 
 
 def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hint: str) -> FmMcvrp:
@@ -32,24 +32,24 @@ def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hin
             raise McvrpError(f"network.{min(stray)} is {'missing' if min(stray) in names else 'unknown'}")
         config = NetworkConfig(**card)
         stored = sum(array.size for array in weights.values())
-        if config.parameters() != stored:  # before it is built: a card may ask for any amount of memory
+        if config.parameters() != stored:  # before it is built: a card may describe a network of any size
             raise McvrpError(
                 f"its network has {config.parameters():,} parameters, the weights have {stored:,}"
             )
         network = FmMcvrp(config)
-        for found in _differences(network, weights):
-            raise McvrpError(found)
+        for difference in _differences(network, weights):
+            raise McvrpError(difference)
     except McvrpError as error:
-        raise McvrpError(f"{where} is no model's card ({brief(str(error), _FOUND)}): {hint}") from error
+        raise McvrpError(f"{where} is no model's card ({brief(str(error), _SHOWN)}): {hint}") from error
     network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     return network.eval()
 
 
 def _differences(network: FmMcvrp, weights: Arrays) -> Iterator[str]:
-    wanted = {name: tuple(parameter.shape) for name, parameter in network.state_dict().items()}
-    for name in sorted(wanted.keys() ^ weights.keys()):
-        yield f"only the {'network has' if name in wanted else 'weights have'} a parameter {shown(name)}"
-    for name, shape in wanted.items():
+    shapes = {name: tuple(parameter.shape) for name, parameter in network.state_dict().items()}
+    for name in sorted(shapes.keys() ^ weights.keys()):
+        yield f"only the {'network has' if name in shapes else 'weights have'} a parameter {shown(name)}"
+    for name, shape in shapes.items():
         array = weights[name]
         if array.shape != shape or array.dtype != np.float32:
             yield f"{name} is float32 {shape}, the weights have {array.dtype} {array.shape}"

@@ -1,18 +1,15 @@
-"""What a model says of itself: its config for programs that load it, its card for people."""
+"""Files that describe a model: config.json for programs that load it, README.md for people."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from mcvrp.storage.markdown import TASK, card_metadata, render
+from mcvrp.storage.models.card import ModelCard
 from mcvrp.storage.versions import MODEL
 
-if TYPE_CHECKING:
-    from mcvrp.storage.models.models import ModelCard
-
 _FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
-_FIGURES = {  # of the last row of training metrics: what it is, how it is written
+_FIGURES = {  # of the last row of training metrics: description and format
     "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
     "problem_accuracy": ("accuracy on problem tokens", "{:.1%}"),
     "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
@@ -24,7 +21,7 @@ _MASKED = ("not in the instance", "served", "demand over the remaining capacity"
 
 
 def model_config(card: ModelCard) -> bytes:
-    """Return what another program needs to load the weights that ``card`` is of, as JSON."""
+    """Return config.json: what another program needs to load the weights."""
     config = {
         "city_id": card.city_id,
         "network": card.network,
@@ -37,15 +34,11 @@ def model_config(card: ModelCard) -> bytes:
     return (json.dumps(config, indent=2) + "\n").encode()
 
 
-def model_readme(card: ModelCard, *, pictured: bool = False, city: str = "") -> str:
-    """Return the card of a model as Markdown.
+def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
+    """Return README.md, the card of a model as Markdown.
 
-    Parameters
-    ----------
-    pictured
-        Whether `losses.png` lies beside it.
-    city
-        Name of the city that lies beside it, if it is the card of a folder of its own.
+    ``plotted``: whether `losses.png` is beside it; ``city``: name of the city beside it, for the folder of
+    an exported model.
     """
     measured = [
         (text, form.format(card.metrics[name]))
@@ -53,5 +46,5 @@ def model_readme(card: ModelCard, *, pictured: bool = False, city: str = "") -> 
         if card.metrics.get(name) is not None
     ]
     return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
-        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, pictured=pictured
+        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, plotted=plotted
     )

@@ -1,10 +1,8 @@
-"""Registry of champions and challengers: pointers to versions of a model, moved by one person at a time.
+"""Registry of champion and challenger: aliases that point to versions of a model, and their history.
 
-An alias is a small JSON document beside the versions, changed only by compare-and-swap: who
-changes it says what it was when they looked. It remembers who moved it when and why, so that
-the champion can go back to the one before. A version that has been champion challenges nobody, whatever the
-challenger's document says: so a promotion is one write, the champion's, and there is nothing between before
-and after. Knows nothing of what a version holds.
+An alias is a JSON document beside the versions, changed only by compare-and-swap. Its history (who moved it,
+when and why) allows a rollback. A version that has been champion is no challenger, whatever the challenger's
+document says: so a promotion is a single write, that of the champion, and cannot be half done.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from mcvrp.storage.versions import ALIAS
 
 Alias = Literal["champion", "challenger"]
 ALIASES: tuple[Alias, ...] = get_args(Alias)
-_REMEMBERED = 500  # moves; older ones are forgotten
+_REMEMBERED = 500  # moves in the history
 
 
 @dataclass(frozen=True)
 class Move:
-    """One move of an alias: to which version, when (UTC, ISO 8601), by whom, why; ``back`` is a rollback."""
+    """One move of an alias: version, time (UTC, ISO 8601), user and reason; ``back``: a rollback."""
 
     version: int | None
     when: str
@@ -46,7 +44,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class _AliasDocument:
-    """Document of an alias, as the store keeps it."""
+    """Stored document of an alias."""
 
     schema_version: int = ALIAS.version
     version: int | None
@@ -55,19 +53,19 @@ class _AliasDocument:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Version that an alias points to, if any, the tag of the document that said so, and its moves."""
+    """Version that an alias points to, if any, the tag of its document, and its moves."""
 
     version: int | None
-    tag: str | None = None  # None: there was no document
+    tag: str | None = None  # None: no document
     history: tuple[Move, ...] = ()
 
     def has_named(self, version: int) -> bool:
-        """Return whether it stands for ``version``, or has stood for it before."""
+        """Return whether the alias points or has pointed to ``version``."""
         return any(move.version == version for move in self.history)
 
     @property
     def before(self) -> tuple[int, ...]:
-        """The versions that it stood for before and that no rollback has left, the last one first."""
+        """Previous versions, the last one first, without those that a rollback has left."""
         stack: list[int] = []
         for move in self.history:
             if move.back and move.version in stack:
@@ -79,12 +77,12 @@ class Pointer:
 
 
 def pointer(store: Store, name: str, alias: str) -> Pointer:
-    """Return where ``alias`` of the model ``name`` points; McvrpError if its document is none."""
-    there = _read(store, name, alias)
-    if alias != "challenger" or there.version is None:
-        return there
+    """Return the pointer ``alias`` of the model ``name``; McvrpError if its document is corrupt."""
+    stored = _read(store, name, alias)
+    if alias != "challenger" or stored.version is None:
+        return stored
     champion = _read(store, name, "champion")
-    return replace(there, version=None) if champion.has_named(there.version) else there
+    return replace(stored, version=None) if champion.has_named(stored.version) else stored
 
 
 def _read(store: Store, name: str, alias: str) -> Pointer:
@@ -92,29 +90,24 @@ def _read(store: Store, name: str, alias: str) -> Pointer:
     if store.stat(path) is None:
         return Pointer(None)
     data, tag = store.get_tagged(path)
-    said = as_document(
+    document = as_document(
         data, _AliasDocument, store.url(path), ALIAS, named="alias of a model", hint="remove it"
     )
-    if said.version is not None and not said.history:  # written before moves were remembered
-        before = Move(said.version, "an unknown time", "an earlier version of mcvrp", "")
-        return Pointer(said.version, tag, (before,))
-    return Pointer(said.version, tag, said.history)
+    if document.version is not None and not document.history:  # schema version 1 had no history
+        before = Move(document.version, "an unknown time", "an earlier version of mcvrp", "")
+        return Pointer(document.version, tag, (before,))
+    return Pointer(document.version, tag, document.history)
 
 
 def move_champion(
     store: Store, name: str, version: int, seen: Pointer, why: str = "", *, back: bool = False
 ) -> None:
-    """Make ``version`` the champion where the champion still is as it was ``seen``; it challenges no more.
-
-    Parameters
-    ----------
-    back
-        Whether it is given back to a champion of before.
+    """Make ``version`` the champion, if the champion is still as ``seen``; ``back``: as a rollback.
 
     Raises
     ------
     McvrpError
-        If there is no such version, it is being removed, or somebody else has moved the champion since.
+        If there is no such version, it is being removed, or another process has moved the champion since.
     """
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(
@@ -124,51 +117,57 @@ def move_champion(
     if not _swap(store, name, "champion", version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)
         raise McvrpError(
-            f"the champion of model {name!r} is {now} now, it was {before} when you looked: somebody else "
-            "has changed it, look again"
+            f"the champion of model {name!r} is {now} now, it was {before} when this command started: "
+            "another process has changed it; compare again"
         )
-    # Who removes a version marks it first and looks at the aliases then: one of the two sees the other.
+    # `mcvrp gc` first marks a version as removed and then reads the aliases; here the order is the opposite.
+    # So at least one of the two sees the other.
     if store.exists(layout.model_removal(name, version)):
-        here = pointer(store, name, "champion")
-        if here.version == version:
+        champion = pointer(store, name, "champion")
+        if champion.version == version:
             _swap(
-                store, name, "champion", seen.version, here, f"version {version} is being removed", back=True
+                store,
+                name,
+                "champion",
+                seen.version,
+                champion,
+                f"version {version} is being removed",
+                back=True,
             )
         raise McvrpError(
             f"version {version} of model {name!r} is being removed by mcvrp gc: choose another, or run "
-            "mcvrp gc --delete, which ends what was begun, and train it again"
+            "mcvrp gc --delete, which completes the removal, and train it again"
         )
 
 
 def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
-    """Give the alias champion back to the champion before; return the version that was and that is.
+    """Make the previous champion the champion again; return the old and the new version.
 
-    Rolled back again, it goes one further back; a version that has been removed is passed over.
+    Another rollback goes one version further back; removed versions are skipped.
 
     Raises
     ------
     McvrpError
-        If there was no champion before that is still there, or somebody else has moved it just now.
+        If no previous champion exists, or another process has moved the alias.
     """
     seen = pointer(store, name, "champion")
     if seen.version is None:
-        raise McvrpError(f"model {name!r} has no champion to go back from: run mcvrp promote {name} VERSION")
-    there = [version for version in seen.before if store.exists(layout.model_card(name, version))]
-    if not there:
-        gone = f": version {', '.join(map(str, seen.before))} is not there any more" if seen.before else ""
+        raise McvrpError(f"model {name!r} has no champion to roll back: run mcvrp promote {name} VERSION")
+    existing = [version for version in seen.before if store.exists(layout.model_card(name, version))]
+    if not existing:
+        gone = f": version {', '.join(map(str, seen.before))} was removed" if seen.before else ""
         raise McvrpError(
-            f"model {name!r} has had no champion before {_version_text(seen.version)} to go back to{gone}: "
+            f"model {name!r} has no champion before {_version_text(seen.version)} to roll back to{gone}; "
             f"promote another version (mcvrp promote {name} VERSION)"
         )
-    move_champion(store, name, there[0], seen, why, back=True)
-    return seen.version, there[0]
+    move_champion(store, name, existing[0], seen, why, back=True)
+    return seen.version, existing[0]
 
 
 def enrol(store: Store, name: str, version: int) -> Alias | None:
-    """Give a new version its alias: champion where there is none, else challenger in place of older ones.
+    """Make a new version the champion, if there is none yet, otherwise the challenger; return its alias.
 
-    Returns the alias that the version has in the end, None where a newer one has it, or it has
-    been champion before.
+    None if a newer version is the challenger, or the version has been champion before.
     """
     while True:
         champion = pointer(store, name, "champion")
@@ -177,9 +176,9 @@ def enrol(store: Store, name: str, version: int) -> Alias | None:
         if champion.version is None:
             if _swap(store, name, "champion", version, champion, "the first that was published"):
                 return "champion"
-            continue  # another publisher was faster: look again
+            continue  # another publisher was faster
         if champion.has_named(version):
-            return None  # it has had its time: published again, it does not challenge who came after it
+            return None  # published again, it does not challenge its successors
         challenger = pointer(store, name, "challenger")
         if challenger.version is not None and challenger.version >= version:
             return "challenger" if challenger.version == version else None
@@ -199,7 +198,7 @@ def _swap(
 
 
 def _somebody() -> str:
-    """Return who runs this, as far as the machine knows."""
+    """Return user and host of this process."""
     user = str(os.getuid())
     with contextlib.suppress(KeyError):  # in a container, often
         user = pwd.getpwuid(os.getuid()).pw_name

@@ -1,4 +1,4 @@
-"""Weights of a finished model: one safetensors file beside the cards, which know its checksum."""
+"""Weights of a published model: one safetensors file, whose checksum is in the card."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ MODEL_WEIGHTS = "model.safetensors"
 
 
 def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str, NDArray[Any]]:
-    """Return the weights in ``folder`` of ``store``, by parameter name, as arrays that may be changed.
+    """Return the weights in ``folder`` by parameter name, as writable arrays.
 
     Raises
     ------
     McvrpError
-        If they have not the checksum ``sha256``, or are no arrays; ``hint`` says how to make them again.
+        If the file has not the checksum ``sha256``, or is not a safetensors file; ``hint`` is the remedy.
     """
     path = posixpath.join(folder, MODEL_WEIGHTS)
     data = store.get(path)
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
+    checksum = hashlib.sha256(data).hexdigest()
+    if checksum != sha256:
         raise McvrpError(
-            f"{store.url(path)} is corrupt: its checksum is {found[:12]}, the card names {sha256[:12]}; "
+            f"{store.url(path)} is corrupt: its checksum is {checksum[:12]}, the card has {sha256[:12]}; "
             f"{hint}"
         )
     try:
         return {name: np.array(array) for name, array in load(data).items()}
-    except (SafetensorError, KeyError) as error:  # KeyError: a type that NumPy does not have
-        raise McvrpError(f"{store.url(path)} is no safetensors file ({reason(error)}): {hint}") from error
+    except (SafetensorError, KeyError) as error:  # KeyError: a dtype that NumPy does not have
+        raise McvrpError(f"{store.url(path)} is not a safetensors file ({reason(error)}): {hint}") from error

@@ -1,11 +1,11 @@
-"""Checkpoints of a training phase: weights and moments by parameter name, whatever ranks and ZeRO stage.
+"""Checkpoints of a training phase: weights and moments by parameter name, for any ranks and ZeRO stage.
 
-Three files a checkpoint: `weights.safetensors`, `optimizer.safetensors` (both fp32) and
-`state.json`, which holds the sizes and checksums of the other two and is written when these have
-been read back: a folder without it is no checkpoint. Knows arrays, not networks.
+A checkpoint has three files: `weights.safetensors`, `optimizer.safetensors` (both fp32) and `state.json`
+with the sizes and checksums of the other two. `state.json` is written after these have been read back: a
+folder without it is not a checkpoint. Knows arrays, not networks.
 
-The state's step is all there is to say about learning rate, order of the data, rotation and
-dropout: each of them is a function of the seed and the step.
+Learning rate, order of the data, rotation and dropout are functions of the seed and the step, so they need
+no state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-_PIECE = 2**24  # bytes of one request to verify a file; as a whole it may not fit beside the arrays
+_PIECE = 2**24  # bytes read at once to verify a file, which may not fit into memory beside the arrays
 _STEP = re.compile(r"step-(\d+)")
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -36,31 +36,26 @@ Arrays = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a checkpoint: training goes on from it only where all of this is the same.
-
-    ``network`` and ``recipe`` hold the fields of the network's and the phase's
-    specification; ``parent`` is the checksum of the weights that the phase began with, ""
-    for the first phase.
-    """
+    """All that decides the result of a phase; training resumes from a checkpoint only if it is equal."""
 
     city_id: str
-    fingerprint: str
-    network: Mapping[str, Any]
-    recipe: Mapping[str, Any]
-    parent: str
+    fingerprint: str  # of the labels
+    network: Mapping[str, Any]  # fields of the network's spec
+    recipe: Mapping[str, Any]  # fields of the phase's spec, and of the run's that change the result
+    parent: str  # checksum of the initial weights; "" for random ones
 
     def require(self, wanted: Origin, city: City, what: str, hint: str) -> None:
-        """Raise McvrpError if this, of ``what``, is not ``wanted``; names the first difference.
+        """Raise McvrpError, with the first difference, if this origin of ``what`` is not ``wanted``.
 
-        What was trained for a city that ``city`` extends goes on for ``city``.
+        The origin may have a city that ``city`` extends.
         """
-        mine, theirs = _flat(self), _flat(wanted)
+        stored, current = _flat(self), _flat(wanted)
         if city.accepts(self.city_id):
-            mine["city"] = wanted.city_id
-        names = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
+            stored["city"] = wanted.city_id
+        names = [name for name in stored | current if stored.get(name) != current.get(name)]
         if names:
             name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            then, now = (values.get(name, "not set") for values in (mine, theirs))
+            then, now = (values.get(name, "not set") for values in (stored, current))
             raise McvrpError(f"{what} was trained with {name} = {then}, now it is {now}{more}: {hint}")
 
 
@@ -77,7 +72,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """State of a phase after ``step`` of its ``steps``; ``files`` has the facts of each file."""
+    """State of a phase after ``step`` of ``steps``; ``files`` has size and checksum of each file."""
 
     run: str
     phase: str
@@ -91,17 +86,17 @@ class CheckpointState:
 
     @property
     def complete(self) -> bool:
-        """Return whether the phase is finished."""
+        """True if the phase is finished."""
         return self.step == self.steps
 
     @property
     def folder(self) -> str:
-        """The checkpoint's path in the store."""
+        """Path of the checkpoint in the store."""
         return layout.checkpoint_dir(self.run, self.phase, self.step)
 
     @property
     def weights_sha256(self) -> str:
-        """The checksum of the weights, which names them."""
+        """Checksum of the weights, which identifies them."""
         return self.files[WEIGHTS].sha256
 
 
@@ -121,43 +116,38 @@ def save_checkpoint(
     keep: int = 2,
     confirm: Callable[[], None] = lambda: None,
 ) -> CheckpointState:
-    """Write a checkpoint, verify what the store has of it, mark it, and return its state.
+    """Write a checkpoint, verify its bytes in the store, mark it complete, and return its state.
 
-    Of the phase's checkpoints up to this one the last ``keep`` stay, and the one with the lowest
-    ``greedy_gap`` in its metrics; the others go. Whoever is stopped on the way leaves the
-    checkpoint before.
-
-    Parameters
-    ----------
-    confirm
-        Raises if another has taken over (`Lease.confirm`); called before each change of the store,
-        as writing gigabytes takes longer than a lease lasts.
+    The last ``keep`` checkpoints of the phase up to this one are kept, and the one with the lowest
+    ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. ``confirm`` raises if
+    another process has taken over (`Lease.confirm`).
 
     Raises
     ------
     IncompleteError
         If the phase has a later checkpoint.
     McvrpError
-        If the store gives back other bytes than it took.
+        If the store returns other bytes than were written.
     """
     confirm()
     latest = latest_checkpoint(store, state.run, state.phase)
     if latest and latest.step > state.step:
         raise IncompleteError(
             f"{store.url(latest.folder)} has step {latest.step:,} of phase {state.phase} already, "
-            f"so that step {state.step:,} is not saved: run again to go on from there"
+            f"so that step {state.step:,} is not saved: run again to resume from there"
         )
-    names = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
-    written: dict[str, FileFacts] = {}
-    for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, names)):
+    named = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
+    files: dict[str, FileFacts] = {}
+    # The lease is confirmed before every change: writing gigabytes takes longer than its time to live.
+    for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, named)):
         data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-        written[name] = _facts(data)
+        files[name] = _facts(data)
         confirm()
         store.put(f"{state.folder}/{name}", data)
         del data  # gigabytes
-        # before the state vouches for them: a disk may have taken other bytes than it was given
-        _verify_stored(store, f"{state.folder}/{name}", written[name])
-    state = replace(state, files=written)
+        # Read back before the state file vouches for it: a disk may store other bytes than it was given.
+        _verify_stored(store, f"{state.folder}/{name}", files[name])
+    state = replace(state, files=files)
     confirm()
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
     confirm()
@@ -166,7 +156,7 @@ def save_checkpoint(
 
 
 def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
-    """Return the checkpoints of a phase, oldest first; folders without a valid state are not among them.
+    """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored.
 
     Raises
     ------
@@ -174,29 +164,23 @@ def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
         If one was written by a newer version of this program.
     """
     folder = layout.phase_dir(run, phase)
-    found = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
-    states = [state for state in (_read_state(store, path) for path in found) if state is not None]
+    paths = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
+    states = [state for state in (_read_state(store, path) for path in paths) if state is not None]
     return sorted(states, key=lambda state: state.step)
 
 
 def latest_checkpoint(store: Store, run: str, phase: str) -> CheckpointState | None:
-    """Return the newest checkpoint of a phase, None when there is none."""
+    """Return the newest checkpoint of a phase, None without any."""
     return next(iter(reversed(checkpoints(store, run, phase))), None)
 
 
 def load_weights(store: Store, state: CheckpointState) -> Arrays:
-    """Return the weights of a checkpoint.
-
-    Raises
-    ------
-    McvrpError
-        If the file is not the one that was written.
-    """
+    """Return the weights of a checkpoint; McvrpError if the file is corrupt."""
     return load(checkpoint_bytes(store, state, WEIGHTS))
 
 
 def load_moments(store: Store, state: CheckpointState) -> Moments:
-    """Return Adam's moments of a checkpoint; raises as `load_weights` does."""
+    """Return the optimizer's moments of a checkpoint; McvrpError if the file is corrupt."""
     arrays = load(checkpoint_bytes(store, state, OPTIMIZER))
     parts: dict[str, Arrays] = {f.name: {} for f in fields(Moments)}
     for key, array in arrays.items():
@@ -209,10 +193,10 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     """Return the bytes of one file of a checkpoint, verified against its state."""
     path = f"{state.folder}/{name}"
     data = store.get(path)
-    if (found := _facts(data)) != state.files[name]:
+    if (facts := _facts(data)) != state.files[name]:
         raise McvrpError(
-            f"{store.url(path)} is corrupt: {found}, expected {state.files[name]}; delete "
-            f"{store.url(state.folder)} and run again to go on from the checkpoint before it"
+            f"{store.url(path)} is corrupt: {facts}, expected {state.files[name]}; delete "
+            f"{store.url(state.folder)} and run again to resume from the previous checkpoint"
         )
     return data
 
@@ -226,11 +210,11 @@ def _verify_stored(store: Store, path: str, expected: FileFacts) -> None:
     with store.open_input(path) as stream:
         while piece := stream.read(_PIECE):
             digest.update(piece)
-        found = FileFacts(stream.tell(), digest.hexdigest())
-    if found != expected:
+        facts = FileFacts(stream.tell(), digest.hexdigest())
+    if facts != expected:
         raise McvrpError(
-            f"{store.url(path)} does not hold what was written: {found}, expected {expected}; "
-            "check the disk or the server, then run again to go on from the checkpoint before it"
+            f"{store.url(path)} has other bytes than were written: {facts}, expected {expected}; "
+            "check the disk or the server, then run again to resume from the previous checkpoint"
         )
 
 
@@ -240,12 +224,12 @@ def _read_state(store: Store, path: str) -> CheckpointState | None:
         whole = all(
             store.size(f"{state.folder}/{name}") == state.files[name].bytes for name in (WEIGHTS, OPTIMIZER)
         )
-    except (StoreError, TooNew):  # no answer is not the answer that there is none
+    except (StoreError, TooNew):  # a store that is silent may have the checkpoint
         raise
     except (McvrpError, KeyError):
         return None
-    mine = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
-    return state if mine and whole else None
+    consistent = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
+    return state if consistent and whole else None
 
 
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
@@ -254,12 +238,12 @@ def _prune(store: Store, newest: CheckpointState, keep: int) -> None:
     phase = layout.phase_dir(newest.run, newest.phase)
     steps = {f"{phase}/{m[0]}": int(m[1]) for m in map(_STEP.fullmatch, store.folders(phase)) if m}
     for folder in {folder for folder, step in steps.items() if step < newest.step} - kept:
-        store.delete(f"{folder}/{STATE}")  # first: what is left of a deletion is no checkpoint
+        store.delete(f"{folder}/{STATE}")  # first, so that an interrupted deletion leaves no checkpoint
         store.delete(folder)
 
 
 def best_checkpoint(states: Sequence[CheckpointState]) -> list[CheckpointState]:
-    """Return the state with the lowest held-out gap, of several the newest; [] where none has one."""
+    """Return the state with the lowest held-out gap, the newest of equals; [] if no gap was measured."""
     measured = [state for state in states if state.metrics.get("greedy_gap") is not None]
     return sorted(measured, key=lambda state: (state.metrics["greedy_gap"], -state.step))[:1]
 

@@ -1,4 +1,4 @@
-"""Metrics of a training phase, a row a logged step: a Parquet file a phase, and TensorBoard events."""
+"""Metrics of a training phase, one row per logged step: a Parquet file, and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -22,44 +22,22 @@ _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """Metrics since the row before; losses are means over tokens, accuracies shares of tokens.
+    """Metrics since the previous row: means over tokens or instances; NaN: not trained or not measured."""
 
-    Parameters
-    ----------
-    step, samples
-        Of the phase so far.
-    problem_loss, problem_accuracy, solution_loss, solution_accuracy
-        NaN for solution tokens where only the encoder is trained.
-    lr, gradient_norm
-        Of the last step; the norm is taken before clipping.
-    tokens_per_second
-        Problem and solution tokens, padding not counted, checkpoints left out.
-    padding
-        Share of the computed tokens that were padding.
-    greedy_gap
-        Mean gap in % of the held-out instances, routed greedily after this step; NaN where it
-        was not measured.
-    best_gap
-        The same of the best of several samples; NaN in phases that learn from labels alone.
-    sampled_cost, best_cost
-        Means over the step's instances, in the city's unit: what a path that was drawn for one costs, and
-        the cheapest of them; NaN but in phases by policy.
-    spread
-        Standard deviation of what the paths of an instance cost, in % of their mean; as above.
-    """
-
-    step: int
+    step: int  # of the phase, as the samples
     samples: int
-    problem_loss: float
+    problem_loss: float  # nats per token
     problem_accuracy: float
     solution_loss: float
     solution_accuracy: float
-    lr: float
-    gradient_norm: float
-    tokens_per_second: float
-    padding: float
-    greedy_gap: float = math.nan
-    best_gap: float = math.nan
+    lr: float  # of the last step
+    gradient_norm: float  # of the last step, before clipping
+    tokens_per_second: float  # without padding; time of checkpoints and validation excluded
+    padding: float  # share of the computed tokens that were padding
+    greedy_gap: float = math.nan  # mean gap in % of greedy decoding on the held-out set, after this step
+    best_gap: float = math.nan  # the same for the best of several samples, in policy-gradient phases
+    # Policy-gradient phases: mean and lowest cost of an instance's paths in the city's unit, and the
+    # standard deviation of its costs in % of their mean.
     sampled_cost: float = math.nan
     best_cost: float = math.nan
     spread: float = math.nan
@@ -69,30 +47,26 @@ SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f 
 
 
 def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
-    """Write the metrics of a phase, over what was there."""
+    """Write the metrics of a phase; replaces the file."""
     table = pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA)
     write_parquet(store, layout.phase_metrics(run, phase), table, METRICS)
 
 
 def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
-    """Return the metrics of a phase in the order of steps, [] when there are none.
-
-    Raises
-    ------
-    McvrpError
-        If the file is not one of metrics.
-    """
+    """Return the metrics of a phase in the order of steps, [] without any; McvrpError for a corrupt file."""
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    later = {f.name: f.default for f in fields(StepMetrics) if f.default is not MISSING}  # files of before
+    later = {
+        f.name: f.default for f in fields(StepMetrics) if f.default is not MISSING
+    }  # columns that earlier files lack
     table = read_parquet(store, path, METRICS, columns=SCHEMA, later=later, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 
 
-_VERSION = "brain.Event:2"  # what a file of events has to begin with
+_VERSION = "brain.Event:2"  # the first record of an event file
 _TAGS = {f.name: f.name for f in fields(StepMetrics) if f.name not in ("step", "samples")} | {
-    f"{stream}_{quantity}": f"{quantity}/{stream}"  # one chart section a quantity
+    f"{stream}_{quantity}": f"{quantity}/{stream}"  # one section of charts per quantity
     for stream in ("problem", "solution")
     for quantity in ("loss", "accuracy")
 }
@@ -103,8 +77,7 @@ def write_events(
 ) -> None:
     """Write the events of ``rows``, which were closed at ``times`` (seconds since 1970).
 
-    The file is named by the first of the steps: a run that goes on from the checkpoint before
-    them writes over it.
+    The file is named after the first step, so that a run that resumes before it replaces the file.
     """
     if rows:
         store.put(layout.phase_events(run, phase, rows[0].step), _records(_events(rows, times)))
@@ -113,8 +86,8 @@ def write_events(
 def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Event]:
     yield Event(wall_time=times[0], file_version=_VERSION)
     for row, at in zip(rows, times, strict=True):
-        found = {tag: getattr(row, name) for name, tag in _TAGS.items()}
-        values = [Summary.Value(tag=t, simple_value=v) for t, v in found.items() if not math.isnan(v)]
+        scalars = {tag: getattr(row, name) for name, tag in _TAGS.items()}
+        values = [Summary.Value(tag=t, simple_value=v) for t, v in scalars.items() if not math.isnan(v)]
         yield Event(wall_time=at, step=row.step, summary=Summary(value=values))
 
 

@@ -1,4 +1,4 @@
-"""Picture of an attention model's training: mean costs by epoch."""
+"""Plot of an attention model's training: mean costs by epoch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, in_unit, style
 
 _LINES = (
-    ("sampled", "samples while it trains", ORANGE, "o"),
+    ("sampled", "training samples", ORANGE, "o"),
     ("greedy", "greedy, evaluation instances", BLUE, "s"),
-    ("baseline", "its baseline, greedy", GREEN, "D"),
+    ("baseline", "baseline, greedy", GREEN, "D"),
 )
-_MARKS = 20  # on a line, at most about twice as many
+_MARKS = 20  # markers per line, up to twice as many
 
 
 def cost_curves(card: AttentionCard, unit: str) -> Figure:
-    """Return the mean costs of a training by epoch, in ``unit``: of its samples, greedy, of the baseline."""
+    """Return the plot of mean costs by epoch, in ``unit``: of samples, greedy decoding and the baseline."""
     figure = Figure(figsize=(7, 4), dpi=DPI, layout="constrained")
     axis = figure.subplots()
     style(axis)

@@ -11,13 +11,13 @@ from mcvrp.model.instances import Range
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, MOST_SAMPLES, HeadsSpec, OrdersSpec, Size
 
-# Batches of the paper, by the largest size that they are for ("Retraining AM").
+# Batch sizes of the paper by the largest instance size that uses them ("Retraining AM").
 PAPER_BATCHES = ((200, 512), (400, 128), (600, 64))
-_LARGEST_BATCH = 32  # of larger sizes
+_LARGEST_BATCH = 32  # for larger sizes
 
 
 class AttentionNetworkSpec(HeadsSpec):
-    """The shape of the attention model; the defaults are its authors'."""
+    """Architecture of the attention model; the defaults are its authors'."""
 
     dim: int = Field(128, ge=1, description="Embedding dimension")
     heads: int = Field(8, ge=1, description="Number of attention heads")
@@ -26,7 +26,7 @@ class AttentionNetworkSpec(HeadsSpec):
 
 
 class AttentionSpec(OrdersSpec):
-    """Attention models, one a size, by REINFORCE; the defaults are the paper's ("Retraining AM")."""
+    """Attention models, one per size, by REINFORCE; the defaults are the paper's ("Retraining AM")."""
 
     model: str | None = Field(
         None, pattern=NAME_PATTERN, description="Name of the models in the store (default: the city's name)"
@@ -80,28 +80,28 @@ class AttentionSpec(OrdersSpec):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.sizes is not None and (not self.sizes or len(set(self.sizes)) < len(self.sizes)):
-            raise ValueError(f"sizes = {list(self.sizes)} must be some, each once")
+            raise ValueError(f"sizes = {list(self.sizes)} must not be empty or have duplicates")
         largest = max((self.batch_of(n) for n in self.sizes or ()), default=self.batch or 1)
         if self.epoch_instances < largest:
             raise ValueError(f"epoch_instances {self.epoch_instances} is less than a batch ({largest})")
         return self
 
     def batch_of(self, n: int) -> int:
-        """Return the instances of a step of ``n`` customers."""
+        """Return the batch size for ``n`` customers."""
         if self.batch is not None:
             return self.batch
         return next((batch for last, batch in PAPER_BATCHES if n <= last), _LARGEST_BATCH)
 
     def batches(self, n: int) -> int:
-        """Return the steps of an epoch of ``n`` customers."""
+        """Return the steps per epoch for ``n`` customers."""
         return self.epoch_instances // self.batch_of(n)
 
     def steps(self, n: int) -> int:
-        """Return the steps of all epochs of ``n`` customers."""
+        """Return the steps of all epochs for ``n`` customers."""
         return self.epochs * self.batches(n)
 
     def recipe(self, n: int) -> Mapping[str, Any]:
-        """Return what decides the model of ``n`` customers, besides the city."""
+        """Return the settings that decide the model for ``n`` customers, besides the city."""
         left_out = {"model", "sizes", "checkpoint_seconds"}
         return self.model_dump(mode="json", exclude=left_out) | {"batch": self.batch_of(n)}
 
@@ -112,7 +112,7 @@ class AttentionSpec(OrdersSpec):
         demand: Range | None = None,
         capacity: Range | None = None,
     ) -> AttentionSpec:
-        """Return this with what it does not say: name, sizes, ranges."""
+        """Return the spec with these defaults for a missing name, sizes and ranges."""
         values: dict[str, Any] = {
             "model": self.model or model,
             "sizes": self.sizes or sizes,

@@ -1,6 +1,6 @@
-"""From the cache of labels to micro-batches of tensors for one rank.
+"""Stream of training samples: from the label cache to micro-batches of tensors for one rank.
 
-Knows sizes, rows and bytes; coordinates, rotation and features are the device's work.
+Knows sizes, rows and bytes; coordinates, rotation and features are computed on the device.
 """
 
 from __future__ import annotations
@@ -19,23 +19,18 @@ from mcvrp.model.features import Batch
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 from mcvrp.storage.labels.cache import LabelCache
 
-_AHEAD = 2  # steps that are prepared while the device computes
+_AHEAD = 2  # steps that are prefetched
 
 
 @dataclass(frozen=True)
 class GlobalBatch:
-    """One step's samples, and how many tokens they have in all: known before anything is computed.
-
-    ``path_lengths`` int64 ``(batch,)`` counts the tokens of each solution; ``angles`` float32
-    ``(batch,)`` is None where the phase does not rotate, ``shuffles`` ``(batch, tokens)`` where
-    routes keep their order; ``pieces`` are the micro-batches of each rank, as positions in the batch.
-    """
+    """Samples of one step, and their tokens, which the loss of every rank is divided by."""
 
     samples: Samples
-    path_lengths: NDArray[np.int64]
-    angles: NDArray[np.float32] | None
-    shuffles: NDArray[np.float64] | None
-    pieces: list[list[NDArray[np.int64]]]
+    path_lengths: NDArray[np.int64]  # (batch,) tokens of each solution
+    angles: NDArray[np.float32] | None  # (batch,) None if the phase does not rotate
+    shuffles: NDArray[np.float64] | None  # (batch, tokens) sort keys of routes; None if they keep their order
+    pieces: list[list[NDArray[np.int64]]]  # micro-batches of each rank, as positions in the batch
 
     @property
     def problem_tokens(self) -> int:
@@ -44,33 +39,27 @@ class GlobalBatch:
 
     @property
     def solution_tokens(self) -> int:
-        """Solution tokens that are predicted: every token of a path but the first."""
+        """Predicted solution tokens of all samples: every token of a path but the first."""
         return int((self.path_lengths - 1).sum())
 
     def computed_tokens(self) -> tuple[int, int]:
-        """Return problem and solution tokens with padding, over the micro-batches of all ranks."""
-        pieces = [piece for mine in self.pieces for piece in mine]
-        found = [computed_tokens(self.samples.sizes[p], self.path_lengths[p]) for p in pieces]
-        return sum(problem for problem, _ in found), sum(solution for _, solution in found)
+        """Return problem and solution tokens with padding, summed over the micro-batches of all ranks."""
+        pieces = [piece for of_rank in self.pieces for piece in of_rank]
+        tokens = [computed_tokens(self.samples.sizes[p], self.path_lengths[p]) for p in pieces]
+        return sum(problem for problem, _ in tokens), sum(solution for _, solution in tokens)
 
 
 class SampleStream:
-    """The batches of one phase.
+    """Batches of one phase.
 
     Parameters
     ----------
-    curriculum
-        Which samples each step shows.
-    cache
-        The labels of all sizes of the curriculum.
     rotation
-        Turn each sample about the depot by its own random angle.
+        Rotate each sample about the depot by a random angle.
     shuffled
-        Show the routes of each label in a random order (ablation of the paper's last appendix).
-    ranks
-        Processes that share a step.
+        Present the routes of each label in random order (last appendix of the paper).
     micro_batch, micro_tokens
-        Samples and tokens that a rank takes at once at most: see `model.micro_batches`.
+        Maximum samples and tokens of a micro-batch: see `model.micro_batches`.
     """
 
     def __init__(
@@ -89,12 +78,12 @@ class SampleStream:
         self.ranks, self.micro_batch, self.micro_tokens = ranks, micro_batch, micro_tokens
 
     def global_batch(self, step: int) -> GlobalBatch:
-        """Return the samples of ``step`` in ``1..steps``, and how the ranks share them."""
+        """Return the samples of ``step`` in ``1..steps``, divided among the ranks."""
         samples = self.curriculum.global_batch(step)
         path_lengths = np.empty(len(samples.rows), dtype=np.int64)
-        for size, here in _by_size(samples.sizes):
-            offsets, rows = self.cache.labels(size).offsets, samples.rows[here]
-            path_lengths[here] = offsets[rows + 1] - offsets[rows]
+        for size, at in _by_size(samples.sizes):
+            offsets, rows = self.cache.labels(size).offsets, samples.rows[at]
+            path_lengths[at] = offsets[rows + 1] - offsets[rows]
         pieces = micro_batches(
             samples.sizes,
             path_lengths,
@@ -108,7 +97,7 @@ class SampleStream:
         return GlobalBatch(samples, path_lengths, angles, shuffles, pieces)
 
     def tensors(self, batch: GlobalBatch, rows: NDArray[np.int64]) -> Batch:
-        """Return the samples at ``rows`` of ``batch``, padded to the longest of them.
+        """Return the samples at positions ``rows`` of ``batch``, padded to the longest of them.
 
         Routes are in the order of the unrotated frame: see `model.features.rolled_path`.
         """
@@ -118,14 +107,14 @@ class SampleStream:
         capacity = np.empty(len(rows), dtype=np.int64)
         path = np.empty((len(rows), path_lengths.max()), dtype=np.int64)
         columns = np.arange(path.shape[1])
-        for size, here in _by_size(sizes):
-            labels, at = self.cache.labels(size), batch.samples.rows[rows[here]]
-            ids[here, 1 : size + 1] = labels.ids[at]
-            demands[here, 1 : size + 1] = labels.demands[at]
-            capacity[here] = labels.capacities[at]
-            # A path ends at the depot, position 0: its last token again and again is the padding.
-            starts, lasts = labels.offsets[at, None], labels.offsets[at + 1, None] - 1
-            path[here] = labels.positions[np.minimum(starts + columns, lasts)]
+        for size, at in _by_size(sizes):
+            labels, row = self.cache.labels(size), batch.samples.rows[rows[at]]
+            ids[at, 1 : size + 1] = labels.ids[row]
+            demands[at, 1 : size + 1] = labels.demands[row]
+            capacity[at] = labels.capacities[row]
+            # Padding repeats the last token of a path, the depot at position 0.
+            starts, lasts = labels.offsets[row, None], labels.offsets[row + 1, None] - 1
+            path[at] = labels.positions[np.minimum(starts + columns, lasts)]
         if batch.shuffles is not None:
             path = _shuffled(path, path_lengths, batch.shuffles[rows])
         return Batch(
@@ -145,54 +134,53 @@ class SampleStream:
     ) -> Iterator[tuple[GlobalBatch, list[Batch]]]:
         """Yield the steps ``first..last`` with the micro-batches of ``rank``.
 
-        Parameters
-        ----------
-        ahead
-            Prepare the next steps in a thread, in memory that a GPU can read, while the
-            device computes. Without a GPU the thread would take the cores from the network.
+        With ``ahead``, a thread prefetches the next steps into pinned memory while the device computes. On
+        a CPU it would compete with the network for cores.
         """
         if not ahead:
             for step in range(first, last + 1):
                 yield self._prepared(step, rank)
             return
-        coming: deque[Future[tuple[GlobalBatch, list[Batch]]]] = deque()
+        pending: deque[Future[tuple[GlobalBatch, list[Batch]]]] = deque()
         gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
         with ThreadPoolExecutor(1, initializer=_use_gpu, initargs=(gpu,)) as worker:
             for step in range(first, last + 1):
-                coming.append(worker.submit(self._pinned, step, rank))
-                if len(coming) > _AHEAD:
-                    yield coming.popleft().result()
-            while coming:  # no more to prepare: hand out what is left
-                yield coming.popleft().result()
+                pending.append(worker.submit(self._pinned, step, rank))
+                if len(pending) > _AHEAD:
+                    yield pending.popleft().result()
+            while pending:  # nothing left to prefetch
+                yield pending.popleft().result()
 
     def _prepared(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
         batch = self.global_batch(step)
         return batch, [self.tensors(batch, rows) for rows in batch.pieces[rank]]
 
     def _pinned(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
-        batch, mine = self._prepared(step, rank)
-        return batch, [piece.pinned() for piece in mine] if torch.cuda.is_available() else mine
+        batch, pieces = self._prepared(step, rank)
+        return batch, [piece.pinned() for piece in pieces] if torch.cuda.is_available() else pieces
 
 
 def _shuffled(
     path: NDArray[np.int64], path_lengths: NDArray[np.int64], shuffles: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return ``path`` ``(B, L)`` with whole routes in the order of their ``shuffles`` ``(B, >= L)``."""
-    routes = np.cumsum(path == 0, axis=1)[:, :-1] - 1  # of each token but the first, its last depot included
+    routes = (
+        np.cumsum(path == 0, axis=1)[:, :-1] - 1
+    )  # of each token but the first; the depot that ends a route belongs to it
     keys = np.take_along_axis(shuffles, routes, axis=1)
-    keys[np.arange(1, path.shape[1]) >= path_lengths[:, None]] = np.inf  # padding stays behind
+    keys[np.arange(1, path.shape[1]) >= path_lengths[:, None]] = np.inf  # padding stays at the end
     order = np.argsort(keys, axis=1, kind="stable")
     return np.concatenate([path[:, :1], np.take_along_axis(path[:, 1:], order, axis=1)], axis=1)
 
 
 def _use_gpu(gpu: int | None) -> None:
-    """Let this thread use ``gpu``: a new one would open the first, whichever is its rank's."""
+    """Select ``gpu`` in this thread: a new thread starts with GPU 0, whatever its rank uses."""
     if gpu is not None:
         torch.cuda.set_device(gpu)
 
 
 def _by_size(sizes: NDArray[np.int64]) -> Iterator[tuple[int, slice | NDArray[np.int64]]]:
-    """Yield each size and where it stands."""
+    """Yield each size and the positions that have it."""
     if (sizes == sizes[0]).all():
         yield int(sizes[0]), slice(None)
         return

@@ -1,4 +1,4 @@
-"""Card of a training run: README.md, spec, where each phase stands, and the pictures of its losses."""
+"""Card of a training run: README.md, spec, progress of each phase, and the plots of its losses."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
 
-# A phase's name and its metrics, a row a logged step: the fields of `StepMetrics`. Steps begin at 1 in
-# every phase; what it does not train or measure is NaN.
+# Name of a phase and its metrics, the fields of `StepMetrics`, one row per logged step. Steps start at 1
+# in every phase; NaN: not trained or not measured.
 Phase = tuple[str, pd.DataFrame]
-_WIDTH, _HEIGHT, _DPI = 4.8, 2.9, 120  # inches a panel; four phases stay below 300 kB
-_LOG_FROM = 3  # a loss that falls by less has a linear scale
-_SMOOTHED = 40  # the thick line is the mean over one of so many parts of a phase
+_WIDTH, _HEIGHT, _DPI = 4.8, 2.9, 120  # inches per panel; four phases stay below 300 kB
+_LOG_FROM = 3  # ratio of losses from which the scale is logarithmic
+_SMOOTHED = 40  # the thick line is the moving average over 1/40 of a phase
 _STREAMS = (("problem", "encoder", BLUE), ("solution", "decoder", ORANGE))
 _GAP = "Held-out gap (%)"
 
 
 @dataclass(frozen=True)
 class PhaseState:
-    """Progress of a phase by its last checkpoint: ``metrics`` is the row of its last step, {} before it."""
+    """Progress of a phase by its last checkpoint; ``metrics`` has the row of its last step."""
 
     phase: str
     step: int
@@ -43,25 +43,25 @@ class PhaseState:
 
     @property
     def progress(self) -> str:
-        """The steps that are done, of how many where some are left."""
+        """Steps done, and their total if the phase is not finished."""
         if self.steps is None:
-            return "not begun"
+            return "not started"
         return f"{self.step:,}" if self.step == self.steps else f"{self.step:,} of {self.steps:,}"
 
 
 def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
-    """Write README.md, spec, metrics and the picture of the losses of the run of ``spec``."""
+    """Write README.md, spec, metrics and the plot of the losses of the run of ``spec``."""
     states = phase_states(store, spec)
     write_loss_grid(store, spec.run, [phase.name for phase in spec.phases])
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
     document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
-    pictured = store.exists(layout.run_losses(spec.run))
-    store.put(layout.run_card(spec.run), run_text(city, spec, states, pictured=pictured).encode())
+    plotted = store.exists(layout.run_losses(spec.run))
+    store.put(layout.run_card(spec.run), run_text(city, spec, states, plotted=plotted).encode())
 
 
 def phase_states(store: Store, spec: TrainSpec) -> list[PhaseState]:
-    """Return where each phase of ``spec`` stands, in their order."""
+    """Return the progress of each phase of ``spec``, in their order."""
     states = [(phase.name, latest_checkpoint(store, spec.run, phase.name)) for phase in spec.phases]
     return [
         PhaseState(name, state.step, state.steps, state.metrics) if state else PhaseState(name, 0, None, {})
@@ -69,8 +69,8 @@ def phase_states(store: Store, spec: TrainSpec) -> list[PhaseState]:
     ]
 
 
-def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, pictured: bool) -> str:
-    """Return the card as Markdown; the picture is a link relative to it."""
+def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool) -> str:
+    """Return the card as Markdown; ``plotted``: whether the plot of the losses is beside it."""
     return render(
         "mcvrp.tasks.train",
         "run.md.j2",
@@ -78,21 +78,21 @@ def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, pictu
         spec=spec,
         phases=list(zip(spec.phases, states, strict=True)),
         finished=all(state.step == state.steps for state in states),
-        pictured=pictured,
+        plotted=plotted,
     )
 
 
 def write_loss_grid(store: Store, run: str, phases: Sequence[str]) -> None:
-    """Write the picture of the losses of ``phases`` so far into the run's folder, none before the first."""
-    begun = begun_phases(store, run, phases)
-    if begun:
-        store.put(layout.run_losses(run), loss_grid(begun))
+    """Write the plot of the losses of ``phases`` to the run's folder, once there are metrics."""
+    started = begun_phases(store, run, phases)
+    if started:
+        store.put(layout.run_losses(run), loss_grid(started))
 
 
 def begun_phases(store: Store, run: str, phases: Sequence[str]) -> list[Phase]:
     """Return those of ``phases`` that have metrics, with them."""
-    read = [(name, read_metrics(store, run, name)) for name in phases]
-    return [(name, pd.DataFrame(map(asdict, rows))) for name, rows in read if rows]
+    metrics = [(name, read_metrics(store, run, name)) for name in phases]
+    return [(name, pd.DataFrame(map(asdict, rows))) for name, rows in metrics if rows]
 
 
 def loss_grid(phases: Sequence[Phase]) -> bytes:
@@ -101,31 +101,31 @@ def loss_grid(phases: Sequence[Phase]) -> bytes:
 
 
 def loss_figure(phases: Sequence[Phase]) -> Figure:
-    """Return the training loss of each phase, and the held-out gap where measured (Sec. 6.1).
+    """Return the training loss of each phase, and the held-out gap if measured (Sec. 6.1).
 
-    Of a phase by policy, what its samples cost stands in the place of the loss on problem tokens.
+    For a policy-gradient phase, the cost of its samples replaces the loss on problem tokens.
     """
     figure = Figure(figsize=(2 * _WIDTH, _HEIGHT * len(phases) + 0.4), dpi=_DPI, layout="constrained")
     axes = figure.subplots(len(phases), 2, squeeze=False)
-    measured = []
+    gap_axes = []
     for (name, rows), row in zip(phases, axes, strict=True):
         for (stream, _, colour), axis in zip(_STREAMS, row, strict=True):
             style(axis)
-            drawn = stream == "problem" and not rows["sampled_cost"].isna().all()
-            axis.set_title(f"Phase {name}: {'samples' if drawn else f'{stream} tokens'}", fontsize=FONT)
+            sampled = stream == "problem" and not rows["sampled_cost"].isna().all()
+            axis.set_title(f"Phase {name}: {'samples' if sampled else f'{stream} tokens'}", fontsize=FONT)
             axis.set_xlabel("Training step")
             axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
             axis.xaxis.set_major_formatter("{x:,.0f}")
-            if drawn:
+            if sampled:
                 _draw_costs(axis, rows.dropna(subset="sampled_cost"))
             else:
                 _draw_loss(axis, rows["step"], rows[f"{stream}_loss"], colour)
         gap = rows.dropna(subset="greedy_gap")
         if len(gap):
-            measured.append(_draw_gap(row[1], gap))
-    if measured:
+            gap_axes.append(_draw_gap(row[1], gap))
+    if gap_axes:
         handles, labels = max(
-            (axis.get_legend_handles_labels() for axis in measured), key=lambda x: len(x[0])
+            (axis.get_legend_handles_labels() for axis in gap_axes), key=lambda x: len(x[0])
         )
         figure.legend(handles, labels, loc="outside lower right", frameon=False, fontsize=FONT - 1)
     return figure
@@ -149,11 +149,11 @@ def _draw_loss(axis: Axes, steps: pd.Series[int], loss: pd.Series[float], colour
 
 
 def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
-    """Draw what the paths of an instance cost: their mean, and the cheapest of them."""
-    axis.set_ylabel("Mean cost of an instance")
+    """Draw the mean and the lowest cost of an instance's samples."""
+    axis.set_ylabel("Mean cost per instance")
     for column, label, colour in (
-        ("sampled_cost", "a sample", BLUE),
-        ("best_cost", "the best of them", ORANGE),
+        ("sampled_cost", "mean of the samples", BLUE),
+        ("best_cost", "best of the samples", ORANGE),
     ):
         axis.plot(rows["step"], rows[column], color=colour, alpha=0.3, linewidth=1)
         axis.plot(rows["step"], _smooth(rows[column]), color=colour, linewidth=2.2, label=label)
@@ -162,7 +162,7 @@ def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
 
 
 def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
-    """Draw the gaps on a scale of their own, and return its axes."""
+    """Draw the held-out gaps on a second scale, and return its axes."""
     right = axis.twinx()
     for column, label, marker in (
         ("greedy_gap", "greedy", "D"),
@@ -183,7 +183,7 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
 
 
 def training_curves(phases: Sequence[Phase]) -> Figure:
-    """Return loss and accuracy of both token streams over all phases' steps."""
+    """Return the plot of loss and accuracy of both token streams over the steps of all phases."""
     figure = Figure(figsize=(9, 6.4), dpi=DPI, layout="constrained")
     loss, accuracy = figure.subplots(2, 1, sharex=True)
     starts = np.cumsum([0, *(rows["step"].max() if len(rows) else 0 for _, rows in phases)]).tolist()
@@ -195,7 +195,7 @@ def training_curves(phases: Sequence[Phase]) -> Figure:
                 steps, values = start + rows["step"], rows[f"{stream}_{quantity}"]
                 axis.plot(steps, values, color=colour, alpha=0.25, linewidth=1)
                 axis.plot(steps, _smooth(values), color=colour, linewidth=2.2, label=label)
-                label = None  # once in the legend
+                label = None  # one legend entry for all phases
         for boundary in starts[1:-1]:
             axis.axvline(boundary, color=GREY, linestyle=":", linewidth=1.4)
     for (name, _), (start, stop) in zip(phases, pairwise(starts), strict=True):
@@ -209,7 +209,7 @@ def training_curves(phases: Sequence[Phase]) -> Figure:
                 color=GREY,
                 fontsize=FONT,
             )
-    loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # else a phase with one row has no place for its name
+    loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # room for the name of a phase with a single row
     loss.set_yscale("log")
     loss.set_ylabel("Loss per token (nats)")
     accuracy.set_ylabel("Accuracy (%)")
@@ -222,5 +222,5 @@ def training_curves(phases: Sequence[Phase]) -> Figure:
 
 
 def _smooth(values: pd.Series[float]) -> pd.Series[float]:
-    """Return the centred running mean, over fewer values at the ends."""
+    """Return the centred moving average, over fewer values at the ends."""
     return values.rolling(max(1, len(values) // _SMOOTHED) // 2 * 2 + 1, min_periods=1, center=True).mean()

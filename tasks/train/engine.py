@@ -1,7 +1,7 @@
-"""DeepSpeed around the network: a step on a global batch, and the state that a checkpoint needs.
+"""DeepSpeed engine of the network: a training step on a global batch, and the state for a checkpoint.
 
-Knows nothing of phases, stores or the clock. The weights, their gradients and Adam's moments
-are fp32 in every ZeRO stage, so that the network's own parameters are what a checkpoint keeps.
+Knows nothing of phases, stores or the clock. Weights, gradients and Adam's moments are fp32 in
+every ZeRO stage, so the network's own parameters are what a checkpoint stores.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable, TravelCosts
-from mcvrp.model.loss import losses
+from mcvrp.model.loss import StreamLoss, losses
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.storage.training.checkpoints import Arrays, Moments
-from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits
+from mcvrp.tasks.train.memory import MicroBatch, advice, is_out_of_memory, largest_that_fits
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of
 
-_BUCKET = 50_000_000  # elements; the default allocates 2 GB for the smallest network
+_BUCKET = 50_000_000  # elements at most
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Options of carrying out a step; field names as in `tasks.train.spec.TrainSpec`."""
+    """Options of a step, named as in `tasks.train.spec.TrainSpec`."""
 
     train_decoder: bool
     zero: int
@@ -46,102 +45,81 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a step's loss is a mean over, counted over the global batch.
-
-    Parameters
-    ----------
-    problem_tokens, solution_tokens
-        Of the labels.
-    paths
-        Drawn for instances.
-    labels
-        Weight of the labels' loss.
-    risk
-        As `model.policy.Sampled.advantages` takes it.
-    """
+    """Denominators of a step's mean loss, counted over the global batch, and the weights of its terms."""
 
     problem_tokens: int = 1
     solution_tokens: int = 1
     paths: int = 1
-    labels: float = 1.0
-    risk: float | None = None
+    label_weight: float = 1.0  # of the supervised loss, in a policy-gradient phase
+    risk: float | None = None  # see `model.policy.Sampled.advantages`
 
 
-class Sums(NamedTuple):
-    """Sums over the samples of a step: of labels, and of instances whose paths were drawn.
+class TokenSums(NamedTuple):
+    """Sums over the tokens of one stream of the labels: cross-entropy and correct predictions."""
 
-    Parameters
-    ----------
-    problem_loss, problem_correct, solution_loss, solution_correct
-        Cross-entropy and right answers, over the tokens of the labels.
-    sampled, best
-        Mean cost of an instance's paths, and the lowest, where the unit square has side 1.
-    spread
-        Standard deviation of an instance's costs, in % of their mean.
-    tokens
-        Nodes of the instances, and tokens of their paths.
-    """
+    loss: float
+    correct: float
 
-    problem_loss: float
-    problem_correct: float
-    solution_loss: float
-    solution_correct: float
-    sampled: float
-    best: float
-    spread: float
-    tokens: float
+
+class PathSums(NamedTuple):
+    """Sums over instances for which paths were sampled; costs are those of a unit square of side 1."""
+
+    cost: float  # mean over an instance's paths
+    best_cost: float  # lowest of an instance's paths
+    spread: float  # standard deviation of an instance's costs, in % of their mean
+    tokens: float  # nodes of the instances, and tokens of their paths
+
+
+# Sums over the samples of a step by kind of work, float64 on the device: the fields of `TokenSums` for
+# "problem" and "solution", those of `PathSums` for "paths". A kind that a step does not have is absent.
+Sums = dict[str, Tensor]
 
 
 class Step(nn.Module):
-    """The network and its loss as one module, as DeepSpeed wants it."""
+    """The network and its loss as one module, which is what DeepSpeed wraps."""
 
     def __init__(self, network: FmMcvrp, table: CityTable, options: EngineOptions) -> None:
         super().__init__()
         self.network, self.table, self.options = network, table, options
 
-    def forward(self, batch: Batch | Sampled, totals: Totals, ranks: int) -> tuple[Tensor, Tensor]:
-        """Return the scaled loss, and the sums of `Engine.step` for this micro-batch."""
+    def forward(self, batch: Batch | Sampled, totals: Totals, ranks: int) -> tuple[Tensor, Sums]:
+        """Return the scaled loss of a micro-batch, and its sums."""
         device = self.table.delta.device.type
-        # PyTorch's flash attention for processors is slower in bf16 than the plain computation.
+        # PyTorch's flash attention on CPUs is slower in bf16 than the plain computation.
         slow = device == "cpu" and self.options.bf16
         kernels = sdpa_kernel(SDPBackend.MATH) if slow else nullcontext()
         with kernels, torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
             if isinstance(batch, Sampled):
-                self.network.eval()  # dropout would take the gradient of another distribution than drew them
+                # No dropout: the gradient has to be that of the distribution that the paths come from.
+                self.network.eval()
                 loss = policy_loss(self.network, self.table, batch, totals.risk) * (ranks / totals.paths)
                 self.network.train()
-                return loss, _sums(batch)
+                return loss, {"paths": _path_sums(batch)}
             streams = losses(self.network, self.table, batch, self.options.train_decoder)
-        loss = streams.problem.loss_sum * (totals.labels * ranks / totals.problem_tokens)
-        sums = [streams.problem.loss_sum, streams.problem.correct]
+        loss = streams.problem.loss_sum * (totals.label_weight * ranks / totals.problem_tokens)
+        sums = {"problem": _token_sums(streams.problem)}
         if streams.solution is not None:
-            loss = loss + streams.solution.loss_sum * (totals.labels * ranks / totals.solution_tokens)
-            sums += [streams.solution.loss_sum, streams.solution.correct]
-        sums += [torch.zeros_like(loss)] * (len(Sums._fields) - len(sums))
-        return loss, torch.stack([s.detach().double() for s in sums])
+            loss = loss + streams.solution.loss_sum * (totals.label_weight * ranks / totals.solution_tokens)
+            sums["solution"] = _token_sums(streams.solution)
+        return loss, sums
 
 
-def _sums(sampled: Sampled) -> Tensor:
+def _token_sums(stream: StreamLoss) -> Tensor:
+    return torch.stack([s.detach().double() for s in (stream.loss_sum, stream.correct)])
+
+
+def _path_sums(sampled: Sampled) -> Tensor:
     costs = sampled.costs.double()
     spread = 100 * sampled.advantages().double().std(1)
     tokens = sampled.batch.lengths.sum() + (sampled.batch.path_lengths - 1).sum()
-    drawn = torch.stack([costs.mean(1).sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
-    return torch.cat([torch.zeros_like(drawn), drawn])  # nothing of the labels
+    return torch.stack([costs.mean(1).sum(), costs.amin(1).sum(), spread.sum(), tokens.double()])
 
 
 class Engine:
-    """Trains one phase's parameters; the rest of the network is frozen: no gradient, no decay.
+    """Trains the parameters of one phase; all others are frozen, without gradient or weight decay.
 
-    Parameters
-    ----------
-    network
-        With the weights to start from.
-    table
-        The city, on the device that trains.
-    options
-        See `EngineOptions`.
-    costs
-        Of paths, where some are to be drawn.
+    ``network`` has its initial weights, ``table`` is on the device of this rank; ``costs`` are needed to
+    sample paths.
     """
 
     def __init__(
@@ -151,53 +129,46 @@ class Engine:
         options: EngineOptions,
         costs: TravelCosts | None = None,
     ) -> None:
-        device = table.delta.device
-        self.network, self.options, self._costs = network.to(device), options, costs
-        self._ranks = torch.distributed.get_world_size()  # DeepSpeed takes the mean of their gradients
+        self.network, self.options, self._costs = network.to(table.delta.device), options, costs
+        self._ranks = torch.distributed.get_world_size()  # DeepSpeed averages gradients over the ranks
         trained = set(network.parameters() if options.train_decoder else network.encoder_parameters())
         for parameter in network.parameters():
             parameter.requires_grad_(parameter in trained)
         if options.compile:
             for block in [*network.encoder, *network.decoder]:
-                block.compile(dynamic=True)  # sizes differ from batch to batch
+                block.compile(dynamic=True)  # shapes differ from batch to batch
         self._trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
         self._optimizer = make_optimizer(options.optimizer, self._trained, options.weight_decay)
         self._norm: Tensor | None = None
-        if not options.zero:  # DeepSpeed itself would clip, but not tell the norm
+        if not options.zero:  # DeepSpeed would clip by itself, but does not return the norm
             self._optimizer.register_step_pre_hook(self._clip)
         self._step = Step(network, table, options)
+        # Buckets as large as the network: DeepSpeed's default takes 2 GB even for the smallest one.
+        self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
         self._engine, *_ = deepspeed.initialize(
-            model=self._step,
-            optimizer=self._optimizer,
-            dist_init_required=False,
-            config={
-                "train_micro_batch_size_per_gpu": 1,  # it wants a number, and does nothing with it
-                "gradient_accumulation_steps": 1,  # `step` says itself which micro-batch is the last
-                "gradient_clipping": options.clip if options.zero else 0.0,
-                "zero_allow_untested_optimizer": True,
-                "zero_optimization": {
-                    "stage": options.zero,
-                    "reduce_bucket_size": self._bucket,
-                    "allgather_bucket_size": self._bucket,
-                },
-                "steps_per_print": 10**9,
-            },
+            model=self._step, optimizer=self._optimizer, dist_init_required=False, config=self._config()
         )
         self._set_moments(0, None)
 
-    def step(self, work: Sequence[Batch | Sequence[Group]], totals: Totals, lr: float) -> Tensor:
-        """Take one step on this rank's ``work``; return `Sums` over its samples, float64 ``(8,)``.
+    def _config(self) -> dict[str, object]:
+        return {
+            "train_micro_batch_size_per_gpu": 1,  # a required field without effect here
+            "gradient_accumulation_steps": 1,  # `step` itself marks the last micro-batch
+            "gradient_clipping": self.options.clip if self.options.zero else 0.0,
+            "zero_allow_untested_optimizer": True,
+            "zero_optimization": {
+                "stage": self.options.zero,
+                "reduce_bucket_size": self._bucket,
+                "allgather_bucket_size": self._bucket,
+            },
+            "steps_per_print": 10**9,
+        }
 
-        Parameters
-        ----------
-        work
-            Micro-batches of any sizes, labels or instances to draw paths for; every rank needs equally
-            many, and at least one.
-        totals
-            Of the global batch: the loss is the mean over them.
-        lr
-            The step's learning rate.
+    def step(self, work: Sequence[MicroBatch], totals: Totals, lr: float) -> Sums:
+        """Take one optimizer step on this rank's ``work``; return the sums over its samples.
+
+        Micro-batches may have any size. Every rank needs equally many, at least one, of the same kinds:
+        labels, and instances to sample paths for.
 
         Raises
         ------
@@ -208,16 +179,17 @@ class Engine:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._engine.train()
-        total = torch.zeros(len(Sums._fields), dtype=torch.float64, device=self._engine.device)
-        # Gradients add up over the micro-batches; the ranks exchange them once, after the last.
+        total: Sums = {}
+        # Gradients accumulate over the micro-batches; the ranks reduce them once, after the last.
         for k, part in enumerate(work):
             self._engine.set_gradient_accumulation_boundary(k == len(work) - 1)
-            total += self._accumulate(part, totals)
+            for kind, sums in self._accumulate(part, totals).items():
+                total[kind] = total[kind] + sums if kind in total else sums
         self._engine.step()
         return total
 
-    def _accumulate(self, part: Batch | Sequence[Group], totals: Totals) -> Tensor:
-        """Add the gradient of ``part``; at the last one of a step DeepSpeed brings the ranks' together."""
+    def _accumulate(self, part: MicroBatch, totals: Totals) -> Sums:
+        """Add the gradient of ``part``; at the last one of a step DeepSpeed reduces over the ranks."""
         try:
             loss, sums = self._engine(self._loaded(part), totals, self._ranks)
             self._engine.backward(loss)
@@ -225,23 +197,23 @@ class Engine:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-        # Only here is the failed attempt's memory free: until then the exception holds on to it.
+        # The failed attempt's memory is free only here: until then its exception refers to it.
         for parameter in self._trained.values():
             parameter.grad = None
         raise McvrpError(advice(part, largest_that_fits(part, self._attempt)))
 
-    def _loaded(self, part: Batch | Sequence[Group]) -> Batch | Sampled:
-        """Return ``part`` on the device, with paths drawn where it is instances."""
+    def _loaded(self, part: MicroBatch) -> Batch | Sampled:
+        """Return ``part`` on the device; for instances, paths are sampled."""
         if isinstance(part, Batch):
             return part.to(self._engine.device)
         assert self._costs is not None
         with torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16):
             return draw(self.network, self._step.table, self._costs, part)
 
-    def _attempt(self, part: Batch | Sequence[Group]) -> None:
-        """Take the gradient of ``part`` on this rank alone: other ranks may be waiting elsewhere."""
+    def _attempt(self, part: MicroBatch) -> None:
+        """Compute the gradient of ``part`` on this rank alone: the others may be blocked elsewhere."""
         trained = list(self._trained.values())
-        # What a step holds besides: the gradient of the micro-batches before, and DeepSpeed's bucket.
+        # What a step holds besides: the accumulated gradient and DeepSpeed's bucket.
         _held = [torch.zeros_like(parameter) for parameter in trained]
         if self.options.zero:
             _held.append(torch.zeros(self._bucket, device=self._engine.device))
@@ -249,7 +221,7 @@ class Engine:
         torch.autograd.grad(loss, trained, allow_unused=True)
 
     def gradient_norm(self) -> float:
-        """Return the norm of the last step's gradient, before it was clipped."""
+        """Return the norm of the last step's gradient before clipping."""
         return float(self._engine.get_global_grad_norm() if self._norm is None else self._norm)
 
     def weights(self) -> Arrays:
@@ -258,23 +230,23 @@ class Engine:
 
     def moments(self) -> Moments:
         """Return the optimizer's moments by parameter name; every rank has to call this."""
-        found: dict[str, Arrays] = {kind: {} for kind in MOMENTS}
+        moments: dict[str, Arrays] = {kind: {} for kind in MOMENTS}
         for name, parameter in self._trained.items():
             for kind in moments_of(self._optimizer, parameter):
                 if self.options.zero:
                     moment = safe_get_full_optimizer_state(parameter, kind)
                 else:
                     moment = self._optimizer.state[parameter][kind]
-                found[kind][name] = moment.detach().cpu().numpy()
-        return Moments(**found)
+                moments[kind][name] = moment.detach().cpu().numpy()
+        return Moments(**moments)
 
     def restore(self, moments: Moments, adam_step: int) -> None:
-        """Go on with these moments, as after ``adam_step`` steps."""
+        """Resume with these moments, as after ``adam_step`` steps."""
         self._set_moments(adam_step, moments)
 
     @property
     def adam_step(self) -> int:
-        """The number of steps that the moments have seen."""
+        """Number of optimizer steps in the moments."""
         return int(next(state["step"] for state in self._optimizer.state.values() if "step" in state))
 
     def _clip(self, *_: object) -> None:
@@ -282,16 +254,16 @@ class Engine:
         self._norm = nn.utils.clip_grad_norm_(parameters, self.options.clip, foreach=True)
 
     def _set_moments(self, adam_step: int, moments: Moments | None) -> None:
-        """Fill the optimizer's state, which ZeRO keeps in flat partitions, before the first step."""
+        """Initialize the optimizer's state before the first step; ZeRO keeps it in flat partitions."""
         for group in self._optimizer.param_groups:
             for parameter in group["params"]:
                 kinds = moments_of(self._optimizer, parameter)
                 state = {kind: torch.zeros_like(parameter) for kind in kinds}
-                if kinds == MOMENTS:  # AdamW, which corrects its moments by their age
+                if kinds == MOMENTS:  # AdamW, whose bias correction needs the step
                     state["step"] = torch.tensor(float(adam_step), device=parameter.device)
                 self._optimizer.state[parameter] = state
         if self.options.zero:
-            # The links from parameters to their moments are otherwise made by the first step.
+            # DeepSpeed would link parameters to their moments only in the first step (seen in 0.19).
             self._engine.optimizer._hp_optimizer_states_linked = False
             self._engine.optimizer._lazy_init_hp_params_optimizer_state()
         if moments is None:

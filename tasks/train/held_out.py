@@ -1,4 +1,4 @@
-"""The held-out set: labelled instances of the split "valid", routed greedily while a phase trains."""
+"""Held-out set: labelled instances of the split "valid", on which the gap is measured during training."""
 
 from __future__ import annotations
 
@@ -27,28 +27,27 @@ SPLIT = "valid"
 
 
 def measured(spec: TrainSpec, phase: str) -> bool:
-    """Return whether the phase has a held-out gap: it needs a set to route and a decoder that learns."""
+    """Return whether the phase has a held-out gap: it needs a held-out set, and to train the decoder."""
     return spec.held_out is not None and spec.phase(phase).trains != "encoder"
 
 
 def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
-    """Raise McvrpError unless the held-out set that the phase is to be measured on can be used."""
+    """Raise McvrpError if the held-out set of the phase is missing, of another split or city, or empty."""
     if spec.held_out is None or not measured(spec, phase):
         return
     hint = (
-        "label it with mcvrp label and a label.held_out of at least 1, or go without: --set train.held_out="
+        "label it with mcvrp label and a label.held_out of at least 1, or train without: "
+        "--set train.held_out="
     )
     path = layout.label_spec(spec.held_out)
     if not store.exists(path):
-        raise McvrpError(
-            f"train.held_out: there is no dataset {spec.held_out!r} in {store.url('labels')}: {hint}"
-        )
+        raise McvrpError(f"train.held_out: no dataset {spec.held_out!r} in {store.url('labels')}: {hint}")
     spec_of_labels = store.get_json(path)
     split = spec_of_labels.get("split") if isinstance(spec_of_labels, dict) else None
     if split != SPLIT:
         raise McvrpError(
-            f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}, "
-            f"so that the network may have learnt from it or be benchmarked on it: {hint}"
+            f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}: the network "
+            f"may be trained or benchmarked on it; {hint}"
         )
     labels = _opened(store, city, spec.held_out)
     sizes = spec.sizes(phase)
@@ -69,60 +68,44 @@ class HeldOut:
 
     @classmethod
     def load(cls, store: Store, city: City, dataset: str, sizes: range) -> HeldOut:
-        """Return what ``dataset`` has of ``sizes``.
-
-        Raises
-        ------
-        McvrpError
-            If it has none of them, or is of another city.
-        """
-        there = _opened(store, city, dataset)
+        """Return the labels of ``dataset`` of these sizes; McvrpError if it is of another city."""
+        stored = _opened(store, city, dataset)
         labels = [
             label
-            for n in there.sizes()
+            for n in stored.sizes()
             if n in sizes
-            for rows in there.read_rows(n)
+            for rows in stored.read_rows(n)
             for label in table_labels(rows, city.city_id)
         ]
-        if not labels:
-            raise McvrpError(
-                f"dataset {dataset!r} has no labels of {sizes[0]} to {sizes[-1]} customers: make some"
-            )
         return cls(city, [label.instance for label in labels], np.array([label.cost for label in labels]))
 
-    def greedy_gap(self, network: FmMcvrp, table: CityTable, rank: int = 0, ranks: int = 1) -> float:
-        """Return the mean gap of greedy decoding to the labels, in %; every rank has to call this.
+    def gap(
+        self,
+        network: FmMcvrp,
+        table: CityTable,
+        strategy: Strategy,
+        samples: int = 1,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> float:
+        """Return the mean gap of the best of ``samples`` solutions to the labels, in %.
 
-        The network is in training mode afterwards if it was before, and no random number is drawn.
+        Every rank has to call this. It leaves the network's training mode and the random state as
+        they were.
         """
-        from mcvrp.model.strategies import Greedy  # here: see `_gap`
-
-        return self._gap(network, table, Greedy(), 1, rank, ranks)
-
-    def best_gap(
-        self, network: FmMcvrp, table: CityTable, samples: int, rank: int = 0, ranks: int = 1
-    ) -> float:
-        """Return the mean gap of the best of ``samples`` nucleus samples, else as `greedy_gap`."""
-        from mcvrp.model.strategies import Nucleus
-
-        return self._gap(network, table, Nucleus(), samples, rank, ranks)
-
-    def _gap(
-        self, network: FmMcvrp, table: CityTable, strategy: Strategy, samples: int, rank: int, ranks: int
-    ) -> float:
-        import torch  # here: whether the set is there is asked without torch, whose import takes seconds
+        import torch  # here: the driver calls `require` without torch, whose import takes seconds
 
         from mcvrp.model.decoding import decode
 
         training = network.training
         network.eval()
-        mine = range(rank, len(self.instances), ranks)
-        instances = [self.instances[i] for i in mine]
-        found = decode(network, self.city, instances, strategy=strategy, samples=samples, table=table)
+        own = range(rank, len(self.instances), ranks)
+        instances = [self.instances[i] for i in own]
+        decoded = decode(network, self.city, instances, strategy=strategy, samples=samples, table=table)
         network.train(training)
-        # Each rank routes every ranks-th instance; the sum over ranks fills in the others' costs.
+        # Each rank decodes every ranks-th instance; the sum over ranks fills in the costs of the others.
         costs = torch.zeros(len(self.instances), dtype=torch.float64, device=table.delta.device)
-        costs[mine.start :: ranks] = torch.tensor([d.costs.min() for d in found], dtype=torch.float64)
+        costs[own.start :: ranks] = torch.tensor([d.costs.min() for d in decoded], dtype=torch.float64)
         if ranks > 1:
             torch.distributed.all_reduce(costs)
         return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))

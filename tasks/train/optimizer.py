@@ -1,7 +1,7 @@
-"""Optimizers of a phase: AdamW, or Muon for the matrices of the network's blocks and AdamW for the rest.
+"""Optimizers: AdamW, or Muon for the matrices of the network's blocks and AdamW for all other parameters.
 
-Muon (Jordan et al. 2024) makes every step of a matrix orthogonal, so that none of its directions learns
-slower than the others; on small networks it takes about half of AdamW's steps (BENCHMARKS.md).
+Muon (Jordan et al. 2024) orthogonalizes the update of a matrix, so that all of its directions learn at
+the same rate; on small networks it needs about half of AdamW's steps (BENCHMARKS.md).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 OptimizerName = Literal["adamw", "muon"]
-MOMENTS = ("exp_avg", "exp_avg_sq")  # as checkpoints name them; Muon has the first only
+MOMENTS = ("exp_avg", "exp_avg_sq")  # their names in checkpoints; Muon has only the first
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # PyTorch's defaults; the paper names none
-_MOMENTUM = 0.95  # of Muon
+_MOMENTUM = 0.95  # Muon
 _BLOCKS = ("encoder.", "decoder.")
 
 
 class Muon(Optimizer):
-    """Muon of matrices; as `torch.optim.Muon`, which computes in bf16 everywhere, but in fp32 on processors.
+    """Muon optimizer of matrices.
 
-    There bf16 takes two and a half times as long. Steps are as large as AdamW's are, so
-    that both take the same learning rate (Liu et al. 2025).
+    Equal to `torch.optim.Muon`, except for fp32 on CPUs, where its bf16 takes 2.5 times as long. The
+    scale of updates matches AdamW's, so that both use the same learning rate (Liu et al. 2025).
     """
 
     def __init__(self, matrices: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -32,7 +32,7 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Take a step of every matrix that has a gradient."""
+        """Update every matrix that has a gradient."""
         for group in self.param_groups:
             lr, decay = group["lr"], group["weight_decay"]
             for matrix in group["params"]:
@@ -40,15 +40,15 @@ class Muon(Optimizer):
                     continue
                 moment = self.state[matrix].setdefault(MOMENTS[0], torch.zeros_like(matrix))
                 moment.lerp_(matrix.grad, 1 - _MOMENTUM)
-                step = orthogonal(matrix.grad.lerp(moment, _MOMENTUM))  # Nesterov's
+                step = orthogonal(matrix.grad.lerp(moment, _MOMENTUM))  # Nesterov momentum
                 matrix.mul_(1 - lr * decay)
                 matrix.add_(step.to(matrix.dtype), alpha=-lr * 0.2 * max(matrix.shape) ** 0.5)
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """Return about the orthogonal factor U V' of ``matrix`` = U S V': its singular values become 0.7 to 1.2.
+    """Return the approximate orthogonal factor U V' of ``matrix`` = U S V': singular values of 0.7 to 1.2.
 
-    Five steps of a Newton-Schulz iteration, whose coefficients are those of Jordan et al. (2024).
+    Five steps of a Newton-Schulz iteration with the coefficients of Jordan et al. (2024).
     """
     x = matrix if matrix.device.type == "cpu" else matrix.bfloat16()
     tall = x.shape[0] > x.shape[1]
@@ -61,20 +61,20 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 class MuonAdamW(Optimizer):
-    """Muon and AdamW as one optimizer: each of their groups of parameters, one state, one step."""
+    """Muon and AdamW as one optimizer, with the parameter groups of both and one state."""
 
     def __init__(self, muon: Muon, adamw: AdamW) -> None:
         self.parts = muon, adamw
         self.matrices = {matrix for group in muon.param_groups for matrix in group["params"]}
         groups = [group for part in self.parts for group in part.param_groups]
         super().__init__([{"params": group["params"]} for group in groups], {})
-        # One state and the very groups that the parts look at: who changes a learning rate changes theirs.
+        # The same objects as in the parts, so that a change of the learning rate reaches them.
         self.param_groups = groups
         for part in self.parts:
             part.state = self.state
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Take a step of either."""
+        """Step both optimizers."""
         for part in self.parts:
             part.step()
 
@@ -82,12 +82,12 @@ class MuonAdamW(Optimizer):
 def make_optimizer(
     name: OptimizerName, parameters: Mapping[str, nn.Parameter], weight_decay: float
 ) -> Optimizer:
-    """Return the optimizer ``name`` of ``parameters`` by name, with a learning rate of 0 at first."""
+    """Return the optimizer ``name`` for ``parameters``, with a learning rate of 0 until the first step."""
     matrices = {
         key: p for key, p in parameters.items() if name == "muon" and p.ndim == 2 and key.startswith(_BLOCKS)
     }
     others = [p for key, p in parameters.items() if key not in matrices]
-    # Fused: one kernel for all parameters.
+    # Fused: one kernel for all parameters instead of several for each.
     adamw = AdamW(others, lr=0.0, betas=_BETAS, eps=_EPS, weight_decay=weight_decay, fused=True)
     if not matrices:
         return adamw
@@ -95,6 +95,6 @@ def make_optimizer(
 
 
 def moments_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[str, ...]:
-    """Return which of `MOMENTS` the optimizer keeps of ``parameter``."""
-    muons = isinstance(optimizer, MuonAdamW) and parameter in optimizer.matrices
-    return MOMENTS[:1] if muons else MOMENTS
+    """Return which of `MOMENTS` the optimizer has for ``parameter``."""
+    uses_muon = isinstance(optimizer, MuonAdamW) and parameter in optimizer.matrices
+    return MOMENTS[:1] if uses_muon else MOMENTS

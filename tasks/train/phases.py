@@ -1,4 +1,4 @@
-"""Training by curriculum: phases in turn, each from where it stands, then the model is published."""
+"""Training by curriculum: the phases in turn, each resumed from its last checkpoint, then the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
@@ -24,25 +24,25 @@ from mcvrp.tasks.train.policy_memory import require_memory
 from mcvrp.tasks.train.ranks.launch import require_cores, run_local
 from mcvrp.tasks.train.resume import (
     base_card,
-    beginning,
     check_origin,
     finished,
     label_counts,
     order_rules,
     origin_of,
     run_lease,
+    starting_point,
 )
 from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
 
 logger = logging.getLogger(__name__)
 
-_SHARE = 32  # samples of a rank, at least, where ranks are not given
+_SHARE = 32  # minimum samples per rank and step, if the number of ranks is not given
 Launcher = Callable[[RankJob, Progress], None]
 
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """Result of a job: from step ``began_at`` to ``step`` of ``steps``; ``metrics`` is the last row."""
+    """Result of a job that trained from step ``began_at`` to ``step``; ``metrics`` is the last row."""
 
     phase: str
     step: int
@@ -54,13 +54,13 @@ class PhaseSummary:
 
     @property
     def complete(self) -> bool:
-        """True if the phase is finished; else the next job goes on with it."""
+        """True if the phase is finished; otherwise the next job resumes it."""
         return self.step == self.steps
 
 
 @dataclass(frozen=True)
 class TrainSummary:
-    """A finished run and the model that it published."""
+    """A finished run and its published model."""
 
     run: str
     phases: tuple[PhaseSummary, ...]
@@ -70,20 +70,20 @@ class TrainSummary:
 def train(
     store: Store, city: City, spec: TrainSpec, cache: Path, launch: Launcher | None = None
 ) -> TrainSummary:
-    """Train all phases of ``spec`` that are not finished, job after job, and publish the model.
+    """Train all unfinished phases of ``spec``, job after job, and publish the model.
 
     Parameters and errors are those of `train_phase`.
     """
 
-    def whole(phase: PhaseSpec) -> PhaseSummary:
+    def train_whole(phase: PhaseSpec) -> PhaseSummary:
         return until_complete(lambda _: train_phase(store, city, spec, phase.name, cache, launch))
 
-    phases = tuple(whole(phase) for phase in spec.phases)
+    phases = tuple(train_whole(phase) for phase in spec.phases)
     return TrainSummary(spec.run, phases, publish(store, spec))
 
 
 def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
-    """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return what they did in all."""
+    """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return the summary of all jobs."""
     first = last = job(1)
     seconds, number = first.seconds, 1
     while not last.complete:
@@ -94,7 +94,7 @@ def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
 
 
 def publish(store: Store, spec: TrainSpec) -> ModelCard:
-    """Publish the weights of the run's last phase; the same weights are published once.
+    """Publish the weights of the run's last phase as a model version, unless one has them already.
 
     Raises
     ------
@@ -109,68 +109,67 @@ def publish(store: Store, spec: TrainSpec) -> ModelCard:
 def train_phase(
     store: Store, city: City, spec: TrainSpec, name: str, cache: Path, launch: Launcher | None = None
 ) -> PhaseSummary:
-    """Train the phase ``name`` from its last checkpoint, or from the end of the phase before it.
+    """Run one job of the phase ``name``, from its last checkpoint or the end of the previous phase.
 
-    One job: it ends with the phase, or with a checkpoint before ``spec.max_hours`` are over.
-    Ranks that die are started again from the last checkpoint.
+    The job ends with the phase, or with a checkpoint before ``spec.max_hours`` are over.
 
     Parameters
     ----------
     cache
-        A folder of this machine, and of each that trains, for the labels as training reads them.
+        Folder of this machine, and of each that trains, for the local copy of the labels.
     launch
-        How ranks are started; None does as ``spec.launcher`` says.
+        Starts the ranks; None: the launcher of ``spec``.
 
     Raises
     ------
     McvrpError
-        If there is no such phase, labels are missing, the phase before is not finished, the
-        batch cannot be shared, a checkpoint is there that was made with something else, or the
-        run is being trained by another process.
+        If the phase cannot be trained as specified, or another process trains the run.
     IncompleteError
-        If ranks died more than ``spec.restarts`` times in a row without a new checkpoint; running
-        again goes on from the last.
+        If ranks died more than ``spec.restarts`` times in a row without a new checkpoint.
     """
-    phase, cores = spec.phase(name), local_cores()
-    ranks = _ranks(spec, cores)
     labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
     counts = label_counts(labels, city, spec, name) if labels else ()
-    steps, samples = spec.steps(name, counts), spec.samples(name, counts)
-    rules = order_rules(store, city, spec, name)
-    start, origin = beginning(store, labels, city, spec, name, rules)
-    checkpoint = latest_checkpoint(store, spec.run, name)
-    if checkpoint:
-        check_origin(store, city, checkpoint, origin)
-        start = checkpoint
+    cores = local_cores()
+    ranks, rules = rank_count(spec, cores), order_rules(store, city, spec, name)
+    start, origin = starting_point(store, labels, city, spec, name, rules)
+    checkpoint = start if start and start.phase == name else None
     began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         with run_lease(store, spec) as lease:
-            place = str(cache)
             job = RankJob(
-                store, city, spec, name, counts, origin, start, ranks, cores, place, lease, rules, ends_at
+                store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules, ends_at
             )
-            write_run_card(store, city, spec)  # a run that is at work has a card, too
-            _restart_ranks(job, launch or _launcher(spec), steps)
-        checkpoint = latest_checkpoint(store, spec.run, name)
-        if checkpoint is None or checkpoint.step <= began_at:
-            raise IncompleteError(f"training of phase {phase.name} ended without a checkpoint: run again")
-        write_run_card(store, city, spec)
-    seconds = time.monotonic() - began
-    return PhaseSummary(name, checkpoint.step, steps, samples, began_at, seconds, checkpoint.metrics)
+            checkpoint = _run_job(job, launch or _launcher(spec), began_at)
+    seconds, samples = time.monotonic() - began, spec.samples(name, counts)
+    step, steps, metrics = checkpoint.step, checkpoint.steps, checkpoint.metrics
+    return PhaseSummary(name, step, steps, samples, began_at, seconds, metrics)
 
 
-def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
-    """Run ``job`` by ``launch``; when ranks die, again from the checkpoint that is the last then."""
+def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
+    """Train the phase of ``job`` and return its last checkpoint; the run's card is current afterwards."""
+    write_run_card(job.store, job.city, job.spec)  # from the start, for those who look at a running run
+    _restart_ranks(job, launch)
+    checkpoint = latest_checkpoint(job.store, job.spec.run, job.phase)
+    if checkpoint is None or checkpoint.step <= began_at:
+        raise IncompleteError(f"training of phase {job.phase} ended without a checkpoint: run again")
+    write_run_card(job.store, job.city, job.spec)
+    return checkpoint
+
+
+def _restart_ranks(job: RankJob, launch: Launcher) -> None:
+    """Run ``job`` with ``launch``; if ranks die, restart them from the last checkpoint."""
     run, phase, restarts = job.spec.run, job.phase, job.spec.restarts
+    steps = job.spec.steps(phase, job.counts)
     deaths = 0  # in a row, without a new checkpoint
     while True:
+        # Read again on every attempt: a previous holder of the lease, or ranks before they died, may
+        # have saved a checkpoint since.
         checkpoint = latest_checkpoint(job.store, run, phase)
-        # By whoever was at it before we had the lease, or by ranks that died afterwards.
         if checkpoint and checkpoint.complete:
             return
-        if checkpoint:  # it may have come since the phase was checked
+        if checkpoint:
             check_origin(job.store, job.city, checkpoint, job.origin)
         job = replace(job, start=checkpoint or job.start)
         done = checkpoint.step if checkpoint else 0
@@ -181,37 +180,38 @@ def _restart_ranks(job: RankJob, launch: Launcher, steps: int) -> None:
         except RanksDiedError as error:
             checkpoint = latest_checkpoint(job.store, run, phase)
             reached = checkpoint.step if checkpoint else 0
-            deaths = 1 if reached > done else deaths + 1  # a run that gets on may die as often as it likes
+            # Only deaths without progress count: a long run may lose a node any number of times.
+            deaths = 1 if reached > done else deaths + 1
             if deaths > restarts:
                 raise
             logger.warning(
                 f"training of phase {phase}: {error.reason}; "
-                f"started again from step {reached:,} (try {deaths} of {restarts} to get further)"
+                f"restarted from step {reached:,} (attempt {deaths} of {restarts} without a new checkpoint)"
             )
 
 
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
-    """Check what can be checked before there are labels: ranks, the base, and checkpoints of earlier runs.
+    """Check what can be checked without labels: ranks, memory, the base model, existing checkpoints.
 
     Raises
     ------
     McvrpError
-        If the batch cannot be shared, the base is not there or has another network, or a checkpoint was
-        made with something else.
+        If the batch cannot be divided among the ranks, the base does not exist or has another network, or
+        a checkpoint was trained with other settings.
     """
     base_card(store, city, spec)
     cores = local_cores()
-    ranks = _ranks(spec, cores)
+    ranks = rank_count(spec, cores)
     if spec.launcher == "local":
         require_cores(ranks, cores)
         require_memory(city, spec, ranks)
     for phase in spec.phases:
         checkpoint = latest_checkpoint(store, spec.run, phase.name)
         if checkpoint:
-            there = checkpoint.origin
+            stored = checkpoint.origin
             rules = order_rules(store, city, spec, phase.name)
-            wanted = origin_of(city, spec, phase.name, rules, there.fingerprint, there.parent)
-            check_origin(store, city, checkpoint, wanted)
+            origin = origin_of(city, spec, phase.name, rules, stored.fingerprint, stored.parent)
+            check_origin(store, city, checkpoint, origin)
 
 
 def _launcher(spec: TrainSpec) -> Launcher:
@@ -222,34 +222,33 @@ def _launcher(spec: TrainSpec) -> Launcher:
     return run_cluster
 
 
-def _ranks(spec: TrainSpec, cores: int) -> int:
-    """Return how many ranks train: as asked, else one a GPU, else one a core where each has enough to do.
+def rank_count(spec: TrainSpec, cores: int) -> int:
+    """Return the number of ranks: as specified, otherwise one per GPU, or one per core for large batches.
 
     On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
-    of two threads (BENCHMARKS.md): threads meet after every operation, ranks once a step.
+    of two threads (BENCHMARKS.md): threads synchronize after every operation, ranks once per step.
 
     Raises
     ------
     McvrpError
-        If their shares of a batch would not be equal.
+        If a batch cannot be divided equally among them.
     """
+    divided = {"train.batch": spec.batch}
+    divided |= {f"policy.instances of phase {p.name}": p.policy.instances for p in spec.phases if p.policy}
     ranks = spec.ranks or _gpus()
     if not ranks:
-        divided = [spec.batch, *(phase.policy.instances for phase in spec.phases if phase.policy)]
-        shares = [r for r in range(1, cores + 1) if all(count % r == 0 for count in divided)]
+        shares = [r for r in range(1, cores + 1) if all(count % r == 0 for count in divided.values())]
         ranks = max((r for r in shares if spec.batch // r >= _SHARE), default=1)
-    shared = {"train.batch": spec.batch}
-    shared |= {f"policy.instances of phase {p.name}": p.policy.instances for p in spec.phases if p.policy}
-    for what, count in shared.items():
+    for field, count in divided.items():
         if count % ranks:
             raise McvrpError(
-                f"{what} = {count} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+                f"{field} = {count} cannot be divided among {ranks} ranks: use a multiple of {ranks}"
             )
     return ranks
 
 
 def _gpus() -> int:
-    if not Path("/proc/driver/nvidia").exists():  # do not ask torch, whose import takes seconds
+    if not Path("/proc/driver/nvidia").exists():  # without torch, whose import takes seconds
         return 0
     import torch
 

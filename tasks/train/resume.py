@@ -1,4 +1,4 @@
-"""Resuming of a run: the state of its phases, and whether it fits what is asked, before a rank starts."""
+"""Resuming of a run: where a phase starts, and whether its checkpoints fit the spec."""
 
 from __future__ import annotations
 
@@ -26,26 +26,33 @@ from mcvrp.tasks.train.spec import BASE_PHASE, TrainSpec
 
 
 def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
-    """Return the shape of the network that the run trains, by the names of `model.network.NetworkConfig`."""
+    """Return the fields of `model.network.NetworkConfig` of the network that the run trains."""
     return {"classes": city.classes, **spec.network.model_dump()}
 
 
 def origin_of(city: City, spec: TrainSpec, name: str, rules: Rules, data: str, parent: str) -> Origin:
-    """Return what makes the phase ``name`` what it is, on labels with the fingerprint ``data``.
+    """Return the origin of the phase ``name``: all that decides its result.
 
-    ``rules`` are those of `order_rules`.
+    Parameters
+    ----------
+    rules
+        See `order_rules`.
+    data
+        Fingerprint of the labels.
+    parent
+        Checksum of the initial weights.
     """
     recipe = dict(spec.recipe(name))
-    if spec.phase(name).policy:  # what it leaves open decides the result, too
+    if spec.phase(name).policy:  # ranges that it leaves open decide the result, too
         ranges = {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
         recipe |= {field: None if value is None else list(value) for field, value in ranges.items()}
     return Origin(city.city_id, data, network_of(city, spec), recipe, parent)
 
 
 def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
-    """Return the rules by which the phase ``name`` draws orders, where it draws them by policy.
+    """Return the demand and capacity rules of the instances of a policy-gradient phase.
 
-    Ranges that it leaves open are those of its labels, else the city's own, else the paper's.
+    Ranges that it leaves open are those of its labels, otherwise the city's, otherwise the paper's.
     """
     policy = spec.phase(name).policy
     if policy is None:
@@ -54,8 +61,8 @@ def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
     if store.exists(path) and isinstance(document := store.get_json(path), dict):
         labelled = document
     ranges = [
-        _range(given) or _range(labelled.get(field))
-        for field, given in (("demand", policy.demand), ("capacity", policy.capacity))
+        _range(own) or _range(labelled.get(field))
+        for field, own in (("demand", policy.demand), ("capacity", policy.capacity))
     ]
     return Rules.of(city, *ranges)
 
@@ -67,32 +74,36 @@ def _range(value: object) -> Range | None:
     return None
 
 
-def beginning(
+def starting_point(
     store: Store, labels: Dataset | None, city: City, spec: TrainSpec, name: str, rules: Rules
 ) -> tuple[CheckpointState | None, Origin]:
-    """Return the checkpoint that the phase begins with, and what makes the phase what it is.
+    """Return the checkpoint that the phase starts from, and the origin that its own ones record.
 
-    ``labels`` is None where the phase has none.
+    It is the last checkpoint of the phase itself, otherwise of the previous phase, otherwise the base
+    model; None for random weights. ``labels`` is None if the phase needs none.
     """
     before = spec.before(name)
     parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
     data = labels.fingerprint() if labels else ""
     origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
-    if parent:
-        theirs = Origin(
+    if parent:  # another phase: its network has to be ours, its recipe need not
+        shared = Origin(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
         )
-        check_origin(store, city, parent, origin, theirs)
-    return parent, origin
+        check_origin(store, city, parent, origin, shared)
+    checkpoint = latest_checkpoint(store, spec.run, name)
+    if checkpoint:
+        check_origin(store, city, checkpoint, origin)
+    return checkpoint or parent, origin
 
 
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
-    """Return the card of the model that the run goes on from, None where its weights are random.
+    """Return the card of the model that the run fine-tunes, None if it starts from random weights.
 
     Raises
     ------
     McvrpError
-        If there is no such model, or it has another network.
+        If the model does not exist, or has another network.
     """
     if spec.base_version is None:
         return None
@@ -100,26 +111,27 @@ def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         card = model_card(store, *spec.base_version)
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
-    wanted = network_of(city, spec)
-    for field in wanted | dict(card.network):
-        has, asked = (shape.get(field, False) for shape in (card.network, wanted))  # unsaid: it is off
-        if has != asked:
+    network = network_of(city, spec)
+    for field in network | dict(card.network):
+        # Fields that were added later are left out of specs and cards while they are off.
+        base_value, value = (config.get(field, False) for config in (card.network, network))
+        if base_value != value:
             raise McvrpError(
-                f"train.base {spec.base} has network.{field} = {has}, the run asks for {asked}: "
-                "give the run the network of its base"
+                f"train.base {spec.base} has network.{field} = {base_value}, the run has {value}: "
+                "use the network of the base"
             )
     return card
 
 
 def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
-    """Return the weights that the run goes on from, as a finished phase of it; None where they are random."""
+    """Return the base model as a finished phase of the run, None if it starts from random weights."""
     if (card := base_card(store, city, spec)) is None:
         return None
-    there = latest_checkpoint(store, spec.run, BASE_PHASE)
-    if there and there.origin.parent == card.weights_sha256:
-        return there
+    stored = latest_checkpoint(store, spec.run, BASE_PHASE)
+    if stored and stored.origin.parent == card.weights_sha256:
+        return stored
     origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
-    # A phase of one step that is over: what follows goes on from it as from any phase before.
+    # A finished phase of one step, so that the first phase starts from it as from any previous phase.
     state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
     weights = model_weights(store, card)
     with run_lease(store, spec) as lease:
@@ -127,51 +139,51 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
 
 
 def run_lease(store: Store, spec: TrainSpec) -> AbstractContextManager[Lease]:
-    """Hold the lease of who trains the run; McvrpError if another does."""
+    """Hold the lease on training the run; McvrpError if another process holds it."""
     return holding(store, trainer_lease(spec.run), f"run {spec.run!r} is being trained")
 
 
 def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> CheckpointState:
-    """Return the last checkpoint of the phase ``name``; McvrpError where it is not finished."""
+    """Return the last checkpoint of the phase ``name``; McvrpError if it is not finished."""
     state = latest_checkpoint(store, spec.run, name)
     if state is None or not state.complete:
-        where = f"stands at step {state.step:,} of {state.steps:,}" if state else "has not begun"
+        progress = f"is at step {state.step:,} of {state.steps:,}" if state else "has not started"
         raise McvrpError(
-            f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {where}: "
+            f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {progress}: "
             f"run mcvrp train --phase {name}"
         )
     return state
 
 
 def check_origin(
-    store: Store, city: City, state: CheckpointState, wanted: Origin, found: Origin | None = None
+    store: Store, city: City, state: CheckpointState, wanted: Origin, actual: Origin | None = None
 ) -> None:
-    """Raise McvrpError if ``state`` is of something else than ``wanted``; names the first difference.
+    """Raise McvrpError, with the first difference, if ``state`` is not of the origin ``wanted``.
 
-    What was trained for a city that ``city`` extends goes on for ``city``.
+    A checkpoint of a city that ``city`` extends is accepted.
     """
     hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
-    (found or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
+    (actual or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
 
 
 def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
-    """Return how many labels there are of each size of the phase, from the smallest up."""
+    """Return the number of labels of each size of the phase, from the smallest up."""
     sizes = spec.sizes(name)
     if sizes[-1] > city.customers:
         raise McvrpError(
             f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}: "
-            "lower its last"
+            "lower last of the phase"
         )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in labels.shards():
         require_city(labels.store, shard, city)
         footer = shard.footer
-        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first gap
+        if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first missing row
             rows[footer.n] += footer.rows
             reached[footer.n] = footer.row_stop
     missing = [size for size, count in rows.items() if not count]
     if missing and not spec.phase(name).gaps:
-        without = ", or let the phase have policy.labels = 0" if spec.phase(name).policy else ""
+        without = ", or set policy.labels = 0 for the phase" if spec.phase(name).policy else ""
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
@@ -181,7 +193,7 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Return ascending numbers as a person writes them: "20-24, 30"."""
+    """Return ascending numbers as ranges: "20-24, 30"."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

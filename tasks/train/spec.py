@@ -1,4 +1,4 @@
-"""Spec of a training run: network, phases, batches, and how the work is spread."""
+"""Spec of a training run: network, phases, optimization, ranks and intervals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcvrp.tasks.support.spec import (
     unset,
 )
 
-BASE_PHASE = "base"  # its finished checkpoint holds the weights that a run goes on from
+BASE_PHASE = "base"  # name of the phase whose checkpoint has the weights of the base model
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 
@@ -46,7 +46,7 @@ class NetworkSpec(HeadsSpec):
 
 
 class PolicySpec(OrdersSpec):
-    """How a phase tunes by policy gradient (`model.policy`): what it draws at each step."""
+    """Settings of a policy-gradient phase (`model.policy`): what it samples at each step."""
 
     steps: int = Field(ge=1, description="Steps of the phase")
     instances: int = Field(32, ge=1, le=MOST_SAMPLES, description="Instances per step (all ranks)")
@@ -67,14 +67,14 @@ class PolicySpec(OrdersSpec):
 
     @property
     def needs_labels(self) -> bool:
-        """True where it reads the dataset: for the labels' loss, or for its instances."""
+        """True if the phase reads the dataset: for the supervised loss, or for its instances."""
         return self.labels > 0 or self.source == "labels"
 
 
 class PhaseSpec(StrictSpec):
     """One phase of the curriculum (Table 2): the sets Cr_first, ..., Cr_last in turn.
 
-    ``schedule``, ``lr``, ``warmup`` and ``tail`` are those of `model.schedules.Schedule`.
+    For ``schedule``, ``lr``, ``warmup`` and ``tail`` see `model.schedules.Schedule`.
     """
 
     name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
@@ -116,8 +116,8 @@ class PhaseSpec(StrictSpec):
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
         if (self.trains == "policy") != (self.policy is not None):
-            wrong = "needs policy.steps" if self.policy is None else "has a field policy"
-            raise ValueError(f"phase {self.name} trains {self.trains} and {wrong}")
+            conflict = "needs policy.steps" if self.policy is None else "has a field policy"
+            raise ValueError(f"phase {self.name} trains {self.trains} and {conflict}")
         if self.last < self.first:
             raise ValueError(f"first {self.first} is larger than last {self.last}")
         try:
@@ -127,7 +127,7 @@ class PhaseSpec(StrictSpec):
         return self
 
     def learning_rate(self) -> Schedule:
-        """Return the phase's schedule."""
+        """Return the learning-rate schedule."""
         return Schedule(self.schedule, self.lr, self.warmup, self.tail)
 
 
@@ -223,21 +223,21 @@ class TrainSpec(StrictSpec):
     def _consistent(self) -> Self:
         names = [phase.name for phase in self.phases]
         if len(set(names)) < len(names):
-            raise ValueError(f"phases need names of their own, not {', '.join(names)}")
+            raise ValueError(f"names of phases must be unique, not {', '.join(names)}")
         if self.base and BASE_PHASE in names:
             raise ValueError(
-                f"a run with a base has its weights in phase {BASE_PHASE!r}: name yours differently"
+                f"a run with a base stores its weights as phase {BASE_PHASE!r}: name the phase differently"
             )
         if self.optimizer == "muon" and self.zero:
             raise ValueError(
-                f"optimizer = muon works on whole matrices, which zero = {self.zero} cuts: give zero = 0"
+                f"optimizer = muon needs whole matrices, which zero = {self.zero} partitions: use zero = 0"
             )
-        decoder = self.base is not None  # there is one that has learnt something
+        decoder = self.base is not None  # whether the decoder has been trained
         for phase in self.phases:
             if phase.trains == "policy" and not decoder:
                 raise ValueError(
-                    f"phase {phase.name} trains by policy, but no network has learnt to answer yet: "
-                    "put a phase before it that trains both, or name a model in train.base"
+                    f"phase {phase.name} trains by policy gradient, but the decoder is untrained: "
+                    "add a phase before it that trains both, or name a model in train.base"
                 )
             decoder |= phase.trains == "both"
             if phase.first < self.smallest:
@@ -247,21 +247,21 @@ class TrainSpec(StrictSpec):
         return self
 
     def phase(self, name: str) -> PhaseSpec:
-        """Return the phase ``name``; McvrpError when there is none."""
+        """Return the phase ``name``; McvrpError if the run has no such phase."""
         for phase in self.phases:
             if phase.name == name:
                 return phase
         names = ", ".join(phase.name for phase in self.phases)
-        raise McvrpError(f"there is no phase {name!r}: the run {self.run!r} has {names}; name one of these")
+        raise McvrpError(f"no phase {name!r} in run {self.run!r}, which has {names}: name one of these")
 
     def before(self, name: str) -> PhaseSpec | None:
         """Return the phase whose weights the phase ``name`` starts from, None for the first."""
-        place = self.phases.index(self.phase(name))
-        return self.phases[place - 1] if place else None
+        index = self.phases.index(self.phase(name))
+        return self.phases[index - 1] if index else None
 
     @property
     def base_version(self) -> tuple[str, int] | None:
-        """Name and version of the model to go on from, None for random weights."""
+        """Name and version of the model to fine-tune, None for random weights."""
         match = _BASE.fullmatch(self.base or "")
         return (match[1], int(match[2])) if match else None
 
@@ -270,7 +270,7 @@ class TrainSpec(StrictSpec):
         return range(self.smallest, self.phase(name).last + 1)
 
     def recipe(self, name: str) -> Mapping[str, Any]:
-        """Return what decides the result of the phase ``name``, besides data and network."""
+        """Return the settings that decide the result of the phase ``name``, besides data and network."""
         shared = self.model_dump(
             mode="json",
             include={"smallest", "seed", "batch", "order", "precision", "optimizer", "weight_decay", "clip"},
@@ -290,25 +290,24 @@ class TrainSpec(StrictSpec):
         return policy.steps if policy else self.curriculum(name, counts).steps
 
     def samples(self, name: str, counts: Sequence[int]) -> int:
-        """Return the labels that the phase ``name`` shows, or the instances that it draws paths for."""
+        """Return the labels that the phase ``name`` trains on, or instances that it samples paths for."""
         policy = self.phase(name).policy
         return policy.steps * policy.instances if policy else self.curriculum(name, counts).samples
 
     def curriculum(self, name: str, counts: Sequence[int], fingerprint: str = "") -> Curriculum:
         """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.
 
-        Without a fingerprint of the data the order is not the one trained on, samples and
-        steps are.
+        The order of samples depends on the fingerprint of the data; their number and the steps do not.
 
         Raises
         ------
         McvrpError
-            If data is missing, or is less than one batch.
+            If there are no labels, or less than one batch of them.
         """
         return self._curriculum(self.phase(name), counts, fingerprint, self.batch, name)
 
     def policy_instances(self, name: str, counts: Sequence[int], fingerprint: str) -> Curriculum:
-        """Return the labelled instances that the phase ``name`` draws paths for, as `curriculum` does."""
+        """Return the labelled instances for which the phase ``name`` samples paths, see `curriculum`."""
         phase = self.phase(name)
         assert phase.policy is not None
         return self._curriculum(phase, counts, fingerprint, phase.policy.instances, name, "policy")
@@ -317,7 +316,7 @@ class TrainSpec(StrictSpec):
         self, phase: PhaseSpec, counts: Sequence[int], fingerprint: str, batch: int, *stream: str
     ) -> Curriculum:
         data = (fingerprint, str(self.seed))
-        once = Curriculum(
+        single = Curriculum(
             counts=tuple(counts),
             smallest=self.smallest,
             first=phase.first,
@@ -330,6 +329,6 @@ class TrainSpec(StrictSpec):
             order=self.order,
         )
         if phase.policy is None:
-            return once
-        # As many passes as its steps ask for: how long it takes is said in steps.
-        return replace(once, passes=-(-phase.policy.steps * batch // once.samples))
+            return single
+        # As many passes as its steps need: a policy-gradient phase has steps instead of passes.
+        return replace(single, passes=-(-phase.policy.steps * batch // single.samples))

@@ -94,7 +94,8 @@ def training_rate(trained: Engine, source: SampleStream) -> float:
 
     def steps() -> Iterator[Tensor]:
         while True:
-            yield trained.step([piece], Totals(batch.problem_tokens, batch.solution_tokens), 1e-4).cpu()
+            totals = Totals(batch.problem_tokens, batch.solution_tokens)
+            yield trained.step([piece], totals, 1e-4)["problem"].cpu()
 
     return len(piece.lengths) / median_seconds(steps())
 

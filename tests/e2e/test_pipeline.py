@@ -198,7 +198,7 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
 
 
 def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
-    """No two things of one run share a key; bars, figures, tables, pictures and links of every stage."""
+    """No two artifacts of one run share a key; bars, figures, tables, pictures and links of every stage."""
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         found = database.execute("SELECT key, type, data FROM artifact").fetchall()
     pages = {key: json.loads(text) for key, kind, text in found if kind == "markdown"}

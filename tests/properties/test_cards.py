@@ -45,11 +45,11 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
 def test_a_run_that_has_not_begun_claims_nothing() -> None:
     """No steps, no losses: dashes."""
     spec = small_spec()
-    text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], pictured=False)
-    assert text.count("not begun") == 2
+    text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], plotted=False)
+    assert text.count("not started") == 2
     assert "Not finished" in text
     done = [PhaseState(phase.name, 9, 9, {}) for phase in spec.phases]
-    assert "\n\nFinished.\n" in run_text(CITY, spec, done, pictured=True)
+    assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
 
 
 def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:

@@ -10,21 +10,23 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.job import OF_ANY_RANK, RankJob, ranks_died, refusal
+from mcvrp.tasks.train.events import OF_ANY_RANK, RankEvent, Refused, Saved
+from mcvrp.tasks.train.job import RankJob, ranks_died
 from mcvrp.tasks.train.ranks.launch import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.loop", __name__])
+_FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.trainer", __name__])
 
 
 # Decides at a report of rank 0 which of so many ranks are killed now, if any.
-Fate = Callable[[Mapping[str, Any], int], list[int]]
+Fate = Callable[[RankEvent, int], list[int]]
 
 
 def forked(fate: Fate | None = None) -> Callable[[RankJob, Progress], None]:
@@ -59,12 +61,12 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
             except (EOFError, OSError):  # cut off in the middle of a report, or all have ended
                 open_ = False
                 continue
-            error = refusal(event) or error
-            if fate and event["event"] not in OF_ANY_RANK:
+            error = event.error() if isinstance(event, Refused) else error
+            if fate and not isinstance(event, OF_ANY_RANK):
                 chosen = fate(event, len(ranks))
                 for rank in chosen:
                     ranks[rank].kill()
-                fate = None if chosen else fate  # what was reported before the kill is no moment any more
+                fate = None if chosen else fate  # reports from before the kill are ignored
     if error:
         raise error
     for process in ranks:
@@ -78,9 +80,9 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
 def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], channel: Connection) -> None:
     os.environ |= environment
     meet_at(port, rank, job.ranks)
-    from mcvrp.tasks.train.loop import take_part
+    from mcvrp.tasks.train.trainer import run_rank
 
-    error = take_part(job, rank, job.ranks, lambda event: channel.send(dict(event)))
+    error = run_rank(job, rank, job.ranks, channel.send)
     if error:
         raise SystemExit(error.exit_code)
 
@@ -120,9 +122,9 @@ class Killer:
         self._random = random.Random(seed)
         self._due = self._next()
 
-    def __call__(self, event: Mapping[str, Any], ranks: int) -> list[int]:
+    def __call__(self, event: RankEvent, ranks: int) -> list[int]:
         """Return one rank or all of them, if the moment has come."""
-        self._due -= event["event"] in ("step", "saved")
+        self._due -= isinstance(event, (StepMetrics, Saved))
         if not self.left or self._due > 0:
             return []
         time.sleep(self._random.uniform(0.0, 0.05))  # a few steps, or a checkpoint

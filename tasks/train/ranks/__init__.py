@@ -1,1 +1,1 @@
-"""Ranks of a training: started on this machine or on Ray, and the program that each runs."""
+"""Ranks of a training: how they are started, on this machine or on Ray, and the program of each."""

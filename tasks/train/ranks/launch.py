@@ -1,10 +1,10 @@
-"""Starting the ranks of a phase on this machine, and following them to their end."""
+"""Launcher of the ranks of a phase on this machine: starts them and follows them to their end."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
+import math
 import os
 import pickle
 import signal
@@ -12,15 +12,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.scratch import scratch_folder
-from mcvrp.tasks.train.job import RankJob, ranks_died, refusal
+from mcvrp.tasks.train.events import Preparing, RankEvent, Refused, Started, Warned, decode
+from mcvrp.tasks.train.job import RankJob, ranks_died
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +29,12 @@ logger = logging.getLogger(__name__)
 def run_local(job: RankJob, progress: Progress) -> None:
     """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
 
-    Whatever happens to this process, the ranks end with it; when one fails, so do the others.
+    The ranks end with this process, and when one of them fails.
 
     Raises
     ------
     McvrpError
-        If there are fewer cores than ranks, or a rank refused to go on; with what it said.
+        If there are fewer cores than ranks, or a rank ended with an error for the user.
     RanksDiedError
         If a rank failed or was killed; names the last checkpoint and the log.
     """
@@ -41,62 +42,74 @@ def run_local(job: RankJob, progress: Progress) -> None:
     with scratch_folder("train") as folder:
         logs = [Path(folder, f"rank-{rank}.log") for rank in range(job.ranks)]
         deaths, error = _train(job, progress, Path(folder, "job.pickle"), logs)
-        if error:  # a sentence for the user, so that the logs add nothing
+        if error:  # an error for the user, to which the logs add nothing
             raise error
         if deaths:
-            # Beside the folder: it is named to the user, and has to outlive this call.
-            descriptor, kept = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
-            with os.fdopen(descriptor, "w") as whole:
-                whole.writelines(f"rank {rank}:\n{_said(log)}\n" for rank, log in enumerate(logs))
-            rank, code = deaths[0]  # those after it have seen it go
-            raise ranks_died(job, _why(rank, code, _said(logs[rank])), kept)
+            # Outside of the folder: the error names the log to the user, so it has to outlive this call.
+            descriptor, log_path = tempfile.mkstemp(
+                prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log"
+            )
+            texts = [log.read_text(errors="replace") for log in logs]
+            with os.fdopen(descriptor, "w") as log_file:
+                log_file.writelines(f"rank {rank}:\n{text}\n" for rank, text in enumerate(texts))
+            rank, code = deaths[0]  # the others failed because of it
+            raise ranks_died(job, _reason(rank, code, texts[rank]), log_path)
 
 
 def require_cores(ranks: int, cores: int) -> None:
     """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
     if ranks > cores:
-        raise McvrpError(f"train.ranks = {ranks}, this machine has {cores} cores: ask for {cores} or fewer")
+        raise McvrpError(
+            f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
+        )
 
 
 def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return the variables by which a process is ``rank`` of so many ``ranks`` of this machine."""
+    """Return the variables with which torch.distributed makes a process ``rank`` of ``ranks``."""
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
     values = {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
     return values | {"MASTER_ADDR": "127.0.0.1"}
 
 
-def follow_event(event: Mapping[str, Any], progress: Progress) -> McvrpError | None:
-    """Show one report of a rank; return the error when it is a refusal."""
-    match event["event"]:
-        case "preparing":
-            progress.update(progress.done, f"labels of {event['done']} of {event['sizes']} sizes are here")
-        case "started":
+def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpError | None:
+    """Show one event of a rank; return the error if it is a refusal.
+
+    Raises
+    ------
+    LeaseLost
+        If another process has taken over the run: one on a machine that slept or was cut off stops.
+    """
+    # Checked here rather than by the ranks: the heartbeat that renews the lease is in this process.
+    job.lease.check()
+    match event:
+        case Preparing(done, sizes):
+            progress.update(progress.done, f"labels of {done} of {sizes} sizes are here")
+        case Started():
             progress.begin()
-        case "step":
-            losses = [event["problem_loss"], event["solution_loss"]]
-            said = " + ".join(f"{loss:.3f}" for loss in losses if loss is not None)
-            shown = [f"loss {said}"] if said else []
-            if event.get("sampled_cost") is not None:
-                shown.append(f"samples cost {event['sampled_cost']:,.4g}")
-            progress.update(event["step"], ", ".join([*shown, f"{event['tokens_per_second']:,.0f} tokens/s"]))
-        case "waiting" | "warning":
-            logger.warning(event["message"])
-    return refusal(event)
+        case StepMetrics():
+            losses = [f"{x:.3f}" for x in (event.problem_loss, event.solution_loss) if not math.isnan(x)]
+            parts = [f"loss {' + '.join(losses)}"] if losses else []
+            if not math.isnan(event.sampled_cost):
+                parts.append(f"samples cost {event.sampled_cost:,.4g}")
+            progress.update(event.step, ", ".join([*parts, f"{event.tokens_per_second:,.0f} tokens/s"]))
+        case Warned(message):
+            logger.warning(message)
+        case Refused():
+            return event.error()
+    return None
 
 
 def _train(
     job: RankJob, progress: Progress, job_file: Path, logs: Sequence[Path]
 ) -> tuple[list[tuple[int, int]], McvrpError | None]:
-    """Start the ranks, follow them to their end, and return who failed, first who was first, with what code.
-
-    And the last refusal that was reported.
-    """
+    """Run the ranks to their end; return (rank, exit code) of failures, in order, and the refusal."""
     job_file.write_bytes(pickle.dumps(job.for_ranks()))
     environment, port, deaths, error = _environment(job), free_port(), [], None
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:
-        reports = stack.enter_context(os.fdopen(reader))
+        lines = stack.enter_context(os.fdopen(reader))
         ranks: list[subprocess.Popen[str]] = []
+        # This process closes its end of the pipe, so that the lines end when all ranks have.
         with os.fdopen(writer, "w") as channel:
             for rank, log in enumerate(logs):
                 stderr = stack.enter_context(log.open("w"))
@@ -107,16 +120,15 @@ def _train(
         def watch(rank: int) -> None:
             if code := ranks[rank].wait():
                 deaths.append((rank, code))
-                for other in ranks:  # they may be waiting for it
+                for other in ranks:  # they may be blocked in a collective with it
                     other.kill()
 
-        # A thread each: who asks them in turn does not learn which was the first.
+        # One thread per rank: polling them in turn would not show which one failed first.
         watchers = [threading.Thread(target=watch, args=(rank,), daemon=True) for rank in range(job.ranks)]
         for watcher in watchers:
             watcher.start()
-        for line in reports:
-            job.lease.check()  # a machine that slept or was cut off stops once another has taken over
-            error = follow_event(json.loads(line), progress) or error
+        for line in lines:
+            error = follow_event(job, decode(line), progress) or error
         for watcher in watchers:
             watcher.join()
     return deaths, error
@@ -127,22 +139,18 @@ def _command(job_file: Path) -> list[str]:
 
 
 def _environment(job: RankJob) -> dict[str, str]:
-    threads = str(max(1, job.cores // job.ranks))  # else each rank would start one a core
+    threads = str(max(1, job.cores // job.ranks))  # the default is one thread per core in each rank
     return {
         **os.environ,
-        # `-m` would put the working directory first, and a user's json.py before Python's.
+        # `-m` puts the working directory first on the path: a user's json.py would hide Python's.
         "PYTHONSAFEPATH": "1",
-        # Threads that spin while they wait take the cores from each other on a busy machine.
+        # Threads that spin while waiting take the cores from each other on a busy machine.
         "OMP_NUM_THREADS": threads,
         "OMP_WAIT_POLICY": "PASSIVE",
     }
 
 
-def _said(log: Path) -> str:
-    return log.read_text(errors="replace")
-
-
-def _why(rank: int, code: int, said: str) -> str:
+def _reason(rank: int, code: int, log: str) -> str:
     if code < 0:
         return f"rank {rank} was killed by {signal.Signals(-code).name}"
-    return last_error(said) or f"exit code {code} of rank {rank}"
+    return last_error(log) or f"exit code {code} of rank {rank}"

@@ -1,4 +1,4 @@
-"""Attention models learn, and a training that is killed is the one that was not."""
+"""Attention models learn, and a killed training ends with the bytes of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def finish(store: Store) -> None:
 
 @pytest.mark.slow
 def test_a_killed_training_is_the_undisturbed_one(tmp_path: Path) -> None:
-    """SIGKILL in the midst of an epoch and again later: the same command ends with the same bits."""
+    """SIGKILL within two different epochs: the same command ends with the same bits."""
     whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
     for store in (whole, killed):
         save_city(store, "c", CITY)
@@ -71,8 +71,8 @@ def test_a_killed_training_is_the_undisturbed_one(tmp_path: Path) -> None:
         until = time.monotonic() + 200
         while reached[-1] < after and time.monotonic() < until and process.poll() is None:
             time.sleep(0.01)
-            found = load_training(killed, "small", 20)
-            reached.append(found[0].step if found else 0)
+            checkpoint = load_training(killed, "small", 20)
+            reached.append(checkpoint[0].step if checkpoint else 0)
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         assert killed.exists(attention_training("small", 20))
@@ -89,7 +89,7 @@ def test_a_killed_training_is_the_undisturbed_one(tmp_path: Path) -> None:
 
 
 def test_a_network_learns_in_seconds(tmp_path: Path) -> None:
-    """The greedy cost falls epoch by epoch, on held-out instances too; more samples do better."""
+    """The greedy cost falls, also on held-out instances; more samples are better."""
     store = Store.open(tmp_path)
     (card,) = train_attention(store, CITY, SPEC).cards
     costs = [card.untrained, *(epoch.greedy for epoch in card.epochs)]

@@ -1,14 +1,15 @@
-"""Training in the process of the test: a group of one rank, and a launcher that stops where it is told."""
+"""Training in the process of the test: a group of one rank, and a launcher that stops at a given step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
+from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.train.events import RankEvent
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import Launcher
 from tests.support.training import StoppedHere
@@ -29,19 +30,19 @@ def device(only_rank: tuple[dict[str, str], torch.device]) -> Iterator[torch.dev
 @pytest.fixture
 def here(device: torch.device) -> Here:
     """Return a launcher that trains in this process, and stops before reporting step ``stop_at``."""
-    from mcvrp.tasks.train.loop import prepare, run_rank
+    from mcvrp.tasks.train.trainer import Trainer, prepare
 
     def launcher(
-        stop_at: int | None = None, hear: Callable[[Mapping[str, Any]], object] = lambda event: None
+        stop_at: int | None = None, hear: Callable[[RankEvent], object] = lambda event: None
     ) -> Launcher:
         def launch(job: RankJob, progress: Progress) -> None:
-            def report(event: Mapping[str, Any]) -> None:
+            def report(event: RankEvent) -> None:
                 hear(event)
-                if event["event"] == "step" and event["step"] == stop_at:
+                if isinstance(event, StepMetrics) and event.step == stop_at:
                     raise StoppedHere
 
             with prepare(job, report) as labels:
-                run_rank(job, labels, 0, device, report)
+                Trainer(job, labels, 0, device, report).run()
 
         return launch
 

@@ -1,4 +1,4 @@
-"""Steps of the engine with real DeepSpeed, in ranks of their own, against a plain loop of AdamW."""
+"""Steps of the engine with real DeepSpeed, in ranks of their own, against a plain AdamW loop."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.support.processes import free_port
 from tests.support.batches import batch_of
 from tests.support.forked_ranks import meet_at, together
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.train.engine import EngineOptions
 
 CITY = City.uniform(60, seed=3)
 SMALL = NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)
@@ -49,14 +53,14 @@ def network(config: NetworkConfig) -> FmMcvrp:
     return FmMcvrp(config)
 
 
-def options(zero: int):
+def options(zero: int) -> EngineOptions:
     from mcvrp.tasks.train.engine import EngineOptions
 
     return EngineOptions(train_decoder=True, zero=zero, bf16=False, weight_decay=DECAY, clip=CLIP)
 
 
 def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
-    """Save what `STEPS` steps of each ZeRO stage make, with 1, 2, 3, ... micro-batches a rank."""
+    """Save the result of `STEPS` steps of each ZeRO stage, with 1, 2, 3, ... micro-batches per rank."""
     from mcvrp.tasks.train.engine import Engine, Totals
 
     batch = whole_batch()
@@ -69,8 +73,9 @@ def steps_of_every_stage(rank: int, ranks: int, folder: Path) -> None:
             cuts = np.linspace(rank * share, (rank + 1) * share, step + 2).astype(int).tolist()
             micro = [take(batch, slice(a, b)) for a, b in pairwise(cuts)]
             total = engine.step(micro, Totals(problem, solution), LR)
-            torch.distributed.all_reduce(total)
-            sums.append(total.numpy())
+            both = torch.cat([total["problem"], total["solution"]])
+            torch.distributed.all_reduce(both)
+            sums.append(both.numpy())
             norms.append(engine.gradient_norm())
         moments = engine.moments()
         if rank == 0:
@@ -96,15 +101,15 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
         sums.append([float(s) for stream in streams for s in (stream.loss_sum.detach(), stream.correct)])
     together(steps_of_every_stage, ranks, tmp_path)
     for zero in (0, 1, 2):
-        weights, exp_avg, found_sums, found_norms = torch.load(tmp_path / f"{zero}.pt", weights_only=False)
-        np.testing.assert_allclose(found_sums[:, :4], sums, rtol=1e-4)
-        np.testing.assert_allclose(found_norms, norms, rtol=1e-4)
+        weights, exp_avg, actual_sums, actual_norms = torch.load(tmp_path / f"{zero}.pt", weights_only=False)
+        np.testing.assert_allclose(actual_sums, sums, rtol=1e-4)
+        np.testing.assert_allclose(actual_norms, norms, rtol=1e-4)
         for name, parameter in net.named_parameters():
-            expected, found_weight = parameter.detach().numpy(), weights[name]
-            if name.endswith("key_value.bias"):  # softmax is blind to a key's bias: its gradient is rounding
+            expected, actual = parameter.detach().numpy(), weights[name]
+            if name.endswith("key_value.bias"):  # softmax ignores the bias of keys: its gradient is rounding
                 half = len(expected) // 2
-                expected, found_weight = expected[half:], found_weight[half:]
-            np.testing.assert_allclose(found_weight, expected, atol=2e-4, err_msg=f"{name}, ZeRO {zero}")
+                expected, actual = expected[half:], actual[half:]
+            np.testing.assert_allclose(actual, expected, atol=2e-4, err_msg=f"{name}, ZeRO {zero}")
             moment = adam.state[parameter]["exp_avg"].numpy()
             np.testing.assert_allclose(exp_avg[name], moment, atol=1e-4, err_msg=f"{name}, ZeRO {zero}")
 
@@ -117,7 +122,8 @@ def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
     parts = [take(batch, slice(0, 7)), take(batch, slice(7, 12))]
     for compiled in (False, True):
         engine = Engine(network(SMALL), CityTable.of(CITY), replace(options(0), compile=compiled))
-        found.append(torch.stack([engine.step(parts, Totals(300, 330), LR) for _ in range(2)]))
+        steps = [engine.step(parts, Totals(300, 330), LR) for _ in range(2)]
+        found.append(torch.stack([torch.cat([*step.values()]) for step in steps]))
         assert engine.weights().keys() == dict(network(SMALL).named_parameters()).keys()
     torch.save(found, folder / "sums.pt")
 
@@ -125,7 +131,7 @@ def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
-    """train.compile changes no loss, no right answer and no parameter's name."""
+    """train.compile changes no loss, no accuracy and no name of a parameter."""
     together(compiled_and_eager_steps, 1, tmp_path)
     eager, compiled = torch.load(tmp_path / "sums.pt")
     torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
@@ -134,29 +140,29 @@ def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
 def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path) -> None:
     """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
     meet_at(port, 0, 1)
-    from mcvrp.tasks.train.loop import distributed
+    from mcvrp.tasks.train.distributed import distributed
 
     with distributed(cores=1):
-        answer.write_text(_said_in_little_memory(zero, rows))
+        answer.write_text(_message_in_little_memory(zero, rows))
 
 
-def _said_in_little_memory(zero: int, rows: int) -> str:
+def _message_in_little_memory(zero: int, rows: int) -> str:
     from mcvrp.tasks.train.engine import Engine, Totals
 
     torch.set_num_threads(1)
     batch = whole_batch(256)
     tokens = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
     engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
-    engine.step([take(batch, slice(0, 2))], Totals(*tokens), LR)  # what is loaded once is loaded
+    engine.step([take(batch, slice(0, 2))], Totals(*tokens), LR)  # loads what is loaded only once
     occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
     try:
         engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], Totals(*tokens), LR)
-        said = "done"
+        message = "done"
     except McvrpError as error:
-        said = str(error)
+        message = str(error)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    return said
+    return message
 
 
 @pytest.mark.slow
@@ -164,18 +170,20 @@ def _said_in_little_memory(zero: int, rows: int) -> str:
 def test_out_of_memory_names_a_micro_batch_that_fits(
     tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence with a train.micro_tokens with which the same step then fits into the same memory."""
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")  # the limit is on addresses: hand back what is free
+    """The error has a train.micro_tokens with which the same step then fits into the same memory."""
+    monkeypatch.setenv(
+        "MALLOC_MMAP_THRESHOLD_", "65536"
+    )  # the limit is on addresses: return free memory to the system
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "said"))
-    said = (tmp_path / "said").read_text()
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))
+    message = (tmp_path / "message").read_text()
     pattern = (
         r"out of memory: a micro-batch of 256 samples of up to 23 customers has ([\d,]+) tokens, "
         r"[\d,]+ fit: train with --set train.micro_tokens=(\d+)"
     )
-    found = re.fullmatch(pattern, said)
-    assert found, said
-    whole, fits = (int(number.replace(",", "")) for number in found.groups())
+    match = re.fullmatch(pattern, message)
+    assert match, message
+    whole, fits = (int(number.replace(",", "")) for number in match.groups())
     rows = 256 * fits // whole
     torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))
     assert (tmp_path / "then").read_text() == "done"

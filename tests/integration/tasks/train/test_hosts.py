@@ -1,4 +1,4 @@
-"""Training by Ray Train on hosts of their own addresses and files, one of which goes while it trains.
+"""Training by Ray Train on hosts with their own addresses and files, one of which fails meanwhile.
 
 `make test-stack-full` runs it.
 """
@@ -42,14 +42,14 @@ def rows(store: Store, run: str) -> np.ndarray:
 
 
 def cut(cluster: Cluster, host: Host, name: str) -> None:
-    """Take its link down for a minute."""
+    """Take the link of ``host`` down for a minute."""
     host.link("down")
     time.sleep(60)
     host.link("up")
 
 
 def kill(cluster: Cluster, host: Host, name: str) -> None:
-    """End all that runs on it, for good."""
+    """Kill all processes of the node for good."""
     cluster.nodes[name].kill()
 
 
@@ -57,7 +57,7 @@ def kill(cluster: Cluster, host: Host, name: str) -> None:
 def test_ranks_on_two_hosts(
     tmp_path: Path, scratch: Path, fault: Callable[[Cluster, Host, str], None]
 ) -> None:
-    """Those of a host that is gone start again on what is left; the losses are those of one machine."""
+    """After a host failed, ranks restart on the others; the losses are those of one machine."""
     store = Store.open(str(tmp_path / "store"))
     write_dataset(store, CITY, range(20, 23), 30)
     train_phase(store, CITY, SPEC, "only", tmp_path / "cache")
@@ -79,9 +79,9 @@ def test_ranks_on_two_hosts(
                 assert driver.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
-            at_it = [name for name, node in cluster.nodes.items() if has_rank(node.members())]
-            assert len(at_it) == 2, log.read_text()
-            chosen = next(name for name in at_it if name != "head")
+            nodes = [name for name, node in cluster.nodes.items() if has_rank(node.members())]
+            assert len(nodes) == 2, log.read_text()
+            chosen = next(name for name in nodes if name != "head")
             fault(cluster, cluster.places[chosen], chosen)  # type: ignore[arg-type]
             assert driver.wait(_SECONDS) == 0, log.read_text()
         finally:
@@ -89,7 +89,7 @@ def test_ranks_on_two_hosts(
                 family.kill()
                 driver.wait()
             cluster.stop()
-    assert "started again from step" in log.read_text()
+    assert "restarted from step" in log.read_text()
     np.testing.assert_array_equal(rows(store, "hosts"), rows(store, "one"))
 
 

@@ -1,4 +1,4 @@
-"""A training that goes on from the store, with every unpickler of every process watched."""
+"""Resumed training, with every unpickler of every process watched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.training import small_spec, write_dataset
 WATCH = """
 import json, os, pickle, sys
 
-def _tell(what, data, depth=2):
+def _record(what, data, depth=2):
     frames, frame = [], sys._getframe(depth)
     while frame is not None:
         frames.append(frame.f_code.co_filename)
@@ -29,16 +29,16 @@ def _tell(what, data, depth=2):
 _load, _loads, _Unpickler = pickle.load, pickle.loads, pickle.Unpickler
 
 def load(file, **more):
-    _tell("load", str(getattr(file, "name", type(file).__name__)))
+    _record("load", str(getattr(file, "name", type(file).__name__)))
     return _load(file, **more)
 
 def loads(data, /, **more):
-    _tell("loads", bytes(data[:64]).hex())
+    _record("loads", bytes(data[:64]).hex())
     return _loads(data, **more)
 
 class Unpickler(_Unpickler):
     def __init__(self, file, **more):
-        _tell("Unpickler", str(getattr(file, "name", type(file).__name__)))
+        _record("Unpickler", str(getattr(file, "name", type(file).__name__)))
         super().__init__(file, **more)
 
 pickle.load, pickle.loads, pickle.Unpickler = load, loads, Unpickler
@@ -50,8 +50,8 @@ pickle.load, pickle.loads, pickle.Unpickler = load, loads, Unpickler
 def test_a_resumed_training_unpickles_nothing_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two ranks begin a phase and end before it does; two others go on. What is unpickled is the driver's
-    job file and what Python's and PyTorch's own processes tell each other, never bytes of a stored file."""
+    """Two ranks start a phase, two others resume it. Only the driver's job file and messages among Python's
+    and PyTorch's own processes are unpickled, never bytes of the store."""
     store, city = Store.open(tmp_path / "store"), City.uniform(60, seed=3)
     save_city(store, "c", city)
     write_dataset(store, city, range(20, 23), 24)
@@ -68,11 +68,13 @@ def test_a_resumed_training_unpickles_nothing_of_the_store(
         jobs += 1
         spec = small_spec(ranks=2)
     assert jobs == 1
-    told = [json.loads(line) for line in log.read_text().splitlines()]
-    assert any(any(name.endswith("tasks/train/ranks/rank.py") for name in entry["frames"]) for entry in told)
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert any(
+        any(name.endswith("tasks/train/ranks/rank.py") for name in entry["frames"]) for entry in entries
+    )
     stored = {store.get(path)[:64].hex() for path in store.list("")}
     here = Path(__file__).resolve().parents[4]
-    for entry in told:
+    for entry in entries:
         frames = [Path(name).resolve() for name in entry["frames"]]  # past the links in src/mcvrp
         assert not [frame for frame in frames if frame.is_relative_to(here / "storage")], entry
         assert entry["bytes"] not in stored

@@ -1,4 +1,4 @@
-"""The paper's network, at its full size, takes a real step on the processor."""
+"""Training step of the paper's network at full size on the CPU."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def two_steps(rank: int, ranks: int, folder: Path) -> None:
     engine = Engine(network, CityTable.of(city), options)
     batch = sweep_batch(city, [20] * 8, rotated=True)
     problem, solution = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
-    found = []
+    step_losses = []
     for _ in range(2):
-        torch.manual_seed(1)  # the same dropout: the losses differ by the step alone
+        torch.manual_seed(1)  # the same dropout, so that losses differ by the step alone
         sums = engine.step([batch], Totals(problem, solution), 1e-5)
-        found.append((float(sums[0]) / problem, float(sums[2]) / solution))
-    torch.save((found, sum(p.numel() for p in network.parameters())), folder / "losses.pt")
+        step_losses.append((float(sums["problem"][0]) / problem, float(sums["solution"][0]) / solution))
+    torch.save((step_losses, sum(p.numel() for p in network.parameters())), folder / "losses.pt")
 
 
 @pytest.mark.slow

@@ -1,8 +1,7 @@
-"""Phases by policy with real DeepSpeed: resumed, on other ranks, without labels, guarded, refused."""
+"""Policy-gradient phases with real DeepSpeed: resumed, on other ranks, without labels, guarded, refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint, load_weights
-from mcvrp.storage.training.metrics import StepMetrics, read_metrics
+from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.engine import Engine
+from mcvrp.tasks.train.engine import Engine, Sums
+from mcvrp.tasks.train.events import RankEvent, Saved, Warned
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Store:
 def spec_of(
     run: str, lr: float = 1e-3, changes: dict[str, object] | None = None, **policy: object
 ) -> TrainSpec:
-    """Return a run that learns from labels and then by policy, 7 steps."""
+    """Return a run that trains on labels and then by policy gradient, 7 steps."""
     tuned = PolicySpec(**{"steps": 7, "instances": 4, "samples": 3} | policy)  # type: ignore[arg-type]
     phases = (
         small_spec().phases[1],
@@ -66,9 +66,9 @@ def state_of(store: Store, run: str) -> CheckpointState:
 
 
 def rows(store: Store, run: str) -> np.ndarray:
-    """Return the metrics of the phase, but for what the clock says."""
-    found = [vars(row) for row in read_metrics(store, run, "tune")]
-    return np.array([[value for name, value in row.items() if name != TIMED] for row in found])
+    """Return the metrics of the phase but for the rate."""
+    metrics = [vars(row) for row in read_metrics(store, run, "tune")]
+    return np.array([[value for name, value in row.items() if name != TIMED] for row in metrics])
 
 
 def columns(store: Store, run: str, *names: str) -> np.ndarray:
@@ -97,7 +97,7 @@ def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(
 
 
 def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_path: Path) -> None:
-    """Two ranks, or an instance at a time, within rounding of one rank with all."""
+    """Two ranks, or one instance per micro-batch, equal one rank with all within rounding."""
     calm = {"network": spec_of("x").network.model_copy(update={"dropout": 0.0})}
     train(store, spec_of("one", changes=calm), forked())
     expected = columns(store, "one", "sampled_cost", "best_cost", "spread", "solution_loss")
@@ -105,11 +105,11 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
     pieces = {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}, "paths": {"micro_batch": 3}}
     for run, changes in pieces.items():
         train(store, spec_of(run, changes=calm | changes), forked())
-        found = columns(store, run, "sampled_cost", "best_cost", "spread", "solution_loss")
-        np.testing.assert_allclose(found, expected, rtol=1e-3)
+        actual = columns(store, run, "sampled_cost", "best_cost", "spread", "solution_loss")
+        np.testing.assert_allclose(actual, expected, rtol=1e-3)
         again = load_weights(store, state_of(store, run))
         for name, array in weights.items():
-            if name.endswith("key_value.bias"):  # keys: rounding alone, of which Adam makes steps
+            if name.endswith("key_value.bias"):  # the gradient of keys is rounding, which Adam scales up
                 continue
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 
@@ -121,19 +121,19 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
         ({"micro_batch": 12}, 4),
         ({"micro_batch": 11}, 3),
         ({"micro_batch": 6}, 2),
-        ({"micro_batch": 1}, 1),  # an instance stays whole, whatever is asked
+        ({"micro_batch": 1}, 1),  # an instance is never divided
         ({"micro_batch": 12, "micro_tokens": 1}, 1),
     ],
 )
-def test_a_rank_takes_no_more_paths_at_once_than_it_is_told(
+def test_micro_batch_limits_the_paths_of_a_policy_phase(
     store: Store, here: Here, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], instances: int
 ) -> None:
-    """Four instances of three paths each: micro_batch counts the paths, as it counts samples of labels."""
-    really, taken = Engine.step, []
+    """Four instances of three paths each: micro_batch counts paths, as it counts samples of labels."""
+    original, taken = Engine.step, []
 
-    def step(self: Engine, work: Any, totals: Any, lr: float) -> Any:
+    def step(self: Engine, work: Any, totals: Any, lr: float) -> Sums:
         taken.append([len(part) for part in work if not isinstance(part, Batch)])
-        return really(self, work, totals, lr)
+        return original(self, work, totals, lr)
 
     monkeypatch.setattr(Engine, "step", step)
     spec = spec_of("run", changes=changes, steps=1, labels=0)
@@ -154,22 +154,17 @@ def test_ranks_that_are_killed_train_the_uninterrupted_phase(store: Store) -> No
     assert state_of(store, "killed").files == state_of(store, "whole").files
 
 
-def test_it_learns_what_its_samples_cost(store: Store, here: Here) -> None:
-    """From labels that are the dearest routes there are, samples become cheaper; nobody told it how."""
+def test_samples_become_cheaper(store: Store, here: Here) -> None:
+    """Without a supervised loss, the mean cost of samples falls."""
     spec = spec_of("cheaper", lr=3e-3, steps=60, instances=16, samples=8, labels=0.0)
     train(store, spec, here())
     cost = columns(store, "cheaper", "sampled_cost")[1:, 0]
     assert cost[-15:].mean() < 0.97 * cost[:15].mean()
-    assert model_losses(store, "cheaper") == []
+    assert np.isnan(columns(store, "cheaper", "solution_loss")).all()
 
 
-def model_losses(store: Store, run: str) -> list[StepMetrics]:
-    """Return the rows that have a loss of labels."""
-    return [row for row in read_metrics(store, run, "tune") if not np.isnan(row.solution_loss)]
-
-
-def test_without_the_labels_loss_no_label_is_read(store: Store, here: Here) -> None:
-    """A model is tuned where its labels are gone; with another seed it is drawn other instances."""
+def test_without_a_supervised_loss_no_label_is_read(store: Store, here: Here) -> None:
+    """A model is fine-tuned after its labels were deleted; another seed draws other instances."""
     first = spec_of("first")
     train(store, first, here())
     stage.publish(store, first)
@@ -190,15 +185,15 @@ def test_without_the_labels_loss_no_label_is_read(store: Store, here: Here) -> N
 
 
 def test_a_phase_that_makes_the_gap_worse_ends_as_its_best(store: Store, here: Here) -> None:
-    """A learning rate that ruins the network: the last checkpoint has the best one's weights, and says so."""
+    """A ruinous learning rate: the last checkpoint has the weights of the best one, and a warning says so."""
     changes: dict[str, object] = {"held_out": "apart", "held_out_every": 2, "checkpoint_every": 100}
-    heard, weights = [], {}
+    messages, weights = list[str](), dict[int, str]()
 
-    def hear(event: Mapping[str, Any]) -> None:
-        if event["event"] == "warning":
-            heard.append(event["message"])
-        if event["event"] == "saved" and (saved := latest_checkpoint(store, "ruined", "tune")):
-            weights[event["step"]] = saved.weights_sha256
+    def hear(event: RankEvent) -> None:
+        if isinstance(event, Warned):
+            messages.append(event.message)
+        if isinstance(event, Saved) and (saved := latest_checkpoint(store, "ruined", "tune")):
+            weights[event.step] = saved.weights_sha256
 
     train(store, spec_of("ruined", lr=0.5, changes=changes), here(hear=hear))
     state, all_rows = state_of(store, "ruined"), read_metrics(store, "ruined", "tune")
@@ -206,13 +201,13 @@ def test_a_phase_that_makes_the_gap_worse_ends_as_its_best(store: Store, here: H
     kept = int(state.metrics["kept_step"])
     assert state.metrics["greedy_gap"] == min(row.greedy_gap for row in all_rows if row.greedy_gap > -100)
     assert state.weights_sha256 == weights[kept] != weights[6]
-    assert len(heard) == 1
-    assert f"made the held-out gap worse, from {all_rows[0].greedy_gap:.2f} to" in heard[0]
-    assert f"it ends with the weights of step {kept}" in heard[0]
+    assert len(messages) == 1
+    assert f"increased the held-out gap from {all_rows[0].greedy_gap:.2f} to" in messages[0]
+    assert f"it ends with the weights of step {kept}" in messages[0]
 
 
-def test_orders_are_drawn_as_the_labels_have_them(store: Store, here: Here) -> None:
-    """Ranges that the phase leaves open are the dataset's, said in what its checkpoints carry."""
+def test_instances_have_the_ranges_of_the_labels(store: Store, here: Here) -> None:
+    """Ranges that the phase leaves open are those of the dataset, and recorded in its checkpoints."""
     store.put_json(layout.label_spec("tiny"), {"demand": [2, 3], "capacity": [40, 50]})
     train(store, spec_of("ranges"), here())
     recipe = state_of(store, "ranges").origin.recipe
@@ -229,19 +224,23 @@ def test_orders_are_drawn_as_the_labels_have_them(store: Store, here: Here) -> N
             {"network": small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})},
             r"policy.samples = 100,000 paths of 22 customers need .* would fit",
         ),
-        ({"instances": 5}, {"ranks": 2}, r"policy.instances of phase tune = 5 cannot be shared by 2 ranks"),
+        (
+            {"instances": 5},
+            {"ranks": 2},
+            r"policy.instances of phase tune = 5 cannot be divided among 2 ranks",
+        ),
     ],
 )
-def test_what_cannot_be_is_told_before_any_work(
+def test_impossible_phases_are_refused_before_training(
     store: Store, policy: dict[str, object], changes: dict[str, object], named: str
 ) -> None:
-    """In one sentence, by the check that commands make before they start."""
+    """By the check that commands make before they start."""
     with pytest.raises(McvrpError, match=named):
         stage.check_training(store, CITY, spec_of("asked", changes=changes, **policy))
 
 
-def test_a_weight_of_labels_that_are_not_there_is_told(store: Store, here: Here) -> None:
-    """With what to do: label them, or go without."""
+def test_a_supervised_loss_without_labels_is_refused(store: Store, here: Here) -> None:
+    """The error has both remedies: label, or train without."""
     first = spec_of("first")
     train(store, first, here())
     stage.publish(store, first)
@@ -249,18 +248,18 @@ def test_a_weight_of_labels_that_are_not_there_is_told(store: Store, here: Here)
         run="next", base="small@1", phases=first.phases[1:], network=first.network, dataset="no"
     )
     with pytest.raises(
-        McvrpError, match=r"'no' has no labels of 20-22 .* or let the phase have policy.labels = 0"
+        McvrpError, match=r"'no' has no labels of 20-22 .* or set policy.labels = 0 for the phase"
     ):
         train(store, spec, here())
 
 
-def test_another_network_than_the_bases_is_told(store: Store, here: Here) -> None:
-    """A pointer network's weights do not go into one without, nor the other way round."""
+def test_another_network_than_the_base_is_refused(store: Store, here: Here) -> None:
+    """The weights of a pointer network do not fit one without, nor the other way round."""
     first = spec_of("first")
     train(store, first, here())
     stage.publish(store, first)
     plain = small_spec(run="plain", base="small@1", phases=(first.phases[1],), ranks=1)
-    with pytest.raises(McvrpError, match=r"has network.pointer = True, the run asks for False"):
+    with pytest.raises(McvrpError, match=r"has network.pointer = True, the run has False"):
         train(store, plain, here())
     same = small_spec(run="first", phases=first.phases, ranks=1)
     with pytest.raises(McvrpError, match=r"trained with network.pointer = True, now it is not set"):

@@ -1,4 +1,4 @@
-"""Training that is killed again and again, and then is what it would have been."""
+"""Training that is killed repeatedly ends with the bytes of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train import phases as stage
+from mcvrp.tasks.train.events import Saved
+from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.driven_training import DrivenRun, Part
 from tests.support.forked_ranks import Fate, Killer, forked
@@ -48,7 +50,7 @@ def spec_of(run: str, ranks: int, **changes: object) -> TrainSpec:
     return small_spec(**values | changes)
 
 
-def train(store: Store, spec: TrainSpec, cache: Path, launch=None) -> CheckpointState:
+def train(store: Store, spec: TrainSpec, cache: Path, launch: Launcher | None = None) -> CheckpointState:
     """Train the phase to its end and return its last checkpoint."""
     job = stage.train_phase(store, CITY, spec, "only", cache, launch)
     assert job.complete
@@ -58,9 +60,11 @@ def train(store: Store, spec: TrainSpec, cache: Path, launch=None) -> Checkpoint
 
 
 def rows(store: Store, run: str) -> np.ndarray:
-    """Return the metrics of a run, but for what the clock says."""
-    found = [vars(row) for row in read_metrics(store, run, "only")]
-    return np.array([[value for name, value in row.items() if name != "tokens_per_second"] for row in found])
+    """Return the metrics of a run but for the rate."""
+    metrics = [vars(row) for row in read_metrics(store, run, "only")]
+    return np.array(
+        [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
+    )
 
 
 def assert_same(store: Store, run: str, other: str) -> None:
@@ -105,7 +109,7 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
 def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     store: Store, tmp_path: Path, ranks: int, parts: tuple[Part, ...]
 ) -> None:
-    """Any part of a real run is killed: nothing of it is left, and the same command goes on exactly."""
+    """Any part of a real run is killed: no process of it survives, and the same command resumes exactly."""
     changes = {"phases": (PHASE.model_copy(update={"passes": 6 + 3 * len(parts)}),)}
     train(store, spec_of("whole", ranks, **changes), tmp_path / "cache", forked())
     run = DrivenRun(store, tmp_path / "cache", spec_of("killed", ranks, **changes), random.Random(ranks))
@@ -115,7 +119,7 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
         assert run.finish() == 0, run.said
     finally:
         run.close()
-    restarts = [line for line in run.said if "started again from step" in line]
+    restarts = [line for line in run.said if "restarted from step" in line]
     assert len(restarts) == parts.count("rank")
     assert all("SIGKILL" in line for line in restarts)
     assert_same(store, "killed", "whole")
@@ -133,8 +137,8 @@ def test_training_to_object_storage_survives_kills(s3_uri: str, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
-def test_a_run_goes_on_with_another_number_of_ranks(store: Store, tmp_path: Path, order: str) -> None:
-    """Begun by one rank, continued by two and finished by three: the same batches and losses as by one."""
+def test_a_run_resumes_on_another_number_of_ranks(store: Store, tmp_path: Path, order: str) -> None:
+    """Started by one rank, resumed by two and then three: the batches and losses of one."""
     network = small_spec().network.model_copy(update={"dropout": 0.0})
     phases = (PHASE.model_copy(update={"passes": 3}),)  # 22 steps
     changes = {"network": network, "phases": phases, "order": order, "micro_tokens": 300}
@@ -156,12 +160,12 @@ def test_a_run_goes_on_with_another_number_of_ranks(store: Store, tmp_path: Path
 
 
 def ending(step: int) -> Fate:
-    """Return a fate that kills all ranks once the checkpoint after ``step`` is there."""
-    return lambda event, ranks: list(range(ranks)) if event == {"event": "saved", "step": step} else []
+    """Return a fate that kills all ranks once the checkpoint after ``step`` is saved."""
+    return lambda event, ranks: list(range(ranks)) if event == Saved(step) else []
 
 
 def test_jobs_with_a_time_limit_train_the_uninterrupted_run(store: Store, tmp_path: Path) -> None:
-    """A job whose time is over as it begins makes one row's steps; jobs in turn change nothing."""
+    """A job whose time is over at its start trains one row; a sequence of such jobs changes nothing."""
     phases = (PHASE.model_copy(update={"passes": 1}),)  # 7 steps
     whole, limited = (spec_of(run, 2, phases=phases, log_every=4) for run in ("whole", "limited"))
     train(store, whole, tmp_path / "cache", forked())
@@ -194,7 +198,7 @@ class Dying(Store):
 
 
 def test_a_checkpoint_in_object_storage_is_whole_or_absent(s3_uri: str) -> None:
-    """Any request may be the last: a checkpoint to go on from is there, and the next one clears up."""
+    """Any request may be the last: there is a checkpoint to resume from, and the next one cleans up."""
     origin = Origin("c", "f", {}, {}, "")
 
     def save(store: Store, step: int) -> None:

@@ -1,4 +1,4 @@
-"""A trainer that another has taken over from while the store was silent: it changes nothing any more."""
+"""A trainer that lost its lease during an outage of the store changes nothing any more."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from mcvrp.storage.store.lease import Holder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import checkpoints
 from mcvrp.tasks.train import phases as stage
+from mcvrp.tasks.train.events import RankEvent, Warned
+from tests.integration.tasks.train.conftest import Here
 from tests.support.training import StoppedHere, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -36,30 +38,30 @@ def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.Phas
 
 
 def files(store: Store) -> dict[str, bytes]:
-    """Return all that there is of the run but for the lease."""
+    """Return all files of the run but the lease."""
     return {path: store.get(path) for path in store.list(layout.run_dir(SPEC.run)) if path != LEASE}
 
 
 def expire(store: Store) -> None:
-    """Have the holder of the lease pass for dead, as one does that shows no sign of life."""
+    """Make the holder of the lease look dead, like one without heartbeats."""
     holder = Holder.decode(store.get(LEASE))
     store.put(LEASE, replace(holder, started="before").encode())
 
 
-def finish(store: Store, here: Callable[..., stage.Launcher]) -> None:
+def finish(store: Store, here: Here) -> None:
     """Take over and finish."""
     expire(store)
     assert train(store, here()).complete
 
 
-def stop_early(store: Store, here: Callable[..., stage.Launcher]) -> None:
-    """Take over and be stopped at a step before the one that the other is at."""
+def stop_early(store: Store, here: Here) -> None:
+    """Take over and stop before the step that the other trainer has reached."""
     expire(store)
     with contextlib.suppress(StoppedHere):
         train(store, here(stop_at=4), checkpoint_every=3)
 
 
-def remove(store: Store, here: Callable[..., stage.Launcher]) -> None:
+def remove(store: Store, here: Here) -> None:
     """Remove the lease, as a person does."""
     store.delete(LEASE)
 
@@ -69,17 +71,23 @@ def remove(store: Store, here: Callable[..., stage.Launcher]) -> None:
     [(finish, [10, 12]), (stop_early, [3]), (remove, [])],
     ids=["finish", "stop early", "remove"],
 )
-def test_a_trainer_that_lost_its_lease_saves_nothing_more(store, here, monkeypatch, happens, kept):
-    """What its successor has done while the store was silent stays byte for byte; it ends in a sentence."""
-    put, silent, left = Store.put, [True], {}
+def test_a_trainer_that_lost_its_lease_saves_nothing_more(
+    store: Store,
+    here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[Store, Here], None],
+    kept: list[int],
+) -> None:
+    """The files of its successor stay byte for byte; the trainer ends with an error."""
+    put, silent, left = Store.put, [True], dict[str, bytes]()
 
     def no_answer(self: Store, path: str, data: bytes) -> None:
         if silent and "/step-" in path:
             raise StoreUnavailable("no answer")
         put(self, path, data)
 
-    def hear(event):
-        if event["event"] == "waiting" and silent:
+    def hear(event: RankEvent) -> None:
+        if isinstance(event, Warned) and silent:
             silent.clear()
             happens(store, here)
             left.update(files(store))

@@ -1,4 +1,4 @@
-"""Published models: whole versions under numbers of their own, loadable without what trained them."""
+"""Published models: complete versions with unique numbers, loadable without the training libraries."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def publish(store: Store, state: CheckpointState) -> ModelCard:
 
 
 def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
-    """The first is champion, the next challenger, the latest what one gets without a word."""
+    """The first is champion, the next challenger; the default is the latest."""
     for value in (1.0, 2.0, 3.0):
         publish(store, checkpoint(store, value))
-    found = {
-        wanted: next(load_model(store, "m", wanted)[0].parameters()).flatten()[0].item()  # type: ignore[arg-type]
-        for wanted in (None, 1, 2, "champion", "challenger")
+    weights = {
+        version: next(load_model(store, "m", version)[0].parameters()).flatten()[0].item()  # type: ignore[arg-type]
+        for version in (None, 1, 2, "champion", "challenger")
     }
-    assert found == {None: 3.0, 1: 1.0, 2: 2.0, "champion": 1.0, "challenger": 3.0}
+    assert weights == {None: 3.0, 1: 1.0, 2: 2.0, "champion": 1.0, "challenger": 3.0}
     with pytest.raises(McvrpError, match="no version 4, it has 1, 2, 3"):
         model_card(store, "m", 4)
     store.delete(layout.model_alias("m", "challenger"))
@@ -83,8 +83,8 @@ def test_a_number_may_be_a_model_s_name(store: Store) -> None:
     assert [card.version for card in cards] == versions(store, "2026") == [1, 2]
 
 
-def test_a_version_says_what_it_is(store: Store) -> None:
-    """Config to load it, card for programs, card for people: city, data, figures, use and limits."""
+def test_a_version_has_config_and_cards(store: Store) -> None:
+    """Config to load it, card for programs, card for people: city, data, metrics, use and limitations."""
     card = publish(store, checkpoint(store, 1.0))
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
     assert files == ["README.md", "config.json", "model.json", "model.safetensors"]
@@ -97,14 +97,14 @@ def test_a_version_says_what_it_is(store: Store) -> None:
     metadata = HubCard(readme).data.to_dict()
     assert metadata["library_name"] == "mcvrp"
     assert "license" not in metadata
-    for said in ("# Model m, version 1", CITY.city_id, "dataset `d`", "20 to 24 customers", "7.25", "87.5"):
-        assert said in readme
-    assert "## Limits" in readme
+    for text in ("# Model m, version 1", CITY.city_id, "dataset `d`", "20 to 24 customers", "7.25", "87.5"):
+        assert text in readme
+    assert "## Limitations" in readme
     assert "losses.png" not in readme
 
 
-def test_a_version_keeps_the_picture_of_its_training(store: Store) -> None:
-    """The picture of the run, if it has one: the run may go, the model shows it still."""
+def test_a_version_has_the_plot_of_its_training(store: Store) -> None:
+    """The plot of the run, if it has one, also after the run was deleted."""
     state = checkpoint(store, 1.0)
     store.put(layout.run_losses(state.run), b"picture")
     card = publish(store, state)
@@ -114,7 +114,7 @@ def test_a_version_keeps_the_picture_of_its_training(store: Store) -> None:
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied from the card, with the store's address filled in, it routes orders."""
+    """Copied from the card, with the URI of the store filled in, it solves an instance."""
     save_city(store, "c", CITY)
     readme = store.get(f"{publish(store, checkpoint(store, 0.01)).folder}/README.md").decode()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
@@ -122,8 +122,8 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out
 
 
-def test_publishers_at_once_get_numbers_of_their_own(store: Store) -> None:
-    """Nobody writes into another's version: each has the weights that its card speaks of."""
+def test_concurrent_publishers_get_different_numbers(store: Store) -> None:
+    """Each version has the weights of its card."""
     states = [checkpoint(store, float(value)) for value in range(1, 7)]
     with ThreadPoolExecutor(12) as pool:
         cards = list(pool.map(lambda state: publish(store, state), states * 2))
@@ -133,23 +133,23 @@ def test_publishers_at_once_get_numbers_of_their_own(store: Store) -> None:
         assert card.run == f"run-{next(network.parameters()).flatten()[0].item():g}"
 
 
-def test_a_publisher_that_was_killed_is_finished_by_the_next(
+def test_an_interrupted_publication_is_completed_by_the_next(
     store: Store, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Amid any of its writes: the next attempt has the same number, writes the same and enrols it."""
+    """Killed at any of its writes: the next attempt has the same number and files, and enrols it."""
     publish(store, checkpoint(store, 1.0))
     state = checkpoint(store, 2.0)
     folder, ends = tmp_path_factory.mktemp("killed"), list[list[str]]()
-    for there, _ in killed_at_each_write(store, folder, lambda there: publish(there, state), at_least=5):
-        assert versions(there, "m") in ([1], [1, 2])
-        assert publish(there, state).version == 2
-        assert pointer(there, "m", "challenger").version == 2
-        load_model(there, "m", 2)
-        ends.append(there.list(""))
+    for copy, _ in killed_at_each_write(store, folder, lambda copy: publish(copy, state), at_least=5):
+        assert versions(copy, "m") in ([1], [1, 2])
+        assert publish(copy, state).version == 2
+        assert pointer(copy, "m", "challenger").version == 2
+        load_model(copy, "m", 2)
+        ends.append(copy.list(""))
     assert all(end == ends[-1] for end in ends)
 
 
-def test_a_model_loads_without_what_trained_it(store: Store) -> None:
+def test_a_model_loads_without_training_libraries(store: Store) -> None:
     """Neither DeepSpeed nor Ray nor Prefect is imported to load and decode."""
     publish(store, checkpoint(store, 0.01))
     program = f"""
@@ -169,34 +169,37 @@ assert not {{"deepspeed", "ray", "prefect", "tensorboard"}} & set(sys.modules), 
 
 
 def test_inspect_shows_versions_and_aliases(store: Store) -> None:
-    """A row a version with its alias, figures and origin."""
+    """One row per version with its alias, metrics and origin."""
     for value in (1.0, 2.0):
         publish(store, checkpoint(store, value))
-    found = inspect(store, "models/m")
-    lines = found.text.splitlines()
+    shown = inspect(store, "models/m")
+    lines = shown.text.splitlines()
     assert "champion" in next(line for line in lines if "run-1" in line)
     assert "challenger" in next(line for line in lines if "run-2" in line)
-    assert "7.250" in found.text
-    assert found.document["aliases"] == {"champion": 1, "challenger": 2}
-    json.dumps(found.document)
+    assert "7.250" in shown.text
+    assert shown.document["aliases"] == {"champion": 1, "challenger": 2}
+    json.dumps(shown.document)
     with pytest.raises(McvrpError, match="there is nothing at"):
         inspect(store, "models/other")
 
 
 def test_a_version_is_inspected_by_alias_or_number(store: Store) -> None:
-    """NAME@champion, NAME@latest and NAME@1 are one card here; others are told which there are."""
+    """NAME@champion, NAME@latest and NAME@1 are the same card here; the error for others lists them."""
     publish(store, checkpoint(store, 1.0))
-    found = inspect(store, "m@1")
-    assert found.text.startswith("# Model m, version 1")
-    assert found.document["documents"]["model.json"]["version"] == 1
-    assert inspect(store, "models/m@champion") == inspect(store, "m@latest") == found
-    for path, said in (("m@7", "no version 7, it has 1"), ("m@best", "'best' is no version: give a number")):
-        with pytest.raises(McvrpError, match=said):
+    shown = inspect(store, "m@1")
+    assert shown.text.startswith("# Model m, version 1")
+    assert shown.document["documents"]["model.json"]["version"] == 1
+    assert inspect(store, "models/m@champion") == inspect(store, "m@latest") == shown
+    for path, message in (
+        ("m@7", "no version 7, it has 1"),
+        ("m@best", "'best' is no version: give a number"),
+    ):
+        with pytest.raises(McvrpError, match=message):
             inspect(store, path)
 
 
-def test_cards_of_before_are_read(store: Store) -> None:
-    """A version without config, README and sizes loads as it did; the next one counts on from it."""
+def test_cards_without_later_fields_are_read(store: Store) -> None:
+    """A version without config, README and sizes loads, and the next one has the next number."""
     card = publish(store, checkpoint(store, 1.0))
     old = store.get_json(layout.model_card("m", 1))
     for name in ("smallest", "largest"):
@@ -208,8 +211,8 @@ def test_cards_of_before_are_read(store: Store) -> None:
         layout.model_alias("m", "champion"),
     ):
         store.delete(path)
-    network, found = load_model(store, "m")
-    assert found.largest is None
+    network, loaded = load_model(store, "m")
+    assert loaded.largest is None
     assert torch.equal(next(network.parameters()), torch.ones_like(next(network.parameters())))
     assert publish(store, checkpoint(store, 2.0)).version == 2
     inspect(store, "models/m")

@@ -1,4 +1,4 @@
-"""Aliases of a model's versions: moved by compare-and-swap, by one of several who try at once."""
+"""Aliases of a model's versions: moved by compare-and-swap, by one of several concurrent processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.killed import killed_at_each_write
 
 @pytest.fixture
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with versions 1 to 9 of the model m, as far as aliases care."""
+    """A store with cards of versions 1 to 9 of the model m."""
     return make_store(tmp_path_factory)
 
 
@@ -34,7 +34,7 @@ def aliases(store: Store) -> tuple[int | None, int | None]:
 
 
 def at_once(work: Callable[[int], None], count: int) -> list[bool]:
-    """Do ``work`` in ``count`` threads at once; return which of them were not refused."""
+    """Run ``work`` in ``count`` concurrent threads; return which of them raised no McvrpError."""
     barrier, done = threading.Barrier(count), [False] * count
 
     def attempt(k: int) -> None:
@@ -65,8 +65,8 @@ def test_the_first_version_is_champion_and_later_ones_challenge(store: Store) ->
     assert aliases(store) == (1, 3)
 
 
-def test_a_challenger_that_becomes_champion_challenges_no_more(store: Store) -> None:
-    """Nor after a rollback; a newer one challenges whoever is champion then."""
+def test_a_former_champion_is_no_challenger(store: Store) -> None:
+    """Not after a rollback either; a newer version becomes the challenger of any champion."""
     for version in (1, 2):
         enrol(store, "m", version)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
@@ -80,16 +80,16 @@ def test_a_challenger_that_becomes_champion_challenges_no_more(store: Store) -> 
     assert aliases(store) == (2, 4)
 
 
-def test_a_version_that_is_not_the_newest_is_promoted_past_the_challenger(store: Store) -> None:
-    """The challenger stays: it has not been champion."""
+def test_promoting_another_version_keeps_the_challenger(store: Store) -> None:
+    """The challenger has not been champion."""
     for version in (1, 2, 3):
         enrol(store, "m", version)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
     assert aliases(store) == (2, 3)
 
 
-def test_what_an_earlier_version_left_half_done_is_done(store: Store) -> None:
-    """It moved the champion first, and the challenger by a second write, which a kill could prevent."""
+def test_a_challenger_document_of_the_champion_is_ignored(store: Store) -> None:
+    """An earlier version of mcvrp needed a second write after a promotion, which a kill could prevent."""
     enrol(store, "m", 1)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
     move = {"version": 2, "when": "2026-01-01T00:00:00Z", "by": "somebody", "why": "published"}
@@ -112,20 +112,20 @@ WORK: dict[str, Callable[[Store], object]] = {
     [("publish", (2, 4)), ("promote", (3, None)), ("promote another", (1, 3)), ("roll back", (1, 3))],
 )
 def test_a_move_is_one_step(store: Store, tmp_path: Path, work: str, after: tuple[int, int | None]) -> None:
-    """Killed amid any write, aliases are as before or as after, and what was not done can be done."""
+    """Killed at any write, the aliases are as before or after, and a retry succeeds."""
     for version in (1, 2):
         enrol(store, "m", version)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
     enrol(store, "m", 3)
-    for there, done in killed_at_each_write(store, tmp_path, WORK[work], at_least=1):
-        assert aliases(there) == (after if done else (2, 3))
+    for copy, done in killed_at_each_write(store, tmp_path, WORK[work], at_least=1):
+        assert aliases(copy) == (after if done else (2, 3))
         if not done:
-            WORK[work](there)
-        assert aliases(there) == after
+            WORK[work](copy)
+        assert aliases(copy) == after
 
 
-def test_who_looked_too_early_is_refused(store: Store) -> None:
-    """A champion that changed during a comparison: said with both versions; a newer challenger may come."""
+def test_a_move_based_on_an_outdated_champion_is_refused(store: Store) -> None:
+    """The error has both versions; a newer challenger is no conflict."""
     enrol(store, "m", 1)
     enrol(store, "m", 2)
     champion = pointer(store, "m", "champion")
@@ -138,8 +138,8 @@ def test_who_looked_too_early_is_refused(store: Store) -> None:
     assert aliases(store) == (5, 3)
 
 
-def test_an_alias_stands_for_a_version_that_is_there(store: Store) -> None:
-    """Unknown versions are refused, and a document that is none is named."""
+def test_an_alias_points_to_an_existing_version(store: Store) -> None:
+    """Unknown versions are refused, and a corrupt document is named."""
     with pytest.raises(McvrpError, match="no version 12 that could be its champion"):
         move_champion(store, "m", 12, Pointer(None))
     store.put(layout.model_alias("m", "champion"), b'{"version": "two"}')
@@ -147,8 +147,8 @@ def test_an_alias_stands_for_a_version_that_is_there(store: Store) -> None:
         pointer(store, "m", "champion")
 
 
-def test_of_many_promotions_at_once_one_succeeds(store: Store) -> None:
-    """All looked at the same champion; the others are told that it has changed."""
+def test_one_of_several_concurrent_promotions_succeeds(store: Store) -> None:
+    """All are based on the same champion."""
     enrol(store, "m", 1)
     seen = pointer(store, "m", "champion")
     done = at_once(lambda k: move_champion(store, "m", k + 2, seen), 8)
@@ -158,10 +158,10 @@ def test_of_many_promotions_at_once_one_succeeds(store: Store) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(order=st.permutations(range(1, 7)))
-def test_enrolling_at_once_ends_with_the_newest_as_challenger(
+def test_concurrent_publications_end_with_the_newest_as_challenger(
     tmp_path_factory: pytest.TempPathFactory, order: list[int]
 ) -> None:
-    """The first to come is champion; of the rest the newest is challenger, none is lost."""
+    """The first is champion, the newest of the others challenger."""
     store = make_store(tmp_path_factory)
     assert all(at_once(lambda k: enrol(store, "m", order[k]), len(order)))
     champion, challenger = aliases(store)

@@ -1,7 +1,14 @@
+"""Checkpoints: what is stored, kept and pruned, and what an interruption leaves."""
+
+from __future__ import annotations
+
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,20 +36,26 @@ MOMENTS = Moments({"a.weight": np.ones((3, 2), np.float32)}, {"a.weight": np.ful
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
 
 
-def save(store, step, gap=None, keep=2):
+def save(store: Store, step: int, gap: float | None = None, keep: int = 2) -> CheckpointState:
     state = CheckpointState("run", "I", step, 100, step, ORIGIN, {"loss": 1.5, "greedy_gap": gap})
     arrays = {name: array + np.float32(step) for name, array in ARRAYS.items()}
     return save_checkpoint(store, state, arrays, MOMENTS, keep)
 
 
-def test_what_was_saved_comes_back(store):
-    """Arrays, whatever their memory layout, counters and origin survive the way through the store."""
-    saved = save(store, 10)
+def latest(store: Store) -> CheckpointState:
     state = latest_checkpoint(store, "run", "I")
+    assert state is not None
+    return state
+
+
+def test_a_checkpoint_is_read_back(store: Store) -> None:
+    """Arrays of any memory layout, counters and origin."""
+    saved = save(store, 10)
+    state = latest(store)
     assert state == saved
     assert not state.complete
     assert state.origin == ORIGIN
@@ -53,10 +66,10 @@ def test_what_was_saved_comes_back(store):
     np.testing.assert_array_equal(moments.exp_avg_sq["a.weight"], MOMENTS.exp_avg_sq["a.weight"])
 
 
-def test_the_last_two_are_kept_and_remains_are_cleared(store):
-    """A phase keeps two checkpoints; what a killed run left behind goes with the next one."""
+def test_the_last_two_are_kept_and_leftovers_are_deleted(store: Store) -> None:
+    """Files of a killed run are deleted with the next checkpoint."""
     save(store, 5)
-    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
+    store.put("training/run/I/step-00000007/weights.safetensors", b"leftover")
     store.put("training/run/I/metrics.parquet", b"not a checkpoint")
     for step in (10, 15):
         save(store, step)
@@ -74,15 +87,17 @@ def test_the_last_two_are_kept_and_remains_are_cleared(store):
         (2, [None, None, None, None], [3, 4]),  # nothing was measured
     ],
 )
-def test_the_best_is_kept_besides_the_last(store, keep, gaps, kept):
-    """The checkpoint with the lowest held-out gap outlives the last ``keep``, until there is a better one."""
+def test_the_best_is_kept_besides_the_last(
+    store: Store, keep: int, gaps: list[float | None], kept: list[int]
+) -> None:
+    """The checkpoint with the lowest held-out gap is kept until there is a better one."""
     for step, gap in enumerate(gaps, 1):
         save(store, step, gap, keep)
     assert [state.step for state in checkpoints(store, "run", "I")] == kept
 
 
-def test_a_run_may_be_named_like_a_checkpoint(store):
-    """Names that look like a step's folder cost no checkpoint, of this phase or of another."""
+def test_a_run_may_be_named_like_a_checkpoint(store: Store) -> None:
+    """Names like a step's folder do not affect pruning, in this phase or another."""
     for phase in ("I", "step-2"):
         for step in (1, 2, 3):
             state = CheckpointState("step-1", phase, step, 9, step, ORIGIN, {})
@@ -92,13 +107,13 @@ def test_a_run_may_be_named_like_a_checkpoint(store):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
-def test_a_kill_at_any_moment_leaves_a_checkpoint_to_go_on_from(tmp_path):
-    """Stopped before each operation on files in turn: there is the old checkpoint or the new one, whole."""
+def test_a_kill_at_any_moment_leaves_a_checkpoint(tmp_path: Path) -> None:
+    """Killed before each file operation in turn: the old checkpoint or the new one is whole."""
     for moment in range(1, 1000):
         store = Store.open(tmp_path / str(moment))
         save(store, 5)
-        survived = in_a_copy_that_dies(moment, lambda there=store: save(there, 10, keep=1))
-        state = latest_checkpoint(store, "run", "I")
+        survived = survives_kill(moment, partial(save, store, 10, keep=1))
+        state = latest(store)
         assert state.step in ((10,) if survived else (5, 10))
         for name, array in load_weights(store, state).items():
             np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(state.step))
@@ -109,17 +124,17 @@ def test_a_kill_at_any_moment_leaves_a_checkpoint_to_go_on_from(tmp_path):
         assert names == {WEIGHTS, OPTIMIZER, STATE}
         if survived:
             break
-    assert moment > 20  # so many operations make a checkpoint, at least
+    assert moment > 20  # minimum of file operations of a checkpoint
 
 
-def in_a_copy_that_dies(moment, work):
-    """Do ``work`` in a copy of this process that is killed at its ``moment``-th operation on files."""
+def survives_kill(moment: int, work: Callable[[], object]) -> bool:
+    """Return whether ``work`` ends in a fork that is killed at its ``moment``-th file operation."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     left = moment
 
-    def count(event, _):
+    def count(event: str, _: object) -> None:
         nonlocal left
         left -= event in ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.scandir")
         if not left:
@@ -133,22 +148,22 @@ def in_a_copy_that_dies(moment, work):
         os._exit(1)
 
 
-def test_what_the_store_garbles_is_never_marked(tmp_path):
-    """A file that does not read back as it was written is an error, and the one before stays the last."""
+def test_a_file_that_reads_back_differently_is_an_error(tmp_path: Path) -> None:
+    """The previous checkpoint stays the last."""
 
     class Garbling(Store):
-        def put(self, path, data):
+        def put(self, path: str, data: bytes) -> None:
             super().put(path, data[:-1] + b"?" if path.endswith(OPTIMIZER) else data)
 
     save(Store.open(tmp_path), 5)
-    with pytest.raises(McvrpError, match=r"0010/optimizer.safetensors does not hold what was written"):
+    with pytest.raises(McvrpError, match=r"0010/optimizer.safetensors has other bytes than were written"):
         save(Garbling(str(tmp_path)), 10)
-    assert latest_checkpoint(Store.open(tmp_path), "run", "I").step == 5
+    assert latest(Store.open(tmp_path)).step == 5
 
 
 @pytest.mark.parametrize("lost", ["no state", "half a state", "other JSON", "half the weights", "no moments"])
-def test_half_a_checkpoint_is_none(store, lost):
-    """A folder whose state is missing, unreadable or names files that are not there is passed over."""
+def test_an_incomplete_checkpoint_is_ignored(store: Store, lost: str) -> None:
+    """Its state is missing or unreadable, or a file is missing or of another size."""
     save(store, 5)
     folder = save(store, 10).folder
     if lost == "no state":
@@ -161,11 +176,11 @@ def test_half_a_checkpoint_is_none(store, lost):
         store.put(f"{folder}/{WEIGHTS}", store.get(f"{folder}/{WEIGHTS}")[:-4])
     else:
         store.delete(f"{folder}/{OPTIMIZER}")
-    assert latest_checkpoint(store, "run", "I").step == 5
+    assert latest(store).step == 5
 
 
-def test_changed_bytes_are_never_loaded(store):
-    """One flipped bit in a file of the right size is an error that names the file."""
+def test_corrupt_weights_are_an_error(store: Store) -> None:
+    """One flipped bit in a file of the right size; the error names the file."""
     state = save(store, 10)
     data = bytearray(store.get(f"{state.folder}/{WEIGHTS}"))
     data[-1] ^= 1
@@ -174,8 +189,8 @@ def test_changed_bytes_are_never_loaded(store):
         load_weights(store, state)
 
 
-def test_what_was_trained_otherwise_is_refused_by_field_and_both_values():
-    """The first field that differs is named with its group; a city that is extended is no other one."""
+def test_another_origin_is_an_error_with_field_and_both_values() -> None:
+    """It names the first difference; a city that ``city`` extends is accepted."""
     grown = City.uniform(30, seed=1)
     grown = City(np.vstack([grown.xy, [[0.5, 0.6]]]), extends=(30,))
     ours = replace(ORIGIN, city_id=grown.city_id)

@@ -1,4 +1,4 @@
-"""Checkpoints of one phase by two trainers, of which one has lost the lease."""
+"""Checkpoints of one phase by two trainers, one of which has lost the lease."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,19 +25,19 @@ from mcvrp.storage.training.checkpoints import (
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 LEASE = "training/run/lease.json"
-CHANGES = 5  # times that a save looks whose the lease is
+CHANGES = 5  # confirmations of the lease during one save
 
 
 @dataclass
 class Trainer:
-    """One that holds the lease until the next takes it over; its weights tell it from the other."""
+    """Holder of the lease until the other takes it over; its weights identify it."""
 
     store: Store
     number: int
     lease: Lease = field(init=False)
 
     def take_over(self) -> None:
-        """Take the lease as `holding` does when a holder shows no sign of life."""
+        """Take the lease, as `holding` does if a holder has no heartbeat."""
         holder = replace(Holder.here(), process=self.number)
         self.store.put(LEASE, holder.encode())
         _, tag = self.store.get_tagged(LEASE)
@@ -58,8 +59,8 @@ def last(store: Store) -> int:
     return max((state.step for state in checkpoints(store, "run", "I")), default=0)
 
 
-def test_what_comes_later_is_never_pruned(tmp_path):
-    """A save before what is there already is refused; half-written folders of later steps stay, too."""
+def test_later_checkpoints_are_never_pruned(tmp_path: Path) -> None:
+    """Saving an earlier step is refused, and unfinished folders of later steps stay."""
     store, first = Store.open(tmp_path), Trainer(Store.open(tmp_path), 1)
     first.take_over()
     store.put("training/run/I/step-00000700/weights.safetensors", b"being written")
@@ -82,11 +83,13 @@ def test_what_comes_later_is_never_pruned(tmp_path):
     stalled=st.booleans(),
     keep=st.integers(1, 3),
 )
-def test_of_two_trainers_the_holder_s_checkpoints_stay(own, late, theirs, moment, stalled, keep):
+def test_checkpoints_of_the_lease_holder_stay(
+    own: list[int], late: int, theirs: list[int], moment: int, stalled: bool, keep: int
+) -> None:
     """Wherever in a save another takes over, with earlier, the same or later steps: its bytes stay.
 
-    Of one that stalls between looking and writing, for longer than a lease lasts, a file may still
-    come, but it deletes nothing of the other's.
+    A trainer that stalls between confirming and writing, for longer than the lease lives, may still write
+    a file, but deletes none of the other's.
     """
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)  # no power is cut here
@@ -97,20 +100,20 @@ def test_of_two_trainers_the_holder_s_checkpoints_stay(own, late, theirs, moment
             first.save(step, keep)
         step = last(store) + late
         left: dict[str, bytes] = {}
-        begun = looks = 0
+        begun = confirmations = 0
 
         def confirm() -> None:
-            nonlocal begun, looks
+            nonlocal begun, confirmations
             if stalled:
                 first.lease.confirm()
-            if looks == moment:
+            if confirmations == moment:
                 second.take_over()
                 begun = last(store)
                 for other in theirs:
-                    if other > last(store):  # it goes on from the last
+                    if other > last(store):  # it resumes from the last
                         second.save(other, keep)
                 left.update(files(store))
-            looks += 1
+            confirmations += 1
             if not stalled:
                 first.lease.confirm()
 
@@ -118,15 +121,15 @@ def test_of_two_trainers_the_holder_s_checkpoints_stay(own, late, theirs, moment
             with contextlib.suppress(McvrpError):
                 first.save(step, keep, confirm)
             saved = [f"/step-{other:08}/" for other in theirs if begun < other != step]
-            there = files(store)
+            stored = files(store)
             for path, data in left.items():
                 if any(folder in path for folder in saved):
-                    assert there[path] == data
+                    assert stored[path] == data
         elif moment < CHANGES:
             with pytest.raises(McvrpError, match="no longer names this process but process 20"):
                 first.save(step, keep, confirm)
             assert files(store) == left
         else:
             first.save(step, keep, confirm)
-            assert looks == CHANGES
+            assert confirmations == CHANGES
             assert last(store) == step

@@ -1,4 +1,4 @@
-"""Training of attention models: the recipe's arithmetic, divergence, what is refused, what is kept."""
+"""Training of attention models: batch sizes, divergence, refused specs, resuming, leases."""
 
 from __future__ import annotations
 
@@ -66,53 +66,51 @@ def test_the_defaults_are_the_papers() -> None:
     assert (spec.epochs, spec.lr, spec.clip, spec.paths) == (100, 1e-4, 1.0, 1)
 
 
-def test_what_is_left_open_is_the_benchmarks() -> None:
-    """Name, sizes and rules, unless they are given."""
+def test_missing_fields_are_the_benchmarks() -> None:
+    """Name, sizes and ranges."""
     filled = AttentionSpec().filled("city", (20, 50), (2, 3), (9, 9))
     assert (filled.model, filled.sizes, filled.rules_in(None)) == ("city", (20, 50), Rules((2, 3), (9, 9)))
-    given = TINY.filled("city", (20, 50), (2, 3), (9, 9))
-    assert (given.model, given.sizes, given.capacity) == ("tiny", (6,), (12, 25))
+    own = TINY.filled("city", (20, 50), (2, 3), (9, 9))
+    assert (own.model, own.sizes, own.capacity) == ("tiny", (6,), (12, 25))
 
 
-def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """A city's own ranges hold where neither the models' spec nor the benchmark's has any."""
+def test_ranges_default_to_the_citys_then_the_papers() -> None:
+    """If neither the models' spec nor the benchmark's has any."""
     own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert AttentionSpec().filled("city", (20,)).rules_in(own) == Rules((2, 12), (40, 60))
     assert AttentionSpec().in_city(CITY).recipe(20) == AttentionSpec(demand=(1, 9)).recipe(20)
     assert AttentionSpec(demand=(1, 3)).rules_in(own) == Rules((1, 3), (40, 60))
 
 
-def test_bad_specs_are_refused() -> None:
-    """An epoch of less than a batch, sizes twice, heads that do not divide."""
+def test_invalid_specs_are_refused() -> None:
+    """An epoch shorter than a batch, duplicate sizes, a dimension that the heads do not divide."""
     for bad in ({"epoch_instances": 7}, {"sizes": (6, 6)}, {"sizes": ()}, {"network": {"dim": 9}}):
         with pytest.raises(ValidationError):
             changed(**bad)
 
 
 def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
-    """The folder describes itself, nothing of the training is left, asked again nothing is done."""
+    """Its folder has cards and no checkpoint; a second call changes nothing."""
     (card,) = train_attention(store, CITY, TINY).cards
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
     assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
     assert attention_models(store, "tiny") == [card]
     assert attention_failure(card, 6) is None
-    network, found = load_attention_model(store, "tiny", 6)
-    assert found == card
+    network, loaded = load_attention_model(store, "tiny", 6)
+    assert loaded == card
     assert not network.training
     assert sum(p.numel() for p in network.parameters()) > 0
     before = {path: store.get(path) for path in store.list("")}
     assert train_attention(store, CITY, TINY).cards == (card,)
     assert {path: store.get(path) for path in store.list("")} == before
-    found = inspect(store, "attention/tiny")
-    assert f"{card.epochs[-1].greedy:.3f}" in found.text
-    assert found.document["models"][0]["weights_sha256"] == card.weights_sha256
-    text = inspect(store, "attention/tiny").text
-    assert "epoch" not in text or "greedy" in text
+    shown = inspect(store, "attention/tiny")
+    assert f"{card.epochs[-1].greedy:.3f}" in shown.text
+    assert shown.document["models"][0]["weights_sha256"] == card.weights_sha256
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied from the card, with the store's address filled in, it routes orders."""
+    """Copied from the card, with the URI of the store filled in, it solves instances."""
     save_city(store, "c", CITY)
     (card,) = train_attention(store, CITY, changed(sizes=(20,), epochs=1)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
@@ -122,7 +120,7 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
 
 
 def test_each_size_has_a_model_of_its_own(store: Store) -> None:
-    """In the order asked for; a size that is finished is left alone."""
+    """In the order of the spec; finished sizes are not trained again."""
     train_attention(store, CITY, TINY)
     cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards
     assert [card.n for card in cards] == [9, 6]
@@ -131,8 +129,8 @@ def test_each_size_has_a_model_of_its_own(store: Store) -> None:
 
 
 @pytest.mark.parametrize("lr", [1e3, 1e30])
-def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, lr: float) -> None:
-    """A learning rate that tears the weights apart: no weights, a card with step and epoch."""
+def test_a_diverged_training_has_a_card_without_weights(store: Store, lr: float) -> None:
+    """The card has step and epoch of the divergence; the size is not trained again."""
     spec = changed(lr=lr, clip=1e30, epochs=20)
     (card,) = train_attention(store, CITY, spec).cards
     assert card.diverged is not None
@@ -140,20 +138,22 @@ def test_divergence_is_stored_and_said_not_published_as_a_number(store: Store, l
     assert card.steps < spec.steps(6)
     assert (attention_failure(card, 6) or "").startswith("diverged in training at step")
     names = {path.rsplit("/", 1)[-1] for path in store.list(card.folder)}
-    assert names - {"costs.png"} == {"README.md", "model.json"}  # no picture before the first epoch
+    assert names - {"costs.png"} == {"README.md", "model.json"}  # no plot before the first epoch
     assert "diverged" in store.get(f"{card.folder}/README.md").decode()
     with pytest.raises(McvrpError, match="n=6: diverged in training"):
         load_attention_model(store, "tiny", 6)
-    assert train_attention(store, CITY, spec).cards == (card,)  # done, in its way
+    assert train_attention(store, CITY, spec).cards == (card,)  # not trained again
 
 
-def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A finished model and a checkpoint alike: the field and both values, or both cities."""
+def test_models_and_checkpoints_of_other_settings_are_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the field and both values, or both cities."""
     other = City.uniform(30, seed=2)
 
     def refuses() -> None:
         with pytest.raises(
-            McvrpError, match=r"trained with recipe.lr = 0.001, now it is 0.1: give the models another"
+            McvrpError, match=r"trained with recipe.lr = 0.001, now it is 0.1: use another name"
         ):
             check_attention_models(store, CITY, changed(lr=0.1))
         with pytest.raises(
@@ -174,12 +174,12 @@ def test_what_was_made_with_something_else_is_refused(store: Store, monkeypatch:
     refuses()
 
 
-def interrupt(training: Any) -> None:
+def interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
-    """Not taken for none, not a traceback."""
+    """It is an error, and not ignored."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
     with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):
         train_attention(store, CITY, TINY)
@@ -188,8 +188,8 @@ def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
     )
 
 
-def test_sizes_that_cannot_be_are_refused_before_anything_is_trained(store: Store) -> None:
-    """More customers than the city has, no capacity rule."""
+def test_invalid_sizes_are_refused_before_training(store: Store) -> None:
+    """More customers than the city has, or no capacity rule."""
     with pytest.raises(McvrpError, match="31 customers, the city has 30"):
         train_attention(store, CITY, changed(sizes=(6, 31)))
     with pytest.raises(McvrpError, match="no capacity rule for 6"):
@@ -198,7 +198,7 @@ def test_sizes_that_cannot_be_are_refused_before_anything_is_trained(store: Stor
 
 
 def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
-    """While another is at it, training is refused; a finished model is there all the same."""
+    """Training is refused while another process holds the lease; finished models are not affected."""
     train_attention(store, CITY, TINY)
     with holding(store, layout.attention_lease("tiny"), "attention models 'tiny' are being trained"):
         train_attention(store, CITY, TINY)
@@ -209,7 +209,7 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
 def test_a_training_that_lost_its_lease_writes_nothing_more(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another finishes while it stands still: what that has published stays, and no training comes back."""
+    """Another process finishes meanwhile: its model stays, and no checkpoint reappears."""
     lease, finished = layout.attention_lease("tiny"), {}
     for method in ("_save", "_publish"):
         really = getattr(loop.Training, method)
@@ -218,7 +218,7 @@ def test_a_training_that_lost_its_lease_writes_nothing_more(
             if not finished:
                 finished["now"] = b""
                 holder = Holder.decode(store.get(lease))
-                store.put(lease, replace(holder, started="before").encode())  # it passes for dead
+                store.put(lease, replace(holder, started="before").encode())  # it looks dead
                 train_attention(store, CITY, TINY)
                 finished.update({path: store.get(path) for path in store.list("")})
             return really(self, *arguments)
@@ -234,61 +234,57 @@ def test_a_training_that_lost_its_lease_writes_nothing_more(
 
 
 def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
-    """The first weights are drawn aside."""
+    """The initial weights are drawn in a fork of the random state."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     train_attention(store, CITY, TINY)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_every_instance_is_seen_once_and_the_baseline_is_tested_on_new_ones(
+def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Training counts through the stream; after a replacement the evaluation instances go on."""
-    asked: list[tuple[str, int, int]] = []
-    made = loop.instance_rows
+    """Training counts through its stream; after a replacement the evaluation instances are the next ones."""
+    calls: list[tuple[str, int, int]] = []
+    original = loop.instance_rows
 
     def noted(stream: InstanceStream, n: int, start: int, stop: int) -> Any:
-        asked.append((stream.split, start, stop))
-        return made(stream, n, start, stop)
+        calls.append((stream.split, start, stop))
+        return original(stream, n, start, stop)
 
     monkeypatch.setattr(loop, "instance_rows", noted)
     (card,) = train_attention(store, CITY, TINY).cards
-    trained = [(start, stop) for split, start, stop in asked if split == "train"]
+    trained = [(start, stop) for split, start, stop in calls if split == "train"]
     assert trained[:18] == [(8 * k, 8 * k + 8) for k in range(18)]
-    tested = [start for split, start, _ in asked if split == "valid"]
+    tested = [start for split, start, _ in calls if split == "valid"]
     firsts = np.cumsum([0, 0] + [20 * epoch.replaced for epoch in card.epochs[:-1]])
     assert tested == [0] + [first for first in firsts[1:] for _ in range(2)]
 
 
-def test_where_a_training_stands_can_be_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_has_the_whole_state(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, moments, baseline and counters in one file without a pickle."""
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "publish_attention_model", interrupt_publishing)
+        patch.setattr(loop, "publish_attention_model", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, TINY)
-    found = load_training(store, "tiny", 6)
-    assert found is not None
-    state, arrays = found
+    checkpoint = load_training(store, "tiny", 6)
+    assert checkpoint is not None
+    state, arrays = checkpoint
     assert (state.step, len(state.epochs)) == (18, 3)
     assert {name.split(".")[0] for name in arrays} == {"model", "baseline", "adam", "mean", "total"}
     (card,) = train_attention(store, CITY, TINY).cards
     assert (card.steps, card.epochs) == (18, state.epochs)
 
 
-def interrupt_publishing(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("most", [8, pytest.param(None, marks=pytest.mark.slow)])
 def test_training_outlasts_a_silent_store(
     store: Store, tmp_path: Path, outage: Outage, most: int | None
 ) -> None:
-    """Whatever request gets no answer for a while, the model is the same, byte for byte."""
+    """Whichever request fails for a while, the model is the same, byte for byte."""
     save_city(store, "small", CITY)
 
-    def trained(there: Store) -> list[float]:
-        (card,) = train_attention(there, CITY, TINY).cards
+    def trained(silent: Store) -> list[float]:
+        (card,) = train_attention(silent, CITY, TINY).cards
         return [epoch.greedy for epoch in card.epochs]
 
     check_outlasted(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors", most=most)

@@ -1,8 +1,16 @@
+"""Stream of samples: the stored rows, rotations, ranks, micro-batches, prefetching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from mcvrp.model.canonical_form import route_angles
+from mcvrp.model.curriculum import Samples
 from mcvrp.model.features import Batch, CityTable, rolled_path
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.cache import LabelCache
@@ -17,45 +25,47 @@ TENSORS = ("ids", "demands", "capacity", "lengths", "path", "path_lengths")
 
 
 @pytest.fixture(scope="module")
-def city():
+def city() -> City:
     return City.uniform(60, seed=3)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory, city):
+def store(tmp_path_factory: pytest.TempPathFactory, city: City) -> Store:
     store = Store.open(tmp_path_factory.mktemp("store"))
     write_dataset(store, city, range(20, 23), COUNT)
     return store
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory, store):
+def cache(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[LabelCache]:
     counts = dict.fromkeys(range(20, 23), COUNT)
     folder = tmp_path_factory.mktemp("cache")
     with LabelCache.open(folder, store, "tiny", Dataset.open(store, "tiny").fingerprint(), counts) as cache:
         yield cache
 
 
-def stream_of(cache, phase, order="paper", **options):
+def stream_of(cache: LabelCache, phase: str, order: str = "paper", **options: Any) -> SampleStream:
     curriculum = small_spec(order=order).curriculum(phase, (COUNT,) * 3, "data")
     return SampleStream(curriculum, cache, rotation=phase == "II", **options)
 
 
-def stored(store, city, samples):
+def stored(store: Store, city: City, samples: Samples) -> list[tuple[Instance, Solution]]:
     """Return the instances and solutions of ``samples``, read row by row."""
-    found = []
+    pairs = []
     for size, row in zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True):
         table = load_labels(store, "tiny", size)
         path = table.paths[table.offsets[row] : table.offsets[row + 1]]
         instance = Instance(city.city_id, table.ids[row], table.demands[row], int(table.capacities[row]))
-        found.append((instance, Solution.from_path(path)))
-    return found
+        pairs.append((instance, Solution.from_path(path)))
+    return pairs
 
 
 @pytest.mark.parametrize("step", [1, 5, 12])
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
-def test_tensors_are_the_stored_rows(store, city, cache, step, order):
-    """Phase I: the batch equals one built slowly from the rows that the curriculum names."""
+def test_tensors_are_the_stored_rows(
+    store: Store, city: City, cache: LabelCache, step: int, order: str
+) -> None:
+    """Phase I: the batch equals one that is built row by row from the curriculum."""
     stream = stream_of(cache, "I", order)
     batch = stream.global_batch(step)
     pairs = stored(store, city, stream.curriculum.global_batch(step))
@@ -70,8 +80,10 @@ def test_tensors_are_the_stored_rows(store, city, cache, step, order):
 
 
 @pytest.mark.parametrize("step", [1, 7])
-def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, step):
-    """Phase II: the routes are those of the label, ordered by angle in the frame that the network sees."""
+def test_rotated_routes_are_ordered_in_the_rotated_frame(
+    store: Store, city: City, cache: LabelCache, step: int
+) -> None:
+    """Phase II: the routes of the label, by their angle in the frame that the network sees."""
     stream = stream_of(cache, "II")
     batch = stream.global_batch(step)
     angles = stream.curriculum.angles(step).astype(np.float64)
@@ -91,8 +103,8 @@ def test_rotated_routes_start_where_the_rotated_plane_does(store, city, cache, s
     np.testing.assert_array_equal(found.angle.numpy(), stream.curriculum.angles(step))
 
 
-def test_shuffled_routes_are_the_labels_in_another_order(cache):
-    """Whole routes change places, at each step anew, alike for any ranks; the rest of a batch stays."""
+def test_shuffled_routes_are_the_label_in_another_order(cache: LabelCache) -> None:
+    """Whole routes change places, anew at each step, the same for any number of ranks."""
     sharing = {"ranks": 2, "micro_batch": 3}
     plain, stream = (stream_of(cache, "II", shuffled=shuffled, **sharing) for shuffled in (False, True))
     rows = np.arange(12)
@@ -100,7 +112,7 @@ def test_shuffled_routes_are_the_labels_in_another_order(cache):
     for name in TENSORS:
         assert name == "path" or torch.equal(getattr(found, name), getattr(kept, name)), name
     assert kept.by_angle
-    assert not found.by_angle  # a rotation would bring back the order that it has lost
+    assert not found.by_angle  # sorting by angle would undo the shuffling
     moved = 0
     for before, after, tokens in zip(kept.path, found.path, found.path_lengths.tolist(), strict=True):
         assert not after[tokens:].any()
@@ -119,8 +131,10 @@ def test_shuffled_routes_are_the_labels_in_another_order(cache):
 
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
 @pytest.mark.parametrize("sharing", [{}, {"ranks": 2, "micro_batch": 4}, {"ranks": 3, "micro_tokens": 100}])
-def test_the_ranks_pieces_are_the_global_batch(cache, order, sharing):
-    """A batch cut in any way has the same samples; only padding differs, and its count is right."""
+def test_micro_batches_of_all_ranks_are_the_global_batch(
+    cache: LabelCache, order: str, sharing: dict[str, int]
+) -> None:
+    """However a batch is divided, only the padding differs, and its count is right."""
     whole = stream_of(cache, "II", order)
     stream = stream_of(cache, "II", order, **sharing)
     batch = stream.global_batch(3)
@@ -144,8 +158,8 @@ def test_the_ranks_pieces_are_the_global_batch(cache, order, sharing):
     assert batch.computed_tokens() == (problem, solution)
 
 
-def test_steps_prepared_ahead_are_the_same(cache):
-    """A thread that works ahead changes nothing; a fault in it is a fault of the stream."""
+def test_prefetched_steps_are_the_same(cache: LabelCache) -> None:
+    """An error in the prefetching thread is raised by the stream."""
     stream = stream_of(cache, "II", ranks=2, micro_batch=3)
     plain, ahead = (list(stream.steps(2, 6, 1, ahead)) for ahead in (False, True))
     assert len(plain) == len(ahead) == 5

@@ -1,4 +1,4 @@
-"""The picture of a run's losses: one row of two panels a phase, in the store and in Prefect."""
+"""Plots of a run's losses: one row of two panels per phase, in the store and in Prefect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.figures import drawn
 
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
-    """Return the metrics of a phase whose loss falls."""
+    """Return metrics of a phase with a decreasing loss."""
     return [
         StepMetrics(
             step=10 * k,
@@ -47,7 +47,7 @@ def frame(count: int, **kind: bool) -> pd.DataFrame:
 
 @pytest.mark.parametrize("count", [1, 2, 500])
 def test_a_phase_is_a_row(count: int) -> None:
-    """From the first row of metrics on; what is not trained or not measured is no error."""
+    """From the first row of metrics on, also if a stream is not trained or the gap not measured."""
     first = ("I", frame(count, encoder=True))
     one = imread(io.BytesIO(loss_grid([first])))
     more = ("II", frame(count)), ("III", frame(count, measured=True))
@@ -58,7 +58,7 @@ def test_a_phase_is_a_row(count: int) -> None:
 
 
 def test_a_phase_by_policy_shows_what_its_samples_cost() -> None:
-    """In the place of the loss that it has not, and both held-out gaps, from before its first step."""
+    """Instead of the loss on problem tokens, with both held-out gaps, which start before the first step."""
     frame = pd.DataFrame(
         asdict(row)
         | {"sampled_cost": 6.0 - row.step / 1000, "best_cost": 5.5, "best_gap": row.greedy_gap / 4}
@@ -70,12 +70,12 @@ def test_a_phase_by_policy_shows_what_its_samples_cost() -> None:
     assert "Phase II: problem tokens" in titles
     assert "Phase III: samples" in titles
     labels = {line.get_label() for axis in figure.axes for line in axis.lines}
-    assert {"a sample", "the best of them"} < labels
+    assert {"mean of the samples", "best of the samples"} < labels
     assert "gap on the held-out set, best of several samples (right scale)" in labels
 
 
-def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
-    """Phases without metrics are left out; without any there is no picture, neither there nor in Prefect."""
+def test_the_plot_has_the_phases_that_have_started(tmp_path: Path) -> None:
+    """Without metrics of any phase there is no plot, neither in the store nor in Prefect."""
     store = Store.open(tmp_path)
     write_loss_grid(store, "r", ["I", "II"])
     assert not store.exists(run_losses("r"))
@@ -87,8 +87,8 @@ def test_the_store_gets_the_picture_of_what_has_begun(tmp_path: Path) -> None:
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
 
-def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The link leads to the picture in the store."""
+def test_a_plot_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link leads to the plot in the store."""
     store = Store.open(tmp_path)
     write_metrics(store, "r", "II", rows(5))
     monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
@@ -96,7 +96,7 @@ def test_a_picture_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: 
 
 
 def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
-    """NaN for the solution stream, a phase without rows, and a loss of zero draw without complaint."""
+    """NaN for the solution stream, a phase without rows, and a loss of zero are no errors."""
     first = pd.DataFrame(
         {
             "step": [5, 10],
@@ -113,8 +113,8 @@ def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
 
 
 @pytest.mark.filterwarnings("error:constrained_layout")
-def test_training_curves_of_a_single_row_are_a_picture() -> None:
-    """A phase of three steps that logged its last has room for its curves, and its name above them."""
+def test_training_curves_of_a_single_row_have_room() -> None:
+    """For the curves of a phase with one logged step, and its name above them."""
     row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
     figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
     assert png(figure)

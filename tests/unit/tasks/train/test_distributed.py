@@ -1,4 +1,4 @@
-"""Joining and leaving the other ranks, and the clock that ends a job in time."""
+"""Joining and leaving the process group, and the time limit of a job."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mcvrp.tasks.train.distributed import JobClock, distributed
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what this process, a rank of a group that only pretends, does to leave it."""
-    said: list[str] = []
+    """Return the calls with which this process, a rank of a fake group, leaves it."""
+    calls: list[str] = []
     for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(name, "0" if name == "LOCAL_RANK" else "1")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.set_num_threads", lambda count: None)
     monkeypatch.setattr("deepspeed.init_distributed", lambda *_, **__: None)
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: False)
-    monkeypatch.setattr("torch.distributed.barrier", lambda: said.append("barrier"))
-    monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: said.append("destroy"))
-    return said
+    monkeypatch.setattr("torch.distributed.barrier", lambda: calls.append("barrier"))
+    monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: calls.append("destroy"))
+    return calls
 
 
 def test_ranks_leave_together(left: list[str]) -> None:
-    """A rank that is done waits for the others before it takes the group down."""
+    """A finished rank waits for the others before it destroys the group."""
     with distributed(1):
         assert not left
     assert left == ["barrier", "destroy"]
@@ -52,22 +52,22 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_clock
 
 
-def test_a_job_ends_while_there_is_time_for_another_row_and_a_checkpoint(at: Callable[[float], None]) -> None:
-    """Both are taken to last as long as the slowest so far."""
+def test_a_job_ends_in_time_for_another_row_and_a_checkpoint(at: Callable[[float], None]) -> None:
+    """Both are assumed to take as long as the slowest so far."""
     clock = JobClock(1000.0, torch.device("cpu"))
     at(100.0)
     assert not clock.over()
     with clock.saving():
         at(150.0)
     at(230.0)
-    assert not clock.over()  # 80 s for the row: the checkpoint has a time of its own
+    assert not clock.over()  # 80 s for the row: a checkpoint is measured separately
     at(850.0)  # the slowest row: 620 s
     assert clock.over()
 
 
 @pytest.mark.parametrize(("now", "over"), [(849.0, False), (851.0, True)])
 def test_the_slowest_row_and_checkpoint_are_left(at: Callable[[float], None], now: float, over: bool) -> None:
-    """With rows of 100 s and checkpoints of 50 s, a job of 1000 s goes on until 850 s."""
+    """With rows of 100 s and checkpoints of 50 s, a job of 1000 s trains until 850 s."""
     clock = JobClock(1000.0, torch.device("cpu"))
     for began in range(0, 700, 100):
         at(began + 100.0)
@@ -78,14 +78,14 @@ def test_the_slowest_row_and_checkpoint_are_left(at: Callable[[float], None], no
     assert clock.over() is over
 
 
-def test_without_a_limit_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No limit, no communication."""
+def test_without_a_limit_ranks_do_not_communicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No collective, so no cost."""
     monkeypatch.delattr("torch.distributed.broadcast")
     assert not JobClock(None, torch.device("cpu")).over()
 
 
-def test_a_rank_does_as_rank_0_says(at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own clock may be as wrong as it likes."""
+def test_rank_0_decides(at: Callable[[float], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the clocks of other ranks say."""
     monkeypatch.setattr("torch.distributed.broadcast", lambda answer, src: answer.fill_(0))
     at(5000.0)
     assert not JobClock(1000.0, torch.device("cpu")).over()

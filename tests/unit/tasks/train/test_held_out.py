@@ -1,3 +1,9 @@
+"""Held-out gap: its value, its independence of ranks, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +23,7 @@ SPEC = small_spec(held_out="tiny-held-out")
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Store:
     store = Store.open(tmp_path)
     write_dataset(store, CITY, range(20, 23), 3, "tiny-held-out")
     store.put_json(label_spec("tiny-held-out"), {"split": "valid"})
@@ -25,28 +31,28 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def network():
+def network() -> FmMcvrp:
     torch.manual_seed(1)
     return FmMcvrp(
         NetworkConfig(classes=61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.5)
     ).train()
 
 
-def test_the_gap_is_that_of_greedy_decoding(store, network):
-    """The mean of the instances' gaps to their labels, whatever batches they are decoded in."""
+def test_the_gap_is_the_mean_over_instances(store: Store, network: FmMcvrp) -> None:
+    """The mean of the instances' gaps to their labels, however they are batched."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 22))
     assert [instance.n for instance in held_out.instances] == [20] * 3 + [21] * 3
-    gap = held_out.greedy_gap(network, CityTable.of(CITY))
+    gap = held_out.gap(network, CityTable.of(CITY), Greedy())
     network.eval()
     costs = [decode(network, CITY, [i], strategy=Greedy())[0].costs[0] for i in held_out.instances]
     assert gap == pytest.approx(float(np.mean(100 * (np.array(costs) / held_out.costs - 1))))
 
 
-def test_measuring_does_not_touch_training(store, network):
-    """Dropout is off meanwhile and on afterwards; the random numbers to come are the same."""
+def test_measuring_does_not_affect_training(store: Store, network: FmMcvrp) -> None:
+    """Dropout is off meanwhile and on afterwards; the random state stays the same."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 23))
     before = torch.get_rng_state()
-    gaps = [held_out.greedy_gap(network, CityTable.of(CITY)) for _ in range(2)]
+    gaps = [held_out.gap(network, CityTable.of(CITY), Greedy()) for _ in range(2)]
     assert gaps[0] == gaps[1]
     assert network.training
     assert torch.equal(torch.get_rng_state(), before)
@@ -54,21 +60,21 @@ def test_measuring_does_not_touch_training(store, network):
     assert not any(parameter.is_inference() for parameter in network.parameters())
 
 
-def test_ranks_share_the_instances(store, network, monkeypatch):
-    """The ranks' sums are the gap of one rank, even where a rank has nothing to do."""
+def test_ranks_share_the_instances(store: Store, network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum over ranks is the gap of one rank, even if some ranks have no instance."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 22))
-    table, parts = CityTable.of(CITY), []
+    table, parts = CityTable.of(CITY), list[torch.Tensor]()
     monkeypatch.setattr("torch.distributed.all_reduce", lambda costs: parts.append(costs.clone()))
     for rank in range(8):
-        held_out.greedy_gap(network, table, rank, 8)
+        held_out.gap(network, table, Greedy(), 1, rank, 8)
     assert [int((part > 0).sum()) for part in parts] == [1] * 6 + [0] * 2
-    total = sum(parts).numpy()
+    total = torch.stack(parts).sum(0).numpy()
     gap = float(np.mean(100 * (total / held_out.costs - 1)))
-    assert gap == pytest.approx(held_out.greedy_gap(network, table))
+    assert gap == pytest.approx(held_out.gap(network, table, Greedy()))
 
 
-def test_what_cannot_be_measured_is_refused_before_training(store):
-    """No dataset, another split, another city, other sizes: one sentence each with the hint."""
+def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> None:
+    """No dataset, another split, another city, other sizes: an error with a remedy each."""
     require(store, CITY, SPEC, "II")
     with pytest.raises(McvrpError, match=r"no dataset 'nowhere'.*label\.held_out of at least 1"):
         require(store, CITY, small_spec(held_out="nowhere"), "II")
@@ -82,8 +88,8 @@ def test_what_cannot_be_measured_is_refused_before_training(store):
         require(store, CITY, SPEC, "II")
 
 
-def test_a_phase_of_the_encoder_is_not_measured(store):
-    """Only a decoder that has learnt something has a gap worth its time; no set, no gap."""
+def test_an_encoder_phase_is_not_measured(store: Store) -> None:
+    """A gap needs a trained decoder and a held-out set."""
     assert [measured(SPEC, name) for name in ("I", "II")] == [False, True]
     assert not measured(small_spec(), "II")
     require(store, CITY, small_spec(held_out="nowhere"), "I")

@@ -1,7 +1,14 @@
+"""Rows of metrics: means over tokens, rates, divergence, events for TensorBoard."""
+
+from __future__ import annotations
+
 import io
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +25,14 @@ from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
+from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.log import TrainLog, Watch
 from tests.support.training import small_spec
 
 CITY = City.uniform(60, seed=3)
 ORIGIN = Origin(CITY.city_id, "f" * 64, {}, {}, "")
-BATCH = SimpleNamespace(
+BATCH: Any = SimpleNamespace(
     samples=Samples(np.array([21, 20, 22, 20]), np.array([7, 3, 0, 1])),
     problem_tokens=40,
     solution_tokens=60,
@@ -36,11 +44,13 @@ pytestmark = pytest.mark.usefixtures("only_rank")
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
 
 
-def make_job(store, phase="II", start=None, **changes):
+def make_job(
+    store: Store, phase: str = "II", start: CheckpointState | None = None, **changes: object
+) -> RankJob:
     spec = small_spec(**changes)
     return RankJob(
         store=store,
@@ -52,20 +62,21 @@ def make_job(store, phase="II", start=None, **changes):
         start=start,
         ranks=1,
         cores=1,
-        cache="",
+        cache=Path(),
         lease=Lease(store, "lease.json", "the run is being trained", Holder.here(), ""),
     )
 
 
-def state(step, phase="II"):
+def state(step: int, phase: str = "II") -> CheckpointState:
     return CheckpointState("small", phase, step, 100, step, ORIGIN, {})
 
 
-def sums(problem=40.0, solution=30.0):
-    return torch.tensor([problem, 10.0, solution, 15.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+def sums(problem: float = 40.0, solution: float = 30.0) -> Sums:
+    losses = {"problem": [problem, 10.0], "solution": [solution, 15.0]}
+    return {kind: torch.tensor(values, dtype=torch.float64) for kind, values in losses.items()}
 
 
-def take(log, steps, **values):
+def take(log: TrainLog, steps: Iterable[int], **values: float) -> list[StepMetrics]:
     rows = []
     for step in steps:
         log.add(step, sums(), BATCH)
@@ -73,7 +84,7 @@ def take(log, steps, **values):
     return rows
 
 
-def test_a_row_is_the_mean_over_its_tokens(store):
+def test_a_row_is_the_mean_over_its_tokens(store: Store) -> None:
     """Losses are per token of all steps since the row before; what was not measured is NaN."""
     log = TrainLog(make_job(store))
     log.add(1, sums(problem=20.0), BATCH)
@@ -88,16 +99,18 @@ def test_a_row_is_the_mean_over_its_tokens(store):
     assert take(log, [3], greedy_gap=7.5)[0].greedy_gap == 7.5
 
 
-def test_a_phase_of_the_encoder_has_no_figures_of_the_decoder(store):
-    """Solution tokens are neither in the losses nor in the rates."""
-    (row,) = take(TrainLog(make_job(store, "I")), [1])
+def test_an_encoder_phase_has_no_metrics_of_the_decoder(store: Store) -> None:
+    """Solution tokens count neither in the losses nor in the rates."""
+    log = TrainLog(make_job(store, "I"))
+    log.add(1, {"problem": sums()["problem"]}, BATCH)
+    row = log.close_row(0.01, 0.5)
     assert math.isnan(row.solution_loss)
     assert math.isnan(row.solution_accuracy)
     assert row.padding == pytest.approx(1 - 40 / 50)
 
 
-def test_what_is_not_training_is_left_out_of_the_rates(store, monkeypatch):
-    """Decoding within `clock_stopped` does not make training look slower."""
+def test_decoding_is_excluded_from_the_rates(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time within `clock_stopped` does not count."""
     now = 0.0
     monkeypatch.setattr("mcvrp.tasks.train.log.time.monotonic", lambda: now)
     log = TrainLog(make_job(store))
@@ -108,8 +121,8 @@ def test_what_is_not_training_is_left_out_of_the_rates(store, monkeypatch):
     assert log.close_row(0.01, 0.5).tokens_per_second == 100 / 2.0
 
 
-def test_rows_and_events_are_read_back(store, tmp_path):
-    """TensorBoard reads from the store what metrics.parquet has; a job that resumes writes it anew."""
+def test_rows_and_events_are_read_back(store: Store, tmp_path: Path) -> None:
+    """TensorBoard reads the same values; a resumed job overwrites the rows beyond its checkpoint."""
     log = TrainLog(make_job(store))
     take(log, [1, 2], greedy_gap=9.0)
     log.save()
@@ -133,8 +146,8 @@ def test_rows_and_events_are_read_back(store, tmp_path):
     )
 
 
-def test_saving_with_no_new_row_keeps_what_is_there(store):
-    """A job that ends where it began changes neither metrics nor events."""
+def test_saving_without_a_new_row_changes_nothing(store: Store) -> None:
+    """Metrics and events stay as they are."""
     log = TrainLog(make_job(store))
     take(log, [1, 2])
     log.save()
@@ -144,8 +157,8 @@ def test_saving_with_no_new_row_keeps_what_is_there(store):
     assert [astuple(row)[:2] for row in read_metrics(store, "small", "II")] == [(1, 12), (2, 24)]
 
 
-def test_no_finite_loss_names_step_batch_and_checkpoint(store):
-    """NaN in one of several steps: that step, what was in its batch, and where to go back to."""
+def test_a_loss_that_is_not_finite_names_step_batch_and_checkpoint(store: Store) -> None:
+    """NaN in one of several steps: the error has that step, its batch and the last good checkpoint."""
     log = TrainLog(make_job(store, start=state(7, "I")))
     log.add(1, sums(), BATCH)
     log.add(2, sums(solution=math.nan), replace_samples(BATCH, [22, 21], [5, 6]))
@@ -153,7 +166,7 @@ def test_no_finite_loss_names_step_batch_and_checkpoint(store):
     with pytest.raises(McvrpError) as error:
         log.close_row(0.01, 0.5)
     message = str(error.value)
-    assert "the loss of phase II is no finite number, at step 2 (batch 2 of dataset 'tiny'" in message
+    assert "the loss of phase II is not finite, at step 2 (batch 2 of dataset 'tiny'" in message
     assert f"fingerprint {'f' * 12}: 2 samples of n=21 to 22, the first row 5 of n=22, row 6 of" in message
     assert "last good checkpoint: " in message
     assert "/training/small/I/step-00000007" in message
@@ -161,16 +174,16 @@ def test_no_finite_loss_names_step_batch_and_checkpoint(store):
     assert "\n" not in message
 
 
-def test_no_finite_gradient_names_the_last_step(store):
-    """A gradient that is no number stops the run as well, and before the first checkpoint there is none."""
+def test_a_gradient_that_is_not_finite_names_the_last_step(store: Store) -> None:
+    """It stops the run as well; before the first checkpoint the error names none."""
     log = TrainLog(make_job(store))
     log.add(1, sums(), BATCH)
-    with pytest.raises(McvrpError, match=r"gradient that is no finite number, at step 1 .*checkpoint: none"):
+    with pytest.raises(McvrpError, match=r"gradient that is not finite, at step 1 .*checkpoint: none"):
         log.close_row(0.01, math.nan)
 
 
-def test_divergence_stops_the_run_at_the_same_step_after_a_resume(store):
-    """The rows before the checkpoint count: what diverges says so where the uninterrupted run does."""
+def test_divergence_stops_a_resumed_run_at_the_same_step(store: Store) -> None:
+    """The rows before the checkpoint count."""
     job = make_job(store, diverged_after=10)
     steps, log = iter(range(1, 100)), TrainLog(job)
     take(log, [next(steps) for _ in range(5)])
@@ -181,7 +194,7 @@ def test_divergence_stops_the_run_at_the_same_step_after_a_resume(store):
     log.save()
     resumed = TrainLog(replace(job, start=state(9)))
 
-    def until_it_stops(log):
+    def until_it_stops(log: TrainLog) -> None:
         for step in range(10, 100):
             log.add(step, bad, BATCH)
             log.close_row(0.01, 0.5)
@@ -191,12 +204,12 @@ def test_divergence_stops_the_run_at_the_same_step_after_a_resume(store):
             until_it_stops(one)
 
 
-def replace_samples(batch, sizes, rows):
+def replace_samples(batch: Any, sizes: list[int], rows: list[int]) -> Any:
     return SimpleNamespace(**{**vars(batch), "samples": Samples(np.array(sizes), np.array(rows))})
 
 
-def test_metrics_of_before_are_read(store):
-    """A file without the held-out gap is one in which it was never measured."""
+def test_metrics_without_later_columns_are_read(store: Store) -> None:
+    """A file without the column of the held-out gap is one in which it was never measured."""
     log = TrainLog(make_job(store))
     take(log, [1, 2], greedy_gap=9.0)
     log.save()
@@ -210,57 +223,61 @@ def test_metrics_of_before_are_read(store):
     assert all(math.isnan(row.greedy_gap) for row in rows)
 
 
-def watched_row(step, problem, solution=math.nan):
+def watched_row(step: int, problem: float, solution: float = math.nan) -> StepMetrics:
     return StepMetrics(step, step, problem, 0.5, solution, 0.5, 0.01, 1.0, 1e4, 0.0)
 
 
-def trouble(losses, choices=101, limit=20, every=1):
-    """Return what a watch says of the row at which it first says something, and that row's step."""
-    watch = Watch("problem", choices, limit)
+def divergence(losses: Sequence[float], limit: int = 20, every: int = 1) -> tuple[str, int] | None:
+    """Return the first message of a watch among 101 nodes, and the step of its row."""
+    watch = Watch("problem", 101, limit)
     for k, loss in enumerate(losses, start=1):
-        if said := watch.update(watched_row(k * every, loss)):
-            return said, k * every
+        if message := watch.update(watched_row(k * every, loss)):
+            return message, k * every
     return None
 
 
-def test_a_double_descent_is_no_divergence():
-    """A loss that falls, stays on a plateau, rises a good deal and falls again goes on to its end."""
+def test_a_double_descent_is_no_divergence() -> None:
+    """A loss that falls, stays on a plateau, rises and falls again is trained to its end (Sec. 6.1)."""
     falls = np.linspace(4.6, 1.2, 100)
     curve = [*falls, *[1.2] * 5000, *np.linspace(1.2, 2.0, 500), *[2.0] * 2000, *np.linspace(2.0, 0.09, 500)]
-    assert trouble(curve) is None
+    assert divergence(curve) is None
 
 
 @pytest.mark.parametrize("best", [0.002, 0.3, 2.0])
-def test_a_loss_far_above_its_best_for_good_is_a_divergence(best):
-    """Above five times and one nat over the best, or uniform guessing: out after `limit` steps, named."""
+def test_a_loss_that_stays_far_above_its_best_is_a_divergence(best: float) -> None:
+    """Above five times and one nat over the best, or above uniform guessing, for more than `limit` steps."""
     bound = min(math.log(101), max(5 * best, best + 1))
-    assert trouble([best] * 50 + [bound - 0.01] * 500) is None
-    said, step = trouble([best] * 50 + [bound + 0.01] * 500)
-    assert step == 50 + 20 + 1
-    assert "has diverged" in said
-    assert "on problem tokens" in said
+    assert divergence([best] * 50 + [bound - 0.01] * 500) is None
+    diverged = divergence([best] * 50 + [bound + 0.01] * 500)
+    assert diverged is not None
+    assert diverged[1] == 50 + 20 + 1
+    assert "has diverged" in diverged[0]
+    assert "on problem tokens" in diverged[0]
 
 
-def test_a_spike_is_forgiven():
-    """A loss that comes back in time may go wrong again: steps are counted in a row."""
-    assert trouble(([0.5] * 5 + [9.0] * 20) * 40) is None
+def test_a_spike_is_no_divergence() -> None:
+    """Only consecutive steps count: a loss that recovers in time may rise again."""
+    assert divergence(([0.5] * 5 + [9.0] * 20) * 40) is None
 
 
-def test_never_better_than_guessing_is_a_divergence():
-    """A loss above ln(choices) from the start is given `limit` steps to come down."""
-    assert trouble([5.0] * 20 + [4.0] * 100) is None
-    said, step = trouble([5.0] * 100)
-    assert step == 21
-    assert "uniform guessing 4.62" in said
+def test_never_better_than_guessing_is_a_divergence() -> None:
+    """A loss above ln(choices) from the start has `limit` steps to fall."""
+    assert divergence([5.0] * 20 + [4.0] * 100) is None
+    diverged = divergence([5.0] * 100)
+    assert diverged is not None
+    assert diverged[1] == 21
+    assert "uniform guessing 4.62" in diverged[0]
 
 
-def test_steps_are_counted_not_rows():
-    """A row stands for the steps since the row before."""
-    assert trouble([0.5] + [9.0] * 2, every=10) is None
-    assert trouble([0.5] + [9.0] * 3, every=10)[1] == 40
+def test_steps_are_counted_not_rows() -> None:
+    """A row counts for all steps since the previous row."""
+    assert divergence([0.5] + [9.0] * 2, every=10) is None
+    diverged = divergence([0.5] + [9.0] * 3, every=10)
+    assert diverged is not None
+    assert diverged[1] == 40
 
 
-def test_a_stream_that_is_not_trained_is_not_watched():
-    """NaN stands for a loss that a phase has not; loss that is no number is found elsewhere."""
+def test_a_stream_that_is_not_trained_is_not_watched() -> None:
+    """NaN in a row: the phase does not train the stream (NaN of a step is an error before)."""
     watch = Watch("solution", 21, 1)
     assert all(watch.update(watched_row(step, 1.0)) is None for step in range(1, 50))

@@ -1,4 +1,4 @@
-"""Out of memory: what is said, with allocators that only pretend."""
+"""Out-of-memory errors: detection and advice, with fake allocators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def batch() -> Batch:
 
 @pytest.mark.parametrize("room", [12, 6, 4, 1])
 def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
-    """The answer is the first of 6, 3 and 1 of 13 samples for which there is room."""
+    """The result is the first of 6, 3 and 1 of 13 samples for which there is memory."""
     tried = []
 
     def attempt(part: Batch) -> None:
@@ -33,8 +33,8 @@ def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
     assert f"--set train.micro_tokens={tokens(fits)}" in advice(batch, fits)
 
 
-def test_where_no_sample_fits_the_size_is_named(batch: Batch) -> None:
-    """Without room for one sample the sentence names the customers, and no number of tokens to try."""
+def test_if_no_sample_fits_the_size_is_named(batch: Batch) -> None:
+    """The message has the number of customers, and no number of tokens to try."""
 
     def attempt(part: Batch) -> None:
         raise MemoryError
@@ -43,8 +43,8 @@ def test_where_no_sample_fits_the_size_is_named(batch: Batch) -> None:
     assert "not even one sample fits: train a smaller network, or on sizes below 20" in advice(batch, None)
 
 
-def test_another_error_is_not_taken_for_want_of_memory(batch: Batch) -> None:
-    """A mistake in the attempt comes through as it is."""
+def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
+    """A bug in the attempt propagates."""
 
     def attempt(part: Batch) -> None:
         raise RuntimeError("shapes do not fit")
@@ -62,15 +62,15 @@ def test_another_error_is_not_taken_for_want_of_memory(batch: Batch) -> None:
             "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
         ),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-        RuntimeError("could not create a primitive"),  # oneDNN, for want of room for its code
+        RuntimeError("could not create a primitive"),  # oneDNN, without memory for its code
         MemoryError(),
     ],
 )
-def test_what_allocators_say_is_understood(error: Exception) -> None:
-    """Each library has its own words for it."""
+def test_messages_of_allocators_are_recognized(error: Exception) -> None:
+    """Each library has its own message."""
     assert is_out_of_memory(error)
 
 
 def test_tokens_are_counted_as_the_stream_cuts_by_them(batch: Batch) -> None:
-    """Nodes of the instances and predicted tokens of the paths, padding included."""
+    """Nodes of the instances and predicted tokens of the paths, with padding."""
     assert tokens(batch) == 13 * (21 + batch.path.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""Muon against PyTorch's own and against the singular value decomposition; which parameters it gets."""
+"""Muon against PyTorch's own and the singular value decomposition; which parameters it updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcvrp.tasks.train.optimizer import Muon, MuonAdamW, make_optimizer, moments
 
 @pytest.mark.parametrize("shape", [(16, 16), (48, 16), (16, 64)])
 def test_a_step_is_pytorchs(shape: tuple[int, int]) -> None:
-    """But for the rounding of bf16: five steps with momentum, decay and a learning rate that changes."""
+    """Within the rounding of bf16, with momentum, weight decay and a changing learning rate."""
     torch.manual_seed(0)
     ours, theirs = (nn.Parameter(torch.randn(shape)) for _ in range(2))
     theirs.data.copy_(ours.data)
@@ -29,8 +29,8 @@ def test_a_step_is_pytorchs(shape: tuple[int, int]) -> None:
     assert (ours - theirs).abs().max() < 0.02 * moved
 
 
-def test_directions_learn_alike() -> None:
-    """Singular vectors stay those of the matrix, singular values come near 1, whatever they were."""
+def test_orthogonal_keeps_singular_vectors() -> None:
+    """Singular values become about 1, whatever they were."""
     torch.manual_seed(1)
     u, v = (torch.linalg.qr(torch.randn(12, 12)).Q for _ in range(2))
     values = torch.logspace(0, -2, 12)
@@ -40,7 +40,7 @@ def test_directions_learn_alike() -> None:
     assert torch.isfinite(orthogonal(torch.zeros(3, 5))).all()
 
 
-def test_the_blocks_matrices_are_muons_and_the_rest_adams() -> None:
+def test_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest() -> None:
     """Input and output layers, pointer, biases and norms have AdamW's two moments."""
     network = FmMcvrp(
         NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, pointer=True)

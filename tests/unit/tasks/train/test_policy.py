@@ -1,15 +1,20 @@
-"""Instances and draws of a phase by policy: the same whoever shares a step, and no labelled ones again."""
+"""Instances of a policy-gradient phase: the same for any number of ranks, and none that labels may have."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.instances import InstanceStream
 from mcvrp.model.paths import Group
 from mcvrp.model.problem import City
+from mcvrp.storage.store.lease import Holder, Lease
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import Origin
+from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.memory import policy_tokens
 from mcvrp.tasks.train.policy import PolicyStream, micro_groups
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec
@@ -21,8 +26,20 @@ CITY = City.uniform(60, seed=3)
 def stream(ranks: int = 1, seed: int = 1, data: str = "f", **policy: Any) -> PolicyStream:
     tuned = PolicySpec(**{"steps": 30, "instances": 12, "samples": 3} | policy)
     phase = PhaseSpec(name="tune", first=20, last=22, trains="policy", lr=1e-3, rotation=True, policy=tuned)
-    spec = small_spec(phases=(*small_spec().phases, phase), seed=seed)
-    return PolicyStream(spec, "tune", CITY, Rules(), data, ranks=ranks)
+    job = RankJob(
+        store=Store("/nowhere"),
+        city=CITY,
+        spec=small_spec(phases=(*small_spec().phases, phase), seed=seed),
+        phase="tune",
+        counts=(),
+        origin=Origin(CITY.city_id, data, {}, {}, ""),
+        start=None,
+        ranks=ranks,
+        cores=1,
+        cache=Path(),
+        lease=Lease(Store("/nowhere"), "", "", Holder.here(), ""),
+    )
+    return PolicyStream(job)
 
 
 def shown(groups: list[Group]) -> list[tuple[bytes, float, bytes]]:
@@ -30,43 +47,43 @@ def shown(groups: list[Group]) -> list[tuple[bytes, float, bytes]]:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 12])
-def test_ranks_share_what_one_would_have(ranks: int) -> None:
-    """In its order: instances, rotations and random numbers are functions of the step alone."""
+def test_any_number_of_ranks_has_the_same_instances(ranks: int) -> None:
+    """Instances, rotations and random numbers are functions of the step alone."""
     alone, shared = stream(), stream(ranks)
     for step in (1, 17):
         parts = [shown(shared.groups(step, rank)) for rank in range(ranks)]
         assert [each for part in parts for each in part] == shown(alone.groups(step, 0))
 
 
-def test_nothing_is_drawn_twice() -> None:
-    """Not in another step, phase, seed or dataset, and no instance that labels may have."""
+def test_no_instance_repeats() -> None:
+    """Not in another step, seed or dataset, and none that labels may have."""
     streams = [stream(), stream(seed=2), stream(data="other")]
     drawn = [each for one in streams for step in (1, 2, 3) for each in one.groups(step, 0)]
     keys = [(g.instance.n, g.instance.ids.tobytes(), g.instance.demands.tobytes()) for g in drawn]
     assert len(set(keys)) == len(keys)
     assert len({g.uniforms.tobytes() for g in drawn}) == len(drawn)
     assert len({g.angle for g in drawn}) == len(drawn)
-    labelled = InstanceStream(CITY, 1, "train")
-    some = {
-        (n, labelled(n, i).ids.tobytes(), labelled(n, i).demands.tobytes())
+    labels = InstanceStream(CITY, 1, "train")
+    labelled = {
+        (n, labels(n, i).ids.tobytes(), labels(n, i).demands.tobytes())
         for n in (20, 21, 22)
         for i in range(50)
     }
-    assert not some & set(keys)
+    assert not labelled & set(keys)
 
 
 def test_sizes_are_those_of_the_curriculums_sets() -> None:
-    """Cr_20, Cr_21 and Cr_22 in turn, ten steps each, every step of one size."""
+    """Cr_20, Cr_21 and Cr_22 in turn, ten steps each, one size per step."""
     sizes = [{group.instance.n for group in stream().groups(step, 0)} for step in range(1, 31)]
-    assert all(len(found) == 1 for found in sizes)
-    largest = np.maximum.accumulate([max(found) for found in sizes])
+    assert all(len(of_step) == 1 for of_step in sizes)
+    largest = np.maximum.accumulate([max(of_step) for of_step in sizes])
     assert set(largest[:10]) == {20}
     assert set(largest[10:20]) <= {20, 21}
     assert largest[-1] == 22
 
 
-def test_micro_batches_keep_an_instance_whole() -> None:
-    """As many instances as paths and tokens allow, their paths as long as they can be; at least one."""
+def test_micro_batches_never_divide_an_instance() -> None:
+    """As many instances as paths and tokens allow, with paths of the maximum length; at least one."""
     groups = stream().groups(1, 0)
     five = policy_tokens(5, 22, 3)
     for paths, tokens, parts in [

@@ -1,7 +1,8 @@
-"""Specs of training runs: what is refused, and what decides a phase's result."""
+"""Specs of training runs: what is refused, and which settings decide the result of a phase."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -19,31 +20,33 @@ def tuned(**policy: Any) -> PhaseSpec:
 
 
 @pytest.mark.parametrize("phases", [(tuned(),), (LABELS[0], tuned())])
-def test_a_phase_by_policy_needs_a_network_that_answers(phases: tuple[PhaseSpec, ...]) -> None:
-    """First of all, or after the encoder alone: refused, unless there is a base to start from."""
-    with pytest.raises(ValidationError, match=r"phase III trains by policy, but no network has learnt"):
+def test_a_policy_phase_needs_a_trained_decoder(phases: tuple[PhaseSpec, ...]) -> None:
+    """As the first phase, or after the encoder alone: refused, unless the run has a base."""
+    with pytest.raises(
+        ValidationError, match=r"phase III trains by policy gradient, but the decoder is untrained"
+    ):
         small_spec(phases=phases)
     assert small_spec(phases=phases, base="small@1").phases == phases
     assert small_spec(phases=(*LABELS, tuned())).phases[-1].policy == PolicySpec(steps=9)
 
 
-def test_a_policy_is_said_where_there_is_one_and_nowhere_else() -> None:
-    """Trains by policy, and what it draws: one without the other is refused."""
+def test_policy_settings_belong_to_policy_phases() -> None:
+    """trains = policy without settings, or settings without it, is refused."""
     with pytest.raises(ValidationError, match=r"phase III trains policy and needs policy.steps"):
         PhaseSpec(**POLICY)
     with pytest.raises(ValidationError, match=r"phase III trains both and has a field policy"):
         PhaseSpec(**{**POLICY, "trains": "both"}, policy=PolicySpec(steps=9))
 
 
-def test_muon_takes_whole_matrices() -> None:
-    """ZeRO cuts them: refused in a sentence."""
+def test_muon_needs_whole_matrices() -> None:
+    """ZeRO partitions them, so the combination is refused."""
     assert small_spec(optimizer="muon").optimizer == "muon"
-    with pytest.raises(ValidationError, match=r"muon works on whole matrices, which zero = 1 cuts"):
+    with pytest.raises(ValidationError, match=r"muon needs whole matrices, which zero = 1 partitions"):
         small_spec(optimizer="muon", zero=1)
 
 
-def test_later_fields_are_unsaid_where_they_are_not_used() -> None:
-    """So that checkpoints and cards of before stay those of the same phase and network."""
+def test_later_fields_are_left_out_while_unused() -> None:
+    """So that earlier checkpoints and cards belong to the same phase and network."""
     spec = small_spec()
     assert not {name for name in spec.recipe("II") if name.startswith(("policy", "optimizer"))}
     assert "pointer" not in spec.network.model_dump()
@@ -54,8 +57,8 @@ def test_later_fields_are_unsaid_where_they_are_not_used() -> None:
 
 
 @pytest.mark.parametrize(("source", "passes"), [("fresh", 1), ("labels", 1), ("labels", 3)])
-def test_a_phase_by_policy_is_as_long_as_it_says(source: str, passes: int) -> None:
-    """Its labels are gone through as often as that takes, whatever else is said of passes."""
+def test_a_policy_phase_has_its_number_of_steps(source: str, passes: int) -> None:
+    """It makes as many passes over its labels as that needs, whatever `passes` says."""
     phase = tuned(steps=50, instances=7, source=source).model_copy(update={"passes": passes})
     spec = small_spec(phases=(*LABELS, phase))
     counts = (30, 30, 30)
@@ -70,3 +73,32 @@ def test_a_phase_by_policy_is_as_long_as_it_says(source: str, passes: int) -> No
     assert spec.needs_labels("III")
     free = small_spec(phases=(*LABELS, tuned(labels=0, source=source)))
     assert free.needs_labels("III") == (source == "labels")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [
+        ("phases", (), "at least 1 item"),
+        ("phases", 2 * (PhaseSpec(name="I", first=20, last=20, lr=1),), "must be unique"),
+        ("phases", (PhaseSpec(name="I", first=19, last=20, lr=1),), "starts at size 19, smallest is 20"),
+        ("batch", 0, "greater than or equal to 1"),
+        ("zero", 3, "0, 1 or 2"),
+        ("color", "red", "Extra inputs"),
+    ],
+)
+def test_invalid_runs_are_refused(field: str, value: object, match: str) -> None:
+    """A wrong field is an error of the spec, before anything starts."""
+    with pytest.raises(ValidationError, match=match):
+        small_spec(**{field: value})
+
+
+def test_the_papers_first_phase_has_its_samples_and_steps() -> None:
+    """Phase I of Table 2: 72.77 M samples, 284 K steps, a final learning rate of 1/sqrt(284 K)."""
+    phase = PhaseSpec(
+        name="I", first=20, last=400, trunc=1000, trains="encoder", schedule="t5", lr=0.01, warmup=10_000
+    )
+    spec = TrainSpec(dataset="paper", phases=(phase,))
+    curriculum = spec.curriculum("I", (100_000,) * 381)
+    assert (curriculum.samples, curriculum.steps) == (72_771_000, 284_261)
+    assert phase.learning_rate()(curriculum.steps, curriculum.steps) == pytest.approx(284_261**-0.5)
+    assert json.loads(json.dumps(spec.recipe("I"))) == spec.recipe("I")

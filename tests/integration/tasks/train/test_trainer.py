@@ -1,9 +1,13 @@
-"""Training with real DeepSpeed: most tests as the single rank of a group, two with ranks of their own."""
+"""Training with real DeepSpeed: most tests as the only rank of a group, two with ranks of their own."""
+
+from __future__ import annotations
 
 import math
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +22,24 @@ from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
 from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.storage.store.store import Store, StoreUnavailable
-from mcvrp.storage.training.checkpoints import latest_checkpoint, load_moments, load_weights, save_checkpoint
+from mcvrp.storage.training.checkpoints import (
+    CheckpointState,
+    latest_checkpoint,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
+from mcvrp.tasks.train.events import RankEvent, Warned
+from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.ranks.launch_ray import run_cluster
+from mcvrp.tasks.train.spec import TrainSpec
+from tests.integration.tasks.train.conftest import Here
 from tests.support.training import StoppedHere, small_spec, write_dataset
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -34,40 +49,48 @@ LOSSES = ("step", "samples", "problem_loss", "problem_accuracy", "solution_loss"
 
 
 @pytest.fixture(scope="module")
-def city():
+def city() -> City:
     return City.uniform(60, seed=3)
 
 
 @pytest.fixture
-def store(tmp_path, city):
+def store(tmp_path: Path, city: City) -> Store:
     store = Store.open(tmp_path / "store")
     write_dataset(store, city, range(20, 23), COUNT)
     return store
 
 
-def train_phase(store, city, spec, name, launch=None):
+def train_phase(
+    store: Store, city: City, spec: TrainSpec, name: str, launch: Launcher | None = None
+) -> PhaseSummary:
     return stage.train_phase(store, city, spec, name, Path(f"{store.uri}-cache"), launch)
 
 
-def train_all(store, city, spec, launch):
+def train_all(store: Store, city: City, spec: TrainSpec, launch: Launcher) -> list[PhaseSummary]:
     return [train_phase(store, city, spec, phase.name, launch) for phase in spec.phases]
 
 
-def stream_of(store, spec, phase):
-    """Return the stream of ``phase`` as one rank has it."""
-    fingerprint = latest_checkpoint(store, spec.run, phase).origin.fingerprint
+def last(store: Store, run: str, phase: str) -> CheckpointState:
+    checkpoint = latest_checkpoint(store, run, phase)
+    assert checkpoint is not None
+    return checkpoint
+
+
+def stream_of(store: Store, spec: TrainSpec, phase: str) -> SampleStream:
+    """Return the stream of ``phase`` of a single rank."""
+    fingerprint = last(store, spec.run, phase).origin.fingerprint
     counts = dict.fromkeys(spec.sizes(phase), COUNT)
     cache = LabelCache.open(Path(f"{store.uri}-cache"), store, spec.dataset, fingerprint, counts)
     curriculum = spec.curriculum(phase, tuple(counts.values()), fingerprint)
     return SampleStream(curriculum, cache, spec.phase(phase).rotation)
 
 
-def rows(store, run, phase="II", names=LOSSES):
+def rows(store: Store, run: str, phase: str = "II", names: Sequence[str] = LOSSES) -> np.ndarray:
     return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, phase)])
 
 
-def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store, city, here):
-    """Stopped between checkpoints and run again: the same metrics, no row twice, same weights and moments."""
+def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store: Store, city: City, here: Here) -> None:
+    """Stopped between checkpoints and run again: the same metrics, weights and moments, and no row twice."""
     train_all(store, city, small_spec(run="whole"), here())
     broken = small_spec(run="broken")
     with pytest.raises(StoppedHere):
@@ -78,16 +101,16 @@ def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(store, city, here)
     train_phase(store, city, broken, "II", here())
     for phase in ("I", "II"):
         np.testing.assert_array_equal(rows(store, "broken", phase), rows(store, "whole", phase))
-        whole, again = (latest_checkpoint(store, run, phase) for run in ("whole", "broken"))
+        whole, again = (last(store, run, phase) for run in ("whole", "broken"))
         assert whole.files == again.files
         assert whole.adam_step == again.adam_step == whole.steps
 
 
-def test_the_first_phase_leaves_the_decoder_alone(store, city, here):
-    """Phase I changes every encoder parameter and no decoder one, and keeps moments of the former only."""
+def test_the_first_phase_does_not_train_the_decoder(store: Store, city: City, here: Here) -> None:
+    """Phase I changes every encoder parameter and no decoder one, and has moments of the former only."""
     spec = small_spec()
     train_phase(store, city, spec, "I", here())
-    final = latest_checkpoint(store, "small", "I")
+    final = last(store, "small", "I")
     network = FmMcvrp(NetworkConfig(**final.origin.network))
     trained = {id(p) for p in network.encoder_parameters()}
     encoder = {name for name, p in network.named_parameters() if id(p) in trained}
@@ -102,14 +125,15 @@ def test_the_first_phase_leaves_the_decoder_alone(store, city, here):
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2])
-def test_losses_and_gradients_are_those_of_the_whole_batch(store, city, here, zero):
+def test_losses_and_gradients_are_those_of_the_whole_batch(
+    store: Store, city: City, here: Here, zero: int
+) -> None:
     """With one micro-batch or many, step 1 has the mean over all tokens, and every step the same gradient."""
-
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
     for run, micro in (("whole", None), ("pieces", 3)):
         spec = small_spec(run=run, network=NO_DROPOUT, phases=(phase,), micro_batch=micro, zero=zero)
         train_phase(store, city, spec, "only", here())
-    state = latest_checkpoint(store, "whole", "only")
+    state = last(store, "whole", "only")
     stream = stream_of(store, spec.model_copy(update={"run": "whole"}), "only")
     torch.manual_seed(philox_key("weights", "1") % 2**63)
     network = FmMcvrp(NetworkConfig(**state.origin.network))
@@ -120,12 +144,14 @@ def test_losses_and_gradients_are_those_of_the_whole_batch(store, city, here, ze
     np.testing.assert_allclose(pieces, whole, rtol=1e-5)
 
 
-def test_adam_sees_the_learning_rate_and_the_decay_of_the_specification(store, city, here):
-    """The weights after the first phase are those that a plain AdamW loop over the same batches gives."""
+def test_adamw_has_the_learning_rate_and_weight_decay_of_the_spec(
+    store: Store, city: City, here: Here
+) -> None:
+    """The weights after the first phase are those of a plain AdamW loop over the same batches."""
 
     spec = small_spec(network=NO_DROPOUT, weight_decay=0.1, clip=0.2)
     train_phase(store, city, spec, "I", here())
-    final = latest_checkpoint(store, "small", "I")
+    final = last(store, "small", "I")
     stream = stream_of(store, spec, "I")
     torch.manual_seed(philox_key("weights", "1") % 2**63)
     network, table = FmMcvrp(NetworkConfig(**final.origin.network)), CityTable.of(city)
@@ -148,8 +174,10 @@ def test_adam_sees_the_learning_rate_and_the_decay_of_the_specification(store, c
 
 
 @pytest.mark.parametrize("stages", [(1, 0), (0, 2), (2, 1)])
-def test_a_checkpoint_knows_no_zero_stage(store, city, here, stages):
-    """Begun in one ZeRO stage and finished in another, a phase has the losses of one stage alone."""
+def test_checkpoints_do_not_depend_on_the_zero_stage(
+    store: Store, city: City, here: Here, stages: tuple[int, int]
+) -> None:
+    """A phase that changes its ZeRO stage on resume has the losses of a single stage."""
     train_all(store, city, small_spec(run="plain"), here())
     begun, finished = (small_spec(run="mixed", zero=zero) for zero in stages)
     train_phase(store, city, begun, "I", here())
@@ -160,26 +188,28 @@ def test_a_checkpoint_knows_no_zero_stage(store, city, here, stages):
     np.testing.assert_allclose(
         rows(store, "mixed", names=names), rows(store, "plain", names=names), rtol=1e-4
     )
-    assert latest_checkpoint(store, "mixed", "II").adam_step == 7
+    assert last(store, "mixed", "II").adam_step == 7
 
 
-def test_bf16_learns_and_keeps_fp32(store, city, here):
-    """Autocast changes the losses a little, the weights stay fp32."""
+def test_bf16_changes_losses_only_slightly_and_weights_stay_fp32(
+    store: Store, city: City, here: Here
+) -> None:
+    """Autocast is for the network's computation alone."""
     for run, precision in (("full", "fp32"), ("half", "bf16")):
         train_phase(store, city, small_spec(run=run, precision=precision), "I", here())
     full, half = (rows(store, run, "I", ("problem_loss",)) for run in ("full", "half"))
     assert not np.array_equal(full, half)
     np.testing.assert_allclose(full, half, rtol=0.02)
-    weights = load_weights(store, latest_checkpoint(store, "half", "I"))
+    weights = load_weights(store, last(store, "half", "I"))
     assert {array.dtype for array in weights.values()} == {np.dtype(np.float32)}
 
 
-def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
-    """An absurd learning rate ends with the step, the last good checkpoint and a way out."""
+def test_a_loss_that_is_not_finite_stops_the_phase(store: Store, city: City, here: Here) -> None:
+    """The error has the step, the last good checkpoint and a remedy; no checkpoint has such weights."""
     phase = small_spec().phases[0].model_copy(update={"lr": 1e30})
     spec = small_spec(phases=(phase,), checkpoint_every=1, log_every=5)
     with pytest.raises(
-        McvrpError, match=r"no finite number, at step \d+ .*last good checkpoint: .*with an lr below 1e"
+        McvrpError, match=r"not finite, at step \d+ .*last good checkpoint: .*with an lr below 1e"
     ):
         train_phase(store, city, spec, "I", here())
     state = latest_checkpoint(store, "small", "I")
@@ -187,15 +217,15 @@ def test_a_loss_that_is_no_number_stops_the_phase(store, city, here):
         assert all(np.isfinite(array).all() for array in load_weights(store, state).values())
 
 
-def test_watching_a_phase_does_not_change_it(store, city, here):
-    """With and without a held-out set: the same losses and weights, and a gap every so many steps."""
+def test_validation_does_not_change_training(store: Store, city: City, here: Here) -> None:
+    """With and without a held-out set: the same losses and weights; the gap is in the rows that are due."""
     write_dataset(store, city, range(20, 23), 2, "apart")
     store.put_json(layout.label_spec("apart"), {"split": "valid"})
     train_all(store, city, small_spec(run="alone"), here())
     train_all(store, city, small_spec(run="watched", held_out="apart", held_out_every=3), here())
     for phase in ("I", "II"):
         np.testing.assert_array_equal(rows(store, "alone", phase), rows(store, "watched", phase))
-        alone, watched = (latest_checkpoint(store, run, phase) for run in ("alone", "watched"))
+        alone, watched = (last(store, run, phase) for run in ("alone", "watched"))
         assert alone.files == watched.files
     steps, gaps = rows(store, "watched", "II", ("step", "greedy_gap")).T
     assert steps[~np.isnan(gaps)].tolist() == [3, 6, 7]
@@ -203,77 +233,79 @@ def test_watching_a_phase_does_not_change_it(store, city, here):
     assert store.exists(layout.run_losses("watched"))
 
 
-def test_a_loss_that_diverges_stops_the_phase(store, city, here):
-    """A learning rate that ruins the network: worse than guessing for too long, said in one sentence."""
+def test_a_loss_that_diverges_stops_the_phase(store: Store, city: City, here: Here) -> None:
+    """A loss worse than uniform guessing for too long: an error with the last good checkpoint."""
     phase = small_spec().phases[0].model_copy(update={"lr": 10.0, "passes": 8})
     spec = small_spec(phases=(phase,), diverged_after=20)
     named = r"has diverged: .* on problem tokens.*last good checkpoint: .*step-"
     with pytest.raises(McvrpError, match=named):
         train_phase(store, city, spec, "I", here())
-    assert latest_checkpoint(store, "small", "I").step >= 15
+    assert last(store, "small", "I").step >= 15
 
 
-def test_a_store_that_is_silent_for_a_while_is_waited_for(store, city, here, monkeypatch):
-    """While it does not take a checkpoint the run waits and says so; it ends as if nothing had been."""
+def test_an_outage_of_the_store_is_outlasted(
+    store: Store, city: City, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run reports that it waits, and ends with the metrics and checkpoint of an undisturbed one."""
     train_phase(store, city, small_spec(run="whole"), "I", here())
     silences = iter([True, True])
 
-    def save(*arguments):
+    def save(*arguments: Any) -> CheckpointState:
         if next(silences, False):
             raise StoreUnavailable("no answer")
         return save_checkpoint(*arguments)
 
-    monkeypatch.setattr("mcvrp.tasks.train.loop.save_checkpoint", save)
+    monkeypatch.setattr("mcvrp.tasks.train.trainer.save_checkpoint", save)
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
-    heard = []
-    train_phase(store, city, small_spec(run="delayed"), "I", here(hear=heard.append))
-    assert [e["message"] for e in heard if e["event"] == "waiting"] == [
-        "waiting for the store: no answer"
-    ] * 2
+    events: list[RankEvent] = []
+    train_phase(store, city, small_spec(run="delayed"), "I", here(hear=events.append))
+    assert [e for e in events if isinstance(e, Warned)] == [Warned("waiting for the store: no answer")] * 2
     np.testing.assert_array_equal(rows(store, "delayed", "I"), rows(store, "whole", "I"))
-    one, two = (latest_checkpoint(store, run, "I") for run in ("whole", "delayed"))
+    one, two = (last(store, run, "I") for run in ("whole", "delayed"))
     assert one.files == two.files
 
 
 @pytest.mark.slow
-def test_two_ray_workers_train_what_one_rank_trains(store, city, here, caplog):
-    """Ray Train starts the same ranks, again after one was killed: the losses are those of a single rank."""
+def test_two_ray_workers_train_what_one_rank_trains(
+    store: Store, city: City, here: Here, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray Train runs the same ranks, restarted after one was killed: the losses are those of one rank."""
     phase = small_spec().phases[1].model_copy(update={"name": "only"})
     spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
     train_phase(store, city, spec, "only", here())
     left = [1]  # kills
 
     class Killing(Progress):
-        def update(self, done, note=None):
+        def update(self, done: int, note: str | None = None) -> None:
             super().update(done, note)
             if done >= 3 and left:
                 left.pop()
                 workers = [pid for pid in descendants(os.getpid()) if "RayTrainWorker" in title(pid)]
                 os.kill(workers[0], signal.SIGKILL)
 
-    def launch(job, progress):
+    def launch(job: RankJob, progress: Progress) -> None:
         run_cluster(job, Killing(progress.label, progress.total, progress.unit, progress.done))
 
     on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
     train_phase(store, city, spec.model_copy(update=on_ray), "only", launch)
     assert not left
-    assert "started again from step" in caplog.text
+    assert "restarted from step" in caplog.text
     np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
 
 
-def title(pid):
+def title(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
 
 
-def test_what_a_rank_refuses_reaches_the_user(store, city, here):
-    """A checkpoint that turns out corrupt when the ranks read it ends in the same sentence as anywhere."""
+def test_the_error_of_a_rank_reaches_the_user(store: Store, city: City, here: Here) -> None:
+    """A checkpoint that is corrupt when the ranks read it: one sentence, and the exit code of bad input."""
     spec = small_spec(ranks=1)
     with pytest.raises(StoppedHere):
         train_phase(store, city, spec, "I", here(stop_at=7))
-    path = latest_checkpoint(store, "small", "I").folder + "/weights.safetensors"
+    path = last(store, "small", "I").folder + "/weights.safetensors"
     store.put(path, store.get(path)[:-1] + b"\x7f")
     with pytest.raises(McvrpError, match=r"step-00000005/weights.safetensors is corrupt") as caught:
         train_phase(store, city, spec, "I")

@@ -1,0 +1,319 @@
+"""Training of a phase as one of its ranks sees it: resume, step, log, measure, save.
+
+Every rank computes which samples are its own, so that ranks exchange only gradients and sums.
+How ranks are started is not known here: see `tasks.train.ranks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import repeat
+
+import numpy as np
+import torch
+
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.features import Batch, CityTable, TravelCosts
+from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.random import philox_key
+from mcvrp.model.strategies import Greedy, Nucleus
+from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.store.retry import StoreRetry
+from mcvrp.storage.training.checkpoints import (
+    Arrays,
+    CheckpointState,
+    Moments,
+    best_checkpoint,
+    checkpoints,
+    load_moments,
+    load_weights,
+    save_checkpoint,
+)
+from mcvrp.storage.training.metrics import StepMetrics
+from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
+from mcvrp.tasks.train.distributed import JobClock, distributed
+from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
+from mcvrp.tasks.train.events import (
+    OF_ANY_RANK,
+    Preparing,
+    RankEvent,
+    Refused,
+    Report,
+    Saved,
+    Started,
+    Warned,
+)
+from mcvrp.tasks.train.held_out import HeldOut, measured
+from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.log import TrainLog
+from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
+from mcvrp.tasks.train.policy import PolicyStream
+
+
+def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
+    """Train the phase of ``job`` as ``rank``; return the error if it ended with one for the user.
+
+    ``cores`` are shared by the ranks of this machine; ``send`` takes the events, a refusal among them.
+    """
+
+    def report(event: RankEvent) -> None:
+        if rank == 0 or isinstance(event, OF_ANY_RANK):
+            send(event)
+
+    try:
+        # Labels first: reading a large dataset takes longer than ranks wait for each other.
+        with prepare(job, report) as cache, distributed(cores) as device:
+            Trainer(job, cache, rank, device, report).run()
+    except McvrpError as error:
+        refusal = error
+    except Exception as error:
+        if not is_out_of_memory(error):  # a bug, or a lost peer: the launcher reads the traceback
+            raise
+        refusal = McvrpError(
+            f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
+            "train a smaller network, spread the optimizer state over more ranks with "
+            "--set train.zero=1, or use a machine with more memory"
+        )
+    else:
+        return None
+    report(Refused.by(refusal))
+    return refusal
+
+
+@contextmanager
+def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
+    """Yield this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
+
+    Raises
+    ------
+    McvrpError
+        If labels are missing, or the disk is too small for the copy.
+    """
+    if not job.spec.needs_labels(job.phase):
+        yield None
+        return
+    counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
+
+    def opened() -> LabelCache:
+        return LabelCache.open(
+            job.cache,
+            job.store,
+            job.spec.dataset,
+            job.origin.fingerprint,
+            counts,
+            lambda done, sizes: report(Preparing(done, sizes)),
+        )
+
+    with _store_retry(job, report).call(opened) as cache:
+        yield cache
+
+
+class Trainer:
+    """Training of one rank; `run` is the loop, and its steps follow in the order in which it takes them.
+
+    torch.distributed has to be initialized. The store may be silent for a while: calls that read or
+    write it go through ``retry``, which reports the outage.
+
+    ``cache`` has the labels, see `prepare`; ``report`` takes the events of this rank.
+    """
+
+    def __init__(
+        self, job: RankJob, cache: LabelCache | None, rank: int, device: torch.device, report: Report
+    ) -> None:
+        self.job, self.cache, self.rank, self.device, self.report = job, cache, rank, device, report
+        self.spec, self.phase, self.retry = job.spec, job.spec.phase(job.phase), _store_retry(job, report)
+        self.steps, self.schedule = job.spec.steps(job.phase, job.counts), self.phase.learning_rate()
+        self.table = CityTable.of(job.city, device)
+        self.costs = TravelCosts.of(job.city, self.table) if self.phase.policy else None
+        # Every rank reads the checkpoint itself, so that none waits for another.
+        self.engine = self._load_engine()
+        self.held_out = self.retry.call(self._load_held_out)
+        unit = self.costs.unit if self.costs else 1.0
+        self.log = self.retry.call(lambda: TrainLog(job, unit))
+        self.clock = JobClock(job.ends_at, device)
+
+    def run(self) -> None:
+        """Train from the last checkpoint to the end of the phase or of the job; rank 0 saves and reports.
+
+        Raises
+        ------
+        McvrpError
+            If the loss is not finite or diverges, memory runs out, another process has taken over the
+            run, or an artifact in the store is corrupt.
+        """
+        first = self.job.resumed.step + 1 if self.job.resumed else 1
+        self.report(Started(first - 1, self.steps))
+        if self.phase.policy and not self.job.resumed:
+            # The weights that the phase starts from: `_keep_best` falls back to them.
+            self.log.first_row(**self.held_out_gaps())
+            self.save()
+        for step, (batch, work) in enumerate(self.micro_batches(first), first):
+            self.train_step(step, batch, work)
+            if not self.row_due(step):
+                continue
+            self.close_row(step)
+            job_over = self.clock.over()  # a collective: all ranks ask after the same rows
+            # Saved only after a row, so that no row spans a checkpoint.
+            if self.checkpoint_due(step) or job_over:
+                self.save()
+            if job_over:
+                break
+
+    def micro_batches(self, first: int) -> Iterator[tuple[GlobalBatch | None, list[MicroBatch]]]:
+        """Yield the labels of each step from ``first``, if any, and this rank's micro-batches."""
+        spec, job, policy = self.spec, self.job, self.phase.policy
+        policy_stream = PolicyStream(job, self.cache) if policy else None
+        batches: Iterator[tuple[GlobalBatch | None, list[Batch]]]
+        if policy and not policy.labels:
+            batches = repeat((None, []), self.steps - first + 1)
+        else:
+            assert self.cache is not None
+            batches = SampleStream(
+                spec.curriculum(job.phase, job.counts, job.origin.fingerprint),
+                self.cache,
+                self.phase.rotation,
+                shuffled=self.phase.shuffled,
+                ranks=job.ranks,
+                micro_batch=spec.micro_batch,
+                micro_tokens=spec.micro_tokens,
+            ).steps(first, self.steps, self.rank, ahead=self.device.type == "cuda")
+        for step, (batch, labels) in enumerate(batches, first):
+            groups = policy_stream.micro_batches(step, self.rank) if policy_stream else []
+            yield batch, [*labels, *groups]
+
+    def train_step(self, step: int, batch: GlobalBatch | None, work: list[MicroBatch]) -> None:
+        """Update the weights; the sums of the step stay on the device until a row is due."""
+        # Seeded for each step, so that a resumed run has the same dropout as an uninterrupted one.
+        torch.manual_seed(_seed("dropout", str(self.spec.seed), self.job.phase, str(step), str(self.rank)))
+        sums = self.engine.step(work, self._totals(batch), self.schedule(step, self.steps))
+        self.log.add(step, sums, batch)
+
+    def measurement_due(self, step: int) -> bool:
+        """Return whether the held-out gap is measured after ``step``."""
+        return self.held_out is not None and (step == self.steps or step % self.spec.held_out_every == 0)
+
+    def checkpoint_due(self, step: int) -> bool:
+        """Return whether a checkpoint is saved after ``step``, whatever the clock says."""
+        # A policy-gradient phase ends with its best measured weights, so each measured step is saved.
+        measured_policy = self.phase.policy is not None and self.measurement_due(step)
+        return step == self.steps or step % self.spec.checkpoint_every == 0 or measured_policy
+
+    def row_due(self, step: int) -> bool:
+        """Return whether a row of metrics ends with ``step``."""
+        logged = step % self.spec.log_every == 0
+        return logged or self.measurement_due(step) or self.checkpoint_due(step)
+
+    def close_row(self, step: int) -> None:
+        """Log and report the metrics since the previous row; every rank has to call this."""
+        gaps = self.held_out_gaps() if self.measurement_due(step) else {}
+        row = self.log.close_row(self.schedule(step, self.steps), self.engine.gradient_norm(), **gaps)
+        self.report(row)
+
+    def held_out_gaps(self) -> dict[str, float]:
+        """Return the held-out gaps in % by their names in `StepMetrics`, {} without a held-out set."""
+        if self.held_out is None:
+            return {}
+        network, samples = self.engine.network, self.spec.held_out_samples
+        share = (self.rank, self.job.ranks)
+        with self.log.clock_stopped():  # decoding is not training: the rate of tokens excludes it
+            gaps = {"greedy_gap": self.held_out.gap(network, self.table, Greedy(), 1, *share)}
+            if self.phase.policy:
+                gaps["best_gap"] = self.held_out.gap(network, self.table, Nucleus(), samples, *share)
+        return gaps
+
+    def save(self) -> None:
+        """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
+        with self.clock.saving():
+            moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
+            checkpoint = self._write(moments) if self.rank == 0 else None
+            self.log.saved(checkpoint)
+        self.report(Saved(self.log.rows[-1].step))
+
+    def _write(self, moments: Moments) -> CheckpointState:
+        job, row = self.job, self.log.rows[-1]
+        # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
+        # not restore missing ones.
+        self.retry.call(self._write_metrics)
+        state = CheckpointState(
+            job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step, job.origin, _for_json(row)
+        )
+        weights = self.engine.weights()
+        if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
+            state, weights = self._keep_best(state)
+        return self.retry.call(
+            lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
+        )
+
+    def _write_metrics(self) -> None:
+        self.job.lease.confirm()  # on every attempt: during an outage another process may have taken over
+        self.log.save()
+
+    def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
+        """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""
+        job, rows = self.job, self.log.rows
+        best = self.retry.call(lambda: best_checkpoint(checkpoints(job.store, job.spec.run, job.phase)))[0]
+        weights = self.retry.call(lambda: load_weights(job.store, best))
+        self.report(
+            Warned(
+                f"phase {job.phase} increased the held-out gap from {rows[0].greedy_gap:.2f} to "
+                f"{rows[-1].greedy_gap:.2f} %: it ends with the weights of step {best.step:,} "
+                f"({best.metrics['greedy_gap']:.2f} %)"
+            )
+        )
+        metrics = {**best.metrics, "step": state.step, "kept_step": best.step}
+        return replace(state, metrics=metrics), weights
+
+    def _load_engine(self) -> Engine:
+        """Return the engine with the weights and moments that the job starts from."""
+        spec, resumed = self.spec, self.job.resumed
+        options = EngineOptions(
+            train_decoder=self.phase.trains != "encoder",
+            zero=spec.zero,
+            bf16=spec.precision == "bf16",
+            weight_decay=spec.weight_decay,
+            clip=spec.clip,
+            compile=spec.compile,
+            optimizer=spec.optimizer,
+        )
+        engine = Engine(self.retry.call(self._load_network), self.table, options, self.costs)
+        if resumed:
+            engine.restore(self.retry.call(lambda: load_moments(self.job.store, resumed)), resumed.adam_step)
+        return engine
+
+    def _load_network(self) -> FmMcvrp:
+        torch.manual_seed(_seed("weights", str(self.spec.seed)))  # the same on every rank
+        network = FmMcvrp(NetworkConfig(**self.job.origin.network))
+        if self.job.start:
+            weights = load_weights(self.job.store, self.job.start)
+            network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in weights.items()})
+        return network
+
+    def _load_held_out(self) -> HeldOut | None:
+        job = self.job
+        if self.spec.held_out is None or not measured(self.spec, job.phase):
+            return None
+        return HeldOut.load(job.store, job.city, self.spec.held_out, self.spec.sizes(job.phase))
+
+    def _totals(self, batch: GlobalBatch | None) -> Totals:
+        tokens = (batch.problem_tokens, batch.solution_tokens) if batch else (1, 1)
+        policy = self.phase.policy
+        if policy is None:
+            return Totals(*tokens)
+        paths = policy.instances * policy.samples
+        return Totals(*tokens, paths=paths, label_weight=policy.labels, risk=policy.risk)
+
+
+def _store_retry(job: RankJob, report: Report) -> StoreRetry:
+    return StoreRetry(job.store, lambda text: report(Warned(text)))
+
+
+def _for_json(row: StepMetrics) -> dict[str, float | None]:
+    """Return ``row`` with None instead of NaN, which JSON does not have."""
+    return {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
+
+
+def _seed(*parts: str) -> int:
+    return philox_key(*parts) % 2**63  # the range that torch.manual_seed accepts
