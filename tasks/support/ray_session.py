@@ -66,9 +66,7 @@ class ClusterLost(McvrpError):
 
 
 @contextlib.contextmanager
-def ray_session(
-    workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0, verbose: bool = False
-) -> Iterator[int]:
+def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0) -> Iterator[int]:
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
     Parameters
@@ -79,8 +77,6 @@ def ray_session(
         Size of the objects that all workers share.
     patience
         Seconds during which a cluster that does not answer is tried again.
-    verbose
-        Show the log output of Ray and its workers.
 
     Raises
     ------
@@ -92,18 +88,16 @@ def ray_session(
     if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
         _CONNECTION.keeper = None
         shared_bytes = max(shared_bytes, _CONNECTION.kept_bytes)
-        keeper.enter_context(ray_session(workers, shared_bytes=shared_bytes, verbose=verbose))
+        keeper.enter_context(ray_session(workers, shared_bytes=shared_bytes))
     if ray.is_initialized():
         with _unwrapped_signals():
             yield _checked_cores(workers, _cluster_cores(), "the Ray session")
         return
     with (
-        _environment({} if verbose else _QUIET),
+        _environment(_QUIET),
         _signal_handlers() as restore,
         _unwrapped_signals(),
-        _joined(address, patience, shared_bytes, verbose)
-        if address
-        else _started(workers, shared_bytes, verbose) as cores,
+        _joined(address, patience, shared_bytes) if address else _started(workers, shared_bytes) as cores,
     ):
         restore()  # `ray.init` has replaced the handlers of Ctrl-C and SIGTERM
         yield _checked_cores(workers, cores, f"the cluster at {address}" if address else "this machine")
@@ -162,12 +156,11 @@ class CoreCount:
 
 
 @contextlib.contextmanager
-def _joined(address: str, patience: float, shared_bytes: int, verbose: bool) -> Iterator[int]:
+def _joined(address: str, patience: float, shared_bytes: int) -> Iterator[int]:
     """Hold a connection to the cluster at ``address`` and yield its number of cores."""
     with contextlib.ExitStack() as stack:
-        options = _options(verbose)
         _CONNECTION.node = join_cluster(
-            address, stack, patience=patience, shared_bytes=shared_bytes, options=options
+            address, stack, patience=patience, shared_bytes=shared_bytes, options=_options()
         )
         try:
             yield _cluster_cores()
@@ -176,12 +169,12 @@ def _joined(address: str, patience: float, shared_bytes: int, verbose: bool) -> 
 
 
 @contextlib.contextmanager
-def _started(workers: int | None, shared_bytes: int, verbose: bool) -> Iterator[int]:
+def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
     """Hold Ray on this machine and yield the number of its cores."""
     cores = _checked_cores(workers, local_cores(), "this machine")
     started: list[psutil.Process] = []
     try:
-        started = _start(cores, _OBJECT_STORE + 2 * shared_bytes, verbose)
+        started = _start(cores, _OBJECT_STORE + 2 * shared_bytes)
         yield cores
     finally:
         # Ray kills a raylet that takes more than a second to end; its agents then look for their head for
@@ -193,7 +186,7 @@ def _started(workers: int | None, shared_bytes: int, verbose: bool) -> Iterator[
             kill_all(own)
 
 
-def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:
+def _start(cores: int, store_bytes: int) -> list[psutil.Process]:
     """Start Ray on this machine and return its processes.
 
     A busy machine may take longer than the 30 s that Ray allows, so starting is tried several times.
@@ -207,7 +200,7 @@ def _start(cores: int, store_bytes: int, verbose: bool) -> list[psutil.Process]:
                 num_gpus=0,
                 include_dashboard=False,
                 object_store_memory=store_bytes,
-                **_options(verbose),
+                **_options(),
             )
             break
         except Exception as error:  # Ray raises a bare one
@@ -240,12 +233,11 @@ def _checked_cores(workers: int | None, cores: int, where: str) -> int:
     return workers or cores
 
 
-def _options(verbose: bool) -> dict[str, Any]:
+def _options() -> dict[str, Any]:
     # Ray puts a driver's working directory first on its workers' path, but not that of a client, who is
     # elsewhere: a model.py or json.py in the user's folder must not be imported instead of ours.
     job_config = JobConfig(_client_job=True)
-    level = logging.INFO if verbose else logging.ERROR
-    return {"job_config": job_config, "log_to_driver": verbose, "logging_level": level}
+    return {"job_config": job_config, "log_to_driver": False, "logging_level": logging.ERROR}
 
 
 @contextlib.contextmanager
