@@ -313,7 +313,7 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
     assert process.stderr is not None
     lines = process.stderr.read().splitlines()
     process.stderr.close()
-    assert lines[-1] == "interrupted: what is finished is kept, the same command continues from there"
+    assert lines[-1] == "interrupted: what is finished is kept, the same command resumes from there"
     while place.processes():  # killed, but perhaps not yet gone
         assert time.monotonic() < deadline
         time.sleep(0.1)
