@@ -1,11 +1,9 @@
 """The attention model for the CVRP (Kool, van Hoof, Welling 2019): the network, rollouts, likelihoods.
 
 A batch holds instances of one size. The encoder is a transformer with batch normalisation over the
-depot and the customers; the decoder attends once from (graph, last node, room left on the vehicle)
+depot and the customers; the decoder attends once from (graph, last node, remaining capacity)
 to the nodes and scores them. Symbols in shapes: B instances, T = n + 1 nodes with the depot at
-position 0, S paths of an instance, H heads, D dimensions.
-
-Knows neither rewards nor training: `model.reinforce` does.
+position 0, S paths of an instance, H heads, D dimensions. `model.reinforce` trains it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from mcvrp.model.instances import InstanceRows
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """The shape of the network; the defaults are those of its authors (their Sec. 5 and App. B)."""
+    """Dimensions of the network; default: those of its authors (their Sec. 5 and App. B)."""
 
     dim: int = 128
     heads: int = 8
@@ -56,17 +54,17 @@ class Orders:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Encoded nodes as decoding needs them, computed once an instance.
+    """Encoded nodes for decoding, computed once per instance.
 
     Parameters
     ----------
     queries
-        The part of a query that the last node and the graph decide, ``(B, T, D)``.
+        Part of a query that depends on the last node and the graph, ``(B, T, D)``.
     keys, values
-        Of the glimpse, ``(B, H, D/H, T)`` and ``(B, H, T, D/H)``.
+        Keys ``(B, H, D/H, T)`` and values ``(B, H, T, D/H)`` of the glimpse.
     scorers
-        What a glimpse is multiplied with to score each node, ``(B, D, T)``: the keys of the
-        single-headed attention with the projection of the glimpse multiplied in.
+        Weights that score each node from a glimpse, ``(B, D, T)``: the keys of the single-headed
+        attention times the projection of the glimpse.
     """
 
     queries: Tensor
@@ -75,12 +73,12 @@ class Nodes:
     scorers: Tensor
 
     def detached(self) -> Nodes:
-        """Return the same numbers without their history."""
+        """Return the tensors detached from the graph of gradients."""
         return Nodes(self.queries.detach(), self.keys.detach(), self.values.detach(), self.scorers.detach())
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward network, each with a residual sum that is normalised by batch."""
+    """Attention and a feed-forward network, each with a residual connection and batch normalization."""
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
@@ -103,7 +101,7 @@ class EncoderLayer(nn.Module):
 
 
 class AttentionModel(nn.Module):
-    """Encoder and decoder; PyTorch's initial weights are uniform in +-1/sqrt(inputs), as the authors'."""
+    """Encoder and decoder, with PyTorch's initial weights, uniform in +-1/sqrt(inputs) as the authors'."""
 
     def __init__(self, config: AttentionConfig = AttentionConfig()) -> None:
         super().__init__()
@@ -137,16 +135,16 @@ class AttentionModel(nn.Module):
         )
 
     def scores(self, nodes: Nodes, last: Tensor, room: Tensor, allowed: Tensor) -> Tensor:
-        """Return the scores of the nodes that may come next, ``(B, S, T)``; minus infinity forbids.
+        """Return the scores of the next nodes, ``(B, S, T)``, minus infinity if masked.
 
         Parameters
         ----------
         last
             Position of the last node, int64 ``(B, S)``.
         room
-            Capacity left on the vehicle over all of it, ``(B, S)``.
+            Remaining share of the capacity, ``(B, S)``.
         allowed
-            Which nodes may come, at least one, bool ``(B, S, T)``.
+            Feasibility mask with at least one node each, bool ``(B, S, T)``.
         """
         queries = nodes.queries.gather(1, last[..., None].expand(-1, -1, self.config.dim))
         queries = _by_head(queries + room[..., None] * self.step.weight[:, -1], self.config.heads)
@@ -159,15 +157,14 @@ class AttentionModel(nn.Module):
     def log_likelihood(self, nodes: Nodes, orders: Orders, path: Tensor) -> Tensor:
         """Return the logarithm of the probability of each of ``path`` ``(B, S, L)``, ``(B, S)``.
 
-        All steps at once: the path is known. It begins and ends at the depot, padding is 0 and
-        certain.
+        Computes all steps at once. Paths begin and end at the depot; padding is 0, with probability 1.
         """
         samples = path.shape[1]
         before = path[..., :-1].flatten(0, 1)  # (B S, L - 1)
         demands, capacity = (a.repeat_interleave(samples, 0) for a in (orders.demands, orders.capacity))
         lengths = torch.full_like(before[:, 0], demands.shape[1])
         allowed = feasible_along(demands, capacity, lengths, before)  # (B S, L - 1, T)
-        allowed[..., 0] |= ~allowed.any(-1)  # all is done: stay
+        allowed[..., 0] |= ~allowed.any(-1)  # ended: stay
         room = 1 - loads(demands, before)[0] / capacity[:, None]
         steps = (a.reshape(len(path), -1, *a.shape[2:]) for a in (before, room, allowed))
         certainty = self.scores(nodes, *steps).log_softmax(-1)  # (B, S (L - 1), T)
@@ -182,8 +179,8 @@ def rollout(model: AttentionModel, nodes: Nodes, orders: Orders, uniforms: Tenso
     Parameters
     ----------
     uniforms
-        Doubles in [0, 1) ``(B, S, 2n)``: number t draws the node after token t. None decodes
-        greedily, S = 1.
+        Doubles in [0, 1) ``(B, S, 2n)``: number t draws the node after token t. None: greedy
+        decoding, S = 1.
     """
     demands, count = orders.demands[:, None], orders.demands.shape[1] - 1
     shape = (len(orders.ids), 1 if uniforms is None else uniforms.shape[1])
@@ -194,7 +191,7 @@ def rollout(model: AttentionModel, nodes: Nodes, orders: Orders, uniforms: Tenso
     capacity = orders.capacity[:, None].expand(shape)
     remaining = capacity
     path = [last]
-    for t in range(2 * count):  # at most: a customer and the depot in turn
+    for t in range(2 * count):  # at most one depot visit per customer
         allowed = feasible(demands, remaining, served, (last == 0) & (left > 0), inside)
         scores = model.scores(nodes, last, remaining / capacity, allowed)
         last = scores.argmax(-1) if uniforms is None else _draw(scores, allowed, uniforms[..., t])
@@ -203,13 +200,15 @@ def rollout(model: AttentionModel, nodes: Nodes, orders: Orders, uniforms: Tenso
         remaining = torch.where(last == 0, capacity, remaining - demand)
         left = left - (last != 0).long()
         path.append(last)
-        if t >= count and bool(((left == 0) & (last == 0)).all()):  # no earlier: it waits for the device
+        if t >= count and bool(
+            ((left == 0) & (last == 0)).all()
+        ):  # no earlier, as it synchronizes with the device
             break
     return torch.stack(path, dim=2)
 
 
 def _draw(scores: Tensor, allowed: Tensor, uniforms: Tensor) -> Tensor:
-    """Return the node that ``uniforms`` ``(B, S)`` draw with the probabilities that ``scores`` say."""
+    """Return the nodes drawn by ``uniforms`` ``(B, S)`` with the probabilities softmax(``scores``)."""
     through = scores.double().softmax(-1).cumsum(-1)
     beyond = (through > uniforms[..., None] * through[..., -1:]) & allowed
     return beyond.to(torch.uint8).argmax(-1)  # the first; u < 1, so there is one

@@ -11,10 +11,10 @@ from mcvrp.model.problem import DEPOT, City, Solution
 
 
 def canonical(city: City, solution: Solution) -> Solution:
-    """Return ``solution`` with one orientation and one order for all routes.
+    """Return ``solution`` with its routes in canonical orientation and order.
 
     Every route runs counter-clockwise: the area that it encloses with the depot is positive
-    (when it is zero, the end with the smaller number comes first). Routes of a city with
+    (if it is zero, the end with the smaller number comes first). Routes of a city with
     asymmetric costs keep their direction. Routes are sorted by the polar angle of their
     centroid about the depot, in [0, 2 pi) from +x, ties by smallest node. (Appendix on
     route-level permutation invariance: in random order the paper's models were poor.)

@@ -16,8 +16,8 @@ from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0  # node number of the depot in every city
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
-# How far addresses that come later may leave the frame: as far as training with rotation turns the
-# corners of a square out of it, (sqrt(2) - 1) / 2, so that the network has seen such coordinates.
+# Share of the frame's side by which later addresses may be outside the frame: training with rotation turns
+# the corners of a square out of it by (sqrt(2) - 1) / 2, so the network has seen such coordinates.
 MARGIN = 0.21
 
 
@@ -33,23 +33,23 @@ class City:
         Travel cost from row to column in the city's own unit, float64 ``(m + 1, m + 1)``,
         symmetric or not. Without it, costs are straight lines.
     origin, scale
-        The frame that the model sees: ``(xy - origin) / scale`` lies in the unit square.
+        Frame of the model: ``(xy - origin) / scale`` is in the unit square.
     unit
-        What a cost of 1 means: "unit" for a synthetic city, "m" for metres.
+        Unit of costs: "unit" for a synthetic city, "m" for metres.
     extends
-        Numbers of customers of the cities that this one extends, the oldest first: each of them is
-        the first so many customers of this city, in the same frame, at the same costs.
+        Numbers of customers of the cities that this one extends, the oldest first: each consists of the
+        first customers of this city, in the same frame, with the same costs.
     spare
-        Output classes that a network has beyond the nodes there are, for addresses that come later.
+        Spare output classes of a network, for addresses that are added later.
     demand, capacity
-        The city's own ranges, both ends included; None where it has none.
+        The city's ranges, both ends included; None for the defaults of `model.instances.Rules`.
 
     Notes
     -----
-    What a network has learnt of a node depends on that node's features, so these must not change
-    when the city is extended: the frame stays, and kappa (the distance to the depot over the
-    city's largest) keeps the scale of the oldest city, `max_radius`. An address that comes later may lie
-    outside the frame by `MARGIN` of its side, and have a kappa above 1.
+    A trained network depends on the features of each node, so these must not change when the city is
+    extended: the frame stays, and kappa (the distance to the depot over the largest one) keeps the scale of
+    the oldest city, `max_radius`. A later address may be outside the frame by `MARGIN` of its side, with a
+    kappa above 1.
 
     Raises
     ------
@@ -98,19 +98,7 @@ class City:
                 ": give a frame that holds all nodes"
             )
         if self.matrix is not None:
-            matrix = frozen(self.matrix, np.float64)
-            object.__setattr__(self, "matrix", matrix)
-            if matrix.shape != (len(xy), len(xy)):
-                raise McvrpError(
-                    f"the cost matrix has shape {matrix.shape}, the city needs {(len(xy), len(xy))}: "
-                    "give a row and a column for each node"
-                )
-            costs = is_cost(matrix)
-            if not costs.all():
-                row, column = np.argwhere(~costs)[0]
-                raise McvrpError(
-                    f"the travel cost from node {row} to node {column} is not a cost: give 0 to {MOST_COST:g}"
-                )
+            object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
 
     @classmethod
     def uniform(cls, customers: int, seed: int) -> City:
@@ -124,11 +112,11 @@ class City:
     def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
         """Return the city whose frame is the smallest square around all of ``xy``, ``(m + 1, 2)``.
 
-        ``more`` are the other fields of a city, the frame left out.
+        ``more``: the other fields of a city, without the frame.
         """
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
-        scale = float((high - low).max()) + rounding or 1.0  # or all addresses have the same place
+        scale = float((high - low).max()) + rounding or 1.0  # or all addresses coincide
         x, y = ((low + high) / 2 - scale / 2).tolist()
         return cls(xy, matrix, (x, y), scale, **more)
 
@@ -139,12 +127,12 @@ class City:
 
     @property
     def classes(self) -> int:
-        """The output classes of a network for this city: its nodes, and the spare ones."""
+        """The output classes of a network for this city: its nodes and the spare classes."""
         return len(self.xy) + self.spare
 
     @property
     def original_customers(self) -> int:
-        """The number of customers of the oldest city, which made the frame."""
+        """The number of customers of the oldest city, which defines the frame."""
         return self.extends[0] if self.extends else self.customers
 
     @cached_property
@@ -165,14 +153,14 @@ class City:
         return tuple(self.ancestor(k).city_id for k in range(len(self.extends)))
 
     def accepts(self, city_id: str) -> bool:
-        """Return whether what was made for city ``city_id`` holds here: it is this one or extended by it."""
+        """Return whether labels and models of ``city_id`` are valid here: this city or one it extends."""
         return city_id == self.city_id or city_id in self.ancestors
 
     @cached_property
     def city_id(self) -> str:
         """Content hash: equal for equal coordinates, frame, unit and matrix on any machine.
 
-        The cities that it extends count, as they decide kappa; spare classes and ranges do not.
+        Includes the extended cities, which determine kappa, but neither spare classes nor ranges.
         """
         digest = hashlib.sha256(b"mcvrp-city-1")
         digest.update(self.xy.astype("<f8").tobytes())
@@ -186,7 +174,7 @@ class City:
 
     @cached_property
     def symmetric(self) -> bool:
-        """True where a route costs the same in both directions."""
+        """Whether every route costs the same in both directions."""
         return self.matrix is None or bool(np.array_equal(self.matrix, self.matrix.T))
 
     @property
@@ -216,13 +204,29 @@ class City:
         return np.hypot(delta[..., 0], delta[..., 1])
 
 
+def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:
+    matrix = frozen(values, np.float64)
+    if matrix.shape != (nodes, nodes):
+        raise McvrpError(
+            f"the cost matrix has shape {matrix.shape}, the city needs {(nodes, nodes)}: "
+            "give a row and a column for each node"
+        )
+    costs = is_cost(matrix)
+    if not costs.all():
+        row, column = np.argwhere(~costs)[0]
+        raise McvrpError(
+            f"the travel cost from node {row} to node {column} is not a cost: give 0 to {MOST_COST:g}"
+        )
+    return matrix
+
+
 def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which of ``values`` can be the cost of a way: from 0 to `MOST_COST`, of any shape."""
-    found: NDArray[np.bool_] = (values >= 0) & (values <= MOST_COST)  # NaN is neither
-    return found
+    """Return a mask of the ``values`` that are valid travel costs: 0 to `MOST_COST`, of any shape."""
+    valid: NDArray[np.bool_] = (values >= 0) & (values <= MOST_COST)  # NaN is neither
+    return valid
 
 
 def frozen(values: Any, dtype: type) -> NDArray[Any]:
-    array: NDArray[Any] = np.array(values, dtype=dtype)  # a copy: nobody else may change it
+    array: NDArray[Any] = np.array(values, dtype=dtype)  # a copy, which no caller can change
     array.setflags(write=False)
     return array

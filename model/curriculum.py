@@ -20,14 +20,14 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
-_Made = TypeVar("_Made")
-_MOST_SETS = 10_000_000  # of a phase, each counted every time that it is gone through
+_T = TypeVar("_T")
+_MOST_SETS = 10_000_000  # of a phase, counted once per pass
 WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples of the stream: sizes int64 ``(B,)`` and their rows in the data of that size ``(B,)``."""
+    """Samples of the stream: sizes int64 ``(B,)`` and their rows in the data of that size ``(B,)``."""
 
     sizes: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -48,13 +48,13 @@ class Curriculum:
     batch
         Samples of a global batch.
     stream
-        Names the random order: whatever the data, the seed and the phase are.
+        Name of the random stream of the order: dataset, seed and phase.
     trunc_stream
-        Names the truncated subsets; phases that share it share the subsets.
+        Name of the random stream of the truncated subsets; phases that share it share the subsets.
     trunc
         Take a random subset of this many rows of each size (the paper's T_i^trunc); None takes all.
     passes
-        How often the list of sets is gone through, shuffled anew each time.
+        Number of passes over the list of sets, shuffled again for each.
     order
         "paper" is random. "bucketed" brings samples of a size together within a window of
         64 batches and shuffles the batches: less padding.
@@ -62,7 +62,7 @@ class Curriculum:
     Raises
     ------
     McvrpError
-        If the sets are no ascending sizes, or too many, data is missing, or the phase has no whole batch.
+        If the sets are not in ascending order or too many, data is missing, or the phase has no whole batch.
     """
 
     counts: tuple[int, ...]
@@ -114,7 +114,7 @@ class Curriculum:
 
     @property
     def samples(self) -> int:
-        """The number of samples that the sets hold, each counted every time that it is shown."""
+        """The number of samples of all sets and passes."""
         return int(self.set_starts[-1])
 
     @property
@@ -170,7 +170,7 @@ class Curriculum:
         return Samples(sizes, rows)
 
     def subset(self, size: int) -> NDArray[np.int64]:
-        """Return the rows of ``size`` that the phase uses, all of them where nothing is truncated."""
+        """Return the rows of ``size`` that the phase uses, all rows unless ``trunc`` is set."""
         count = self.counts[size - self.smallest]
         if self.trunc is None or self.trunc >= count:
             return np.arange(count)
@@ -185,8 +185,8 @@ class Curriculum:
         return _remembered(self._sets, number, lambda: philox_order(key, (number, 0), length))
 
 
-def _remembered(memory: dict[int, _Made], key: int, make: Callable[[], _Made], keep: int | None = 1) -> _Made:
-    """Return what ``make`` makes for ``key``, made again only if it was not among the last ``keep``."""
+def _remembered(memory: dict[int, _T], key: int, make: Callable[[], _T], keep: int | None = 1) -> _T:
+    """Return ``make()`` for ``key``, memoized for the last ``keep`` keys (None: for all)."""
     if key not in memory:
         while keep is not None and len(memory) >= keep:
             memory.pop(next(iter(memory)))  # a set of the paper takes 300 MB

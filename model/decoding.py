@@ -1,10 +1,9 @@
-"""Solutions from the network, token by token, under the mask (Sec. 4.4).
+"""Autoregressive decoding of solutions under the feasibility mask (Sec. 4.4).
 
-Instances of any sizes and capacities are decoded together. The problem is encoded once for an
-instance and rotation (once a batch, where memory divides its samples among several); the samples
-that share both share its keys. Randomness is a pure function of (seed, instance, sample): what an
-instance is decoded with, and how many samples are asked for, never changes a sample (up to the
-last bits of the network's arithmetic).
+Instances of any sizes and capacities are decoded together. The problem is encoded once per instance and
+rotation (once per batch if memory divides its samples among several); samples that share both share its
+keys. Randomness is a pure function of (seed, instance, sample): neither the other instances of a batch nor
+the number of samples changes a sample (up to the last bits of the network's arithmetic).
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from mcvrp.model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
 __all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
 
-_SHARE = 0.5  # of the free memory that keys and values may take
-_CPU_BYTES = 4 << 30  # and no more than this of a computer's
-# More at once is no faster. On a CPU they are few enough for processes to share the batches of a small set;
-# the number of processes never decides what a batch is.
+_SHARE = 0.5  # of the free memory, for keys and values
+_CPU_BYTES = 4 << 30  # upper limit of the same on a CPU
+# Larger batches are no faster. On a CPU they are small enough for processes to share the batches of a small
+# set; the batches do not depend on the number of processes.
 _CPU_PATHS, _GPU_PATHS = 128, 8192
-_COPIES = 1.5  # a batch's keys and values, what moving a layer of them needs, and scores
+_COPIES = 1.5  # memory of a batch over its keys and values: copies of a layer, scores
 
 Work = Callable[[Any, Any], Any]  # of a context and a task
-# Does the work for many tasks of one context and returns the results in order: maybe in several processes.
+# Applies the work to many tasks of one context and returns the results in order, maybe in several processes.
 Map = Callable[[Work, tuple[Any, ...], Sequence[Any]], Iterable[Any]]
 
 
 def map_here(work: Work, context: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
-    """Yield ``work(context, task)`` for each of ``tasks``, done in this process."""
+    """Yield ``work(context, task)`` for each of ``tasks``, in this process."""
     return (work(context, task) for task in tasks)
 
 
@@ -61,14 +60,14 @@ class Decoded:
 
     @classmethod
     def of(cls, city: City, instance: Instance, paths: NDArray[np.int32]) -> Decoded:
-        """Return ``paths``, ``(samples, L)``, without the padding that all share, and their costs."""
+        """Return ``paths``, ``(samples, L)``, trimmed to the longest, and their costs."""
         used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
         paths = paths[:, :used]
         nodes = instance.nodes
         leg = city.costs(nodes)
         leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
-        at = np.searchsorted(nodes, paths)
-        return cls(paths, np.array([exact_sum(leg[row[:-1], row[1:]]) for row in at]))
+        positions = np.searchsorted(nodes, paths)
+        return cls(paths, np.array([exact_sum(leg[row[:-1], row[1:]]) for row in positions]))
 
     def solution(self, sample: int) -> Solution:
         """Return one sample as a solution, routes in the order of decoding."""
@@ -76,7 +75,7 @@ class Decoded:
 
     @property
     def best(self) -> Solution:
-        """The cheapest sample, the first of equals."""
+        """The cheapest sample, the first of those of equal cost."""
         return self.solution(int(np.argmin(self.costs)))
 
 
@@ -99,33 +98,32 @@ def decode(
     Parameters
     ----------
     model
-        In evaluation mode, on the device and in the precision that decoding runs in.
+        Network in evaluation mode, on the device and in the precision of decoding.
     city
         The city that the model was trained on, or one that extends it.
     samples
-        Paths of each instance; of a beam, its most probable ones in descending order, the most
-        probable again where there are fewer paths.
+        Number of paths per instance; for a beam, the most probable ones in descending order, padded with
+        the most probable one.
     first
-        Number of the first of them: who asks for 10, then for 90 from the 10th on, has the same 100.
+        Number of the first sample: 10 samples, then 90 from the 10th on, equal 100 at once.
     rotations
-        How many ways the samples see the city turned (Sec. 4.4): sample i, counted from 0, takes
-        rotation i mod ``rotations``, and shares encoding and keys with the others that do. Rotation 0
-        is the city as it is, the others turn it by an angle of their own. With as many rotations as
-        samples, each sample has its own, as in the paper.
+        Number of rotations of the city (Sec. 4.4): sample i takes rotation i mod ``rotations`` and shares
+        encoding and keys with the other samples of that rotation. Rotation 0 is the identity, the others
+        have random angles. With as many rotations as samples, each sample has its own, as in the paper.
     seed
-        Names the random numbers.
+        Random seed.
     max_batch
-        Paths decoded at once; None takes what memory allows.
+        Maximum number of paths decoded at once; default: what fits in memory.
     table
-        The city's table on the model's device, if there is one already.
+        Table of ``city`` on the model's device; made if None.
     mapped
-        Decodes the batches; which batches there are does not depend on it.
+        Map that runs the batches, which do not depend on it.
 
     Raises
     ------
     McvrpError
-        If the network has fewer classes than the city has nodes, an instance is another city's or
-        names a customer that is none, or more samples are asked than the strategy has answers.
+        If the network has fewer classes than the city has nodes, an instance belongs to another city or has
+        unknown customers, or ``samples`` exceeds the number of answers of the strategy.
     """
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
@@ -139,44 +137,43 @@ def decode(
         _Batch(jobs, seed, rotations, strategy)
         for jobs in _batches(instances, wanted, rotations, max_batch, strategy.width)
     ]
-    batches.reverse()  # the long ones first, so that processes end at about the same time
+    batches.reverse()  # the longest first, so that processes end at about the same time
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
     # only dominance needs the city, whose matrix may be large
     context = (model, table, city if strategy.dominance else None)
-    for batch, found in zip(batches, mapped(_decode_batch, context, batches), strict=True):
-        for job, paths in zip(batch.jobs, found, strict=True):
-            pieces[job.place].append((job.samples, paths[: len(job.samples)]))
+    for batch, of_jobs in zip(batches, mapped(_decode_batch, context, batches), strict=True):
+        for job, paths in zip(batch.jobs, of_jobs, strict=True):
+            pieces[job.index].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
 
 def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
-    """Return how many paths through ``n`` customers memory has room for, ``share`` of them on shared keys.
+    """Return the number of paths of ``n`` customers that fit in memory, ``share`` of them on shared keys.
 
-    Counts keys and values, for paths as long as they can be; half of the memory that is free may
-    be taken.
+    Counts keys and values of paths of maximum length, in half of the free memory.
     """
     weight, config = model.output.weight, model.config
-    tokens = 2 * n + (n + 1) / share  # a path's own keys, and its part in the group's
+    tokens = 2 * n + (n + 1) / share  # a path's own keys, and its share of the group's
     path = 2 * config.decoder_layers * config.dim * tokens * weight.element_size() * _COPIES
     if weight.device.type == "cpu":
         return max(1, min(int(min(_CPU_BYTES, available_memory() * _SHARE) / path), _CPU_PATHS))
     free = torch.cuda.mem_get_info(weight.device)[0] + torch.cuda.memory_reserved(weight.device)
-    free -= torch.cuda.memory_allocated(weight.device)  # what PyTorch holds and does not use is free
+    free -= torch.cuda.memory_allocated(weight.device)  # PyTorch's unused reserve is free
     return max(1, min(int(free * _SHARE / path), _GPU_PATHS))
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Some samples of the same rotation of an instance, which has a place among those that are decoded."""
+    """Samples of one rotation of the instance number ``index``."""
 
-    place: int
+    index: int
     instance: Instance
     samples: range
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Jobs that are decoded together, and how."""
+    """Jobs that are decoded together, with the settings of decoding."""
 
     jobs: list[_Job]
     seed: int
@@ -187,7 +184,7 @@ class _Batch:
 def _batches(
     instances: Sequence[Instance], samples: range, rotations: int, max_batch: int, width: int
 ) -> Iterator[list[_Job]]:
-    """Yield what is decoded together: jobs of equally many paths, sizes alike, so that little is padding."""
+    """Yield batches: jobs with the same number of paths and similar sizes, with little padding."""
     jobs = [
         _Job(i, instance, of_rotation[part])
         for i, instance in enumerate(instances)
@@ -206,10 +203,10 @@ def _slices(count: int, most: int) -> Iterator[slice]:
 
 
 def _group(seed: int, instance: Instance, samples: range, rotations: int, width: int) -> Group:
-    """Return the group of ``samples``; word 0 of sample r's stream is rotation r's angle.
+    """Return the group of ``samples``; word 0 of sample r's stream is the angle of rotation r.
 
-    Word t + 1 of a sample's own stream draws the node after token t. Paths that compete are as many as
-    the strategy is wide, whatever is asked for.
+    Word t + 1 of a sample's stream draws the node after token t. A beam has ``width`` paths, whatever the
+    number of samples.
     """
     digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
     digest.update(str(instance.capacity).encode())
@@ -229,9 +226,9 @@ def _decode_batch(context: tuple[FmMcvrp, CityTable, City | None], batch: _Batch
         for job in batch.jobs
     ]
     with torch.inference_mode():
-        done = rollout(model, table, groups, batch.strategy, _legs(city, groups) if city else None)
-    paths = done.cpu().numpy()
-    return [job.instance.nodes[found].astype(np.int32) for job, found in zip(batch.jobs, paths, strict=True)]
+        rolled = rollout(model, table, groups, batch.strategy, _legs(city, groups) if city else None)
+    of_jobs = zip(batch.jobs, rolled.cpu().numpy(), strict=True)
+    return [job.instance.nodes[positions].astype(np.int32) for job, positions in of_jobs]
 
 
 def _legs(city: City, groups: Sequence[Group]) -> NDArray[np.float64]:
@@ -241,7 +238,7 @@ def _legs(city: City, groups: Sequence[Group]) -> NDArray[np.float64]:
     for row, group in enumerate(groups):
         nodes = group.instance.nodes
         legs[row, : len(nodes), : len(nodes)] = city.costs(nodes)
-    legs[:, DEPOT, DEPOT] = 0.0  # what has ended stays at the depot
+    legs[:, DEPOT, DEPOT] = 0.0  # ended paths stay at the depot
     return legs
 
 
@@ -254,41 +251,41 @@ def rollout(
 ) -> Tensor:
     """Return the paths of ``groups`` as positions in their instances, padded with 0, int64 ``(G, S, L)``.
 
-    L is what the longest needs; every group has S streams of random numbers. With ``legs``, what it costs to
-    go from node to node ``(G, T, T)``, a path gives way to a cheaper one of its group in the same state.
+    L is the length of the longest path; every group has S streams of random numbers. With ``legs``, the costs
+    from node to node ``(G, T, T)``, a path is dropped if its group has a cheaper one in the same state.
     """
-    now = Paths.start(model, table, groups, legs)
-    count, size, steps = now.uniforms.shape  # G, S
-    device = now.group.device
-    paths = torch.zeros(count, size, steps + 1, dtype=torch.int64, device=device)
+    state = Paths.start(model, table, groups, legs)
+    count, size, steps = state.uniforms.shape  # G, S
+    device = state.group.device
+    positions = torch.zeros(count, size, steps + 1, dtype=torch.int64, device=device)
     totals = strategy.start(count, size, device)
     for t in range(steps):
-        place = (now.group[:, None], now.sample)  # of the paths that go on, among all
-        parent, node, kept = strategy.extend(now.scores(model, t), totals[place], now.uniforms[:, :, t])
+        active = (state.group[:, None], state.sample)  # index of the active paths among all
+        parent, node, kept = strategy.extend(state.scores(model, t), totals[active], state.uniforms[:, :, t])
         if parent is not None:
-            now.follow(parent, t)
-            paths[place] = paths[place].gather(1, parent[..., None].expand(-1, -1, steps + 1))
-        now.advance(node)
-        paths[*place, t + 1] = node
+            state.follow(parent, t)
+            positions[active] = positions[active].gather(1, parent[..., None].expand(-1, -1, steps + 1))
+        state.advance(node)
+        positions[*active, t + 1] = node
         if legs is not None:
-            kept = kept.masked_fill(now.dominated(kept), -torch.inf)
-        totals[place] = kept
-        going = now.going
-        if strategy.width > 1:  # a path that has ended competes as long as one of its group goes on
+            kept = kept.masked_fill(state.dominated(kept), -torch.inf)
+        totals[active] = kept
+        going = state.going
+        if strategy.width > 1:  # an ended path of a beam competes until all paths of its group have ended
             going = (going & ~kept.isneginf()).any(1, keepdim=True).expand_as(node)
-        if not now.retire(going):
+        if not state.retire(going):
             break
-    return strategy.finish(paths, totals)[:, :, : t + 2]
+    return strategy.finish(positions, totals)[:, :, : t + 2]
 
 
 def _finish(
     city: City, instance: Instance, first: int, parts: list[tuple[range, NDArray[np.int32]]]
 ) -> Decoded:
-    """Put an instance's samples in order, cut the padding that all share, and cost them."""
-    longest = max(paths.shape[1] for _, paths in parts)
+    """Return the samples of an instance in order, trimmed to the longest, with their costs."""
+    longest = max(part.shape[1] for _, part in parts)
     paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
-    for samples, found in parts:
-        paths[np.asarray(samples) - first, : found.shape[1]] = found
+    for samples, part in parts:
+        paths[np.asarray(samples) - first, : part.shape[1]] = part
     return Decoded.of(city, instance, paths)
 
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from reprlib import Repr
 
-LONGEST = 300  # characters of a sentence, whatever the input was that it is about
+LONGEST = 300  # characters of a message, whatever its input
 _VALUE = 40  # characters of a value that is quoted
-_LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user, password and all that stands before the last @
+_LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user and password: everything before the last @
 
 
 _SHORT = Repr()
@@ -30,13 +30,13 @@ class McvrpError(Exception):
 
 
 class IncompleteError(McvrpError):
-    """The work was done in part; the message says what is missing."""
+    """Partly completed work; the message names what is missing."""
 
     exit_code = 1
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what ``error`` says; its kind, where it says nothing."""
+    """Return the first line of the message of ``error``, or its class name if the message is empty."""
     text = str(getattr(error, "strerror", None) or error).strip()
     return (text.splitlines() or [type(error).__name__])[0]
 
@@ -44,54 +44,54 @@ def reason(error: BaseException) -> str:
 def shown(value: object, most: int = _VALUE) -> str:
     """Return ``value`` in quotes if it is text, in at most ``most`` characters; control characters as codes.
 
-    All messages quote what people bring through this, as it may be a name of 5,000 letters.
+    Messages quote all user input through this function, as it may be a name of 5,000 letters.
     """
     if isinstance(value, str):
         return repr(value if len(value) <= most else f"{value[: most - 3]}...")
     try:
         text = _SHORT.repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
+    except ValueError:  # Python formats no integer of more than 4,300 digits
         text = "a number of thousands of digits"
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def brief(text: str, most: int = LONGEST) -> str:
-    """Return ``text`` in at most ``most`` characters that can be printed: of more, the middle is left out."""
+    """Return ``text`` in at most ``most`` printable characters, shortened in the middle."""
     text = printable(text)
     if len(text) <= most:
         return text
-    end = (most - 3) // 3  # where the remedy stands
+    end = (most - 3) // 3  # the remedy is at the end
     return f"{text[: most - 3 - end]}...{text[-end:]}"
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control characters as their codes: a terminal would obey them."""
+    """Return ``text`` with control characters escaped, as a terminal would interpret them."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def enumerated(
     texts: Sequence[str], separator: str, most: int, *, more: int = 0, at_least: bool = False
 ) -> str:
-    """Return as many of ``texts``, one at least, as ``most`` characters hold: "a, b and 3 more".
+    """Return as many of ``texts`` as fit in ``most`` characters, at least one: "a, b and 3 more".
 
-    ``more`` are counted besides; ``at_least`` where there may be more than that.
+    ``more`` is added to the count, which is a lower bound with ``at_least``.
     """
     before = ("" if separator == ", " else separator.strip()) + " and " + ("at least " if at_least else "")
-    for told in range(min(len(texts), most), 0, -1):
-        left = len(texts) - told + more
+    for count in range(min(len(texts), most), 0, -1):
+        left = len(texts) - count + more
         end = f"{before}{left:,} more" if left else ""
-        line = separator.join(texts[:told]) + end
+        line = separator.join(texts[:count]) + end
         if len(line) <= most:
             return line
     return brief(texts[0], most - len(end)) + end
 
 
 def without_logins(text: str) -> str:
-    """Return ``text`` with what stands between :// and @ taken out of its addresses: it may be a password."""
+    """Return ``text`` without the part between :// and @ of its addresses, which may be a password."""
     return _LOGIN.sub(r"\1…@", text)
 
 
 def sentence(error: BaseException) -> str:
-    """Return the message of ``error`` on a single line; Ray's wrapping around ours is taken off."""
+    """Return the message of ``error`` on a single line, without Ray's wrapper around our errors."""
     cause = getattr(error, "cause", None)
     return printable(" ".join(str(cause if isinstance(cause, McvrpError) else error).split()))

@@ -1,4 +1,4 @@
-"""The nine features of a token and the feasibility mask, computed on the device (Sec. 4.2).
+"""The city on the device: its table, the nine features of a token (Sec. 4.2) and the costs of paths.
 
 A batch carries node numbers, demands and capacities only. Coordinates, rotation and the
 features (x, y, d, t, kappa, gamma, omega, c, a) come from the city's table, which lives on
@@ -20,12 +20,12 @@ from mcvrp.model.city import DEPOT, City
 from mcvrp.model.feasibility import loads
 
 FEATURES = 9
-_C, _A = 7, 8  # where load and served demand stand among the features
+_C, _A = 7, 8  # positions of load and served demand among the features
 
 
 @dataclass(frozen=True)
 class CityTable:
-    """Table of a city as the features need it, one row a node.
+    """Per-node inputs of the features, one row per node.
 
     ``delta`` float32 ``(m + 1, 2)`` is each node's offset from the depot in the model's
     frame, ``depot`` ``(2,)`` the depot itself, ``kappa`` ``(m + 1,)`` the distance to the
@@ -58,21 +58,21 @@ class TravelCosts:
 
     Parameters
     ----------
-    places
-        Of each node in the unit square, float32 ``(m + 1, 2)``; None where there is a matrix.
+    xy
+        Coordinates of the nodes in the unit square, float32 ``(m + 1, 2)``; None if there is a matrix.
     matrix
-        Cost from node to node, float32 ``(m + 1, m + 1)``; None where costs are straight lines.
+        Cost from node to node, float32 ``(m + 1, m + 1)``; None if costs are straight lines.
     unit
-        What a cost of 1 here is in the city's own unit.
+        Factor from these costs to the city's unit.
     """
 
-    places: Tensor | None
+    xy: Tensor | None
     matrix: Tensor | None
     unit: float
 
     @classmethod
     def of(cls, city: City, table: CityTable) -> TravelCosts:
-        """Return the costs of ``city`` at the size that its unit square has, on its table's device."""
+        """Return the costs of ``city``, scaled to its unit square, on the device of ``table``."""
         if city.matrix is None:
             return cls(table.depot + table.delta, None, city.scale)
         unit = float(city.matrix.max()) or 1.0
@@ -82,8 +82,8 @@ class TravelCosts:
     def __call__(self, ids: Tensor, path: Tensor) -> Tensor:
         """Return the cost of each of ``path``, positions ``(B, S, L)`` in ``ids`` ``(B, T)``: ``(B, S)``."""
         nodes = ids[:, None].expand(-1, path.shape[1], -1).gather(2, path)  # (B, S, L)
-        if self.places is not None:
-            xy = self.places[nodes]  # (B, S, L, 2)
+        if self.xy is not None:
+            xy = self.xy[nodes]  # (B, S, L, 2)
             return (xy[:, :, 1:] - xy[:, :, :-1]).norm(dim=-1).sum(-1)
         assert self.matrix is not None
         legs = self.matrix[nodes[..., :-1], nodes[..., 1:]]
@@ -99,8 +99,8 @@ class Batch:
     ids
         Node numbers in the city, int64 ``(B, T)``; position 0 is the depot, padding is 0.
     demands
-        Demands in units, int64 ``(B, T)``; 0 at the depot and at padding. Sums of them are exact, those of
-        float32 are not beyond 2**24.
+        Demands in units, int64 ``(B, T)``; 0 at the depot and at padding. float32 sums would be inexact
+        beyond 2**24.
     capacity
         int64 ``(B,)``.
     lengths
@@ -111,11 +111,11 @@ class Batch:
     path_lengths
         Tokens of each path, both end depots included, int64 ``(B,)``.
     angle
-        Rotation about the depot in radians, float32 ``(B,)``; None leaves the city as it is.
+        Rotation about the depot in radians, float32 ``(B,)``; None: no rotation.
     padded
-        Whether some instance is smaller than T - 1, so that its padding has to be masked.
+        Whether an instance is smaller than T - 1, so that its padding has to be masked.
     by_angle
-        Whether routes come in the order of their angles, which a rotation rolls.
+        Whether routes are sorted by angle, an order that a rotation rolls.
     """
 
     ids: Tensor
@@ -128,6 +128,11 @@ class Batch:
     padded: bool = True
     by_angle: bool = True
 
+    @property
+    def key_lengths(self) -> Tensor | None:
+        """Lengths for the padding mask of attention; None if no instance is padded."""
+        return self.lengths if self.padded else None
+
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on ``device``."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
@@ -137,7 +142,7 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def first(self, rows: int) -> Batch:
-        """Return the first ``rows`` samples, as wide as the batch is."""
+        """Return the first ``rows`` samples with the padding of the whole batch."""
         return self._each(lambda tensor: tensor[:rows])
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -147,15 +152,15 @@ class Batch:
 
 
 def rolled_path(table: CityTable, ids: Tensor, path: Tensor, path_lengths: Tensor, angle: Tensor) -> Tensor:
-    """Return ``path`` ``(B, L)`` with its routes in the order of the frame that ``angle`` ``(B,)`` makes.
+    """Return ``path`` ``(B, L)`` with its routes in the order of the frame rotated by ``angle`` ``(B,)``.
 
     Routes are stored by the angle of their centroid in [0, 2 pi). A rotation moves the start of
-    the plane's angles, so the list of routes is rolled to begin with the one that has the
-    smallest angle as the network sees it. ``ids``, ``path`` and ``path_lengths`` are as in
+    the plane's angles, so the list of routes is rolled to begin with the smallest angle in the rotated
+    frame. ``ids``, ``path`` and ``path_lengths`` are as in
     `Batch`.
     """
     columns = torch.arange(path.shape[1], device=path.device)
-    ends = path_lengths[:, None] - 1  # where the last depot of each path stands
+    ends = path_lengths[:, None] - 1  # position of the last depot of each path
     at_depot = path == 0
     # The depot has no offset: over a route, the running sum grows by that route's.
     sums = table.delta[ids.gather(1, path)].double().cumsum(1)  # (B, L, 2)
@@ -202,5 +207,5 @@ def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: 
 
 
 def with_loads(nodes: Tensor, load_share: Tensor, served_share: Tensor) -> Tensor:
-    """Return problem features ``(..., 9)`` with c and a set: the token of one decoding step."""
+    """Return problem features ``(..., 9)`` with c and a set, the token of one decoding step."""
     return torch.cat([nodes[..., :_C], load_share[..., None], served_share[..., None]], dim=-1)

@@ -1,7 +1,8 @@
 """Instance (n, i) of a split as a pure function of (city, seed, split, n, i) (Sec. 5.1).
 
-Each instance reads its own counter-based random stream, so any worker makes any instance in
-any order on any machine and gets the same bytes.
+Each instance has its own counter-based random stream, so every worker, in any order and on any machine,
+generates the same bytes. `instance_rows` generates many of one size at once, as reinforcement learning
+needs millions.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Rules:
     demand
         Smallest and largest demand of a customer, both included.
     capacity
-        Smallest and largest capacity of a vehicle, both included; None takes the
-        paper's table, which depends on the number of customers.
+        Smallest and largest capacity of a vehicle, both included; None: the paper's table, by number of
+        customers.
     """
 
     demand: Range = PAPERS_DEMAND
@@ -65,7 +66,7 @@ class Rules:
 
     @classmethod
     def of(cls, city: City | None, demand: Range | None, capacity: Range | None) -> Rules:
-        """Return the rules of orders in ``city``: what is given, else the city's own, else the paper's."""
+        """Return the rules of orders in ``city``; default: the city's ranges, otherwise the paper's."""
         if city is not None:
             demand, capacity = demand or city.demand, capacity or city.capacity
         return cls(demand or PAPERS_DEMAND, capacity)
@@ -93,12 +94,12 @@ class InstanceStream:
     Parameters
     ----------
     city
-        The city whose customers are drawn.
+        City of the customers.
     seed
-        Names the stream; another seed gives unrelated instances.
+        Random seed of the stream; instances of different seeds are unrelated.
     split
-        "train", "valid" (watched while training), "trial" (a challenger is chosen by) or "test" (measured
-        on): streams that share no random word, whatever their seeds.
+        "train", "valid" (monitoring of training), "trial" (selection of a challenger) or "test"
+        (benchmarks): streams without a common random word, whatever their seeds.
     rules
         Ranges of demand and capacity.
     """
@@ -156,7 +157,7 @@ def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> Inst
     key = philox_key("instance", stream.city.city_id, str(stream.seed), stream.split)
     index = np.arange(start, stop, dtype=np.uint64)
     u = philox_rows(key, np.stack([index, np.full_like(index, n)], axis=1), 2 * n + 1)
-    customers = _without_replacement(u[:, :n], m) + 1
+    customers = _rows_without_replacement(u[:, :n], m) + 1
     order = customers.argsort(axis=1)
     drawn = smallest + np.floor(u[:, n : 2 * n] * (largest - smallest + 1))
     ids = np.full((len(u), n + 1), DEPOT, dtype=np.int64)
@@ -173,7 +174,7 @@ def _sample_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.in
     n = len(u)
     steps = np.arange(n)
     picks = (steps + np.floor(u * (m - steps)).astype(np.int64)).tolist()
-    moved: dict[int, int] = {}  # the shuffled array, where it differs from the identity
+    moved: dict[int, int] = {}  # entries of the shuffled array that differ from the identity
     chosen = []
     for step, pick in enumerate(picks):
         chosen.append(moved.get(pick, pick))
@@ -181,8 +182,8 @@ def _sample_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.in
     return np.array(chosen, dtype=np.int64)
 
 
-def _without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Return distinct numbers below ``m`` in each row ``(B, n)``: a Fisher-Yates shuffle's first steps."""
+def _rows_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """Return `_sample_without_replacement` for each row of ``u`` ``(B, n)``, in array operations."""
     count, n = u.shape
     picks = (np.arange(n) + np.floor(u * (m - np.arange(n)))).astype(np.int64)
     shuffled = np.tile(np.arange(m, dtype=np.int32), (count, 1))

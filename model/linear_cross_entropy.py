@@ -1,10 +1,9 @@
-"""Cross-entropy over all classes without keeping their scores: output layer and loss as one operation.
+"""Output layer and cross-entropy over all classes as one operation, without storing all scores.
 
-A network of the paper names each token among 10,001 classes; the fp32 scores of one global
-batch of 400 customers would take 4 GB, and as much again for their gradient. Here the scores
-of a few tokens exist at a time: their loss, their right answers and their gradients are taken at once,
-so nothing is computed twice. PyTorch's own `linear_cross_entropy` does likewise, but does not
-tell the right answers.
+The paper's network has 10,001 classes; the fp32 scores of one global batch of 400 customers would take 4 GB,
+and their gradient the same. Here the scores of a few tokens exist at a time: loss, correct predictions and
+gradients are computed together, so nothing is computed twice. PyTorch's `linear_cross_entropy` does the same
+without the correct predictions.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Scores that exist at a time: a GPU wants large products, a processor what its caches hold.
+# Scores at a time: large products on a GPU, the size of the caches on a CPU.
 _SCORES_ON_GPU, _SCORES_ON_CPU = 1 << 25, 1 << 22
 
 
 def linear_cross_entropy(
     embeddings: Tensor, weight: Tensor, target: Tensor, counted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the summed cross-entropy of ``embeddings @ weight.T``, and how many tokens it names right.
+    """Return the summed cross-entropy of ``embeddings @ weight.T`` and the number of correct predictions.
 
-    Equals the plain computation in the dtype that autocast would choose for the product;
+    Equals the plain computation in autocast's dtype for the product;
     softmax, loss and the sum of the weight's gradient are at least fp32. Gradients of
     gradients are not supported.
 
@@ -36,7 +35,7 @@ def linear_cross_entropy(
     target
         Right classes, int64 ``(N,)``.
     counted
-        Which tokens count, bool ``(N,)``; the others have neither loss nor gradient.
+        Mask of the tokens in the loss, bool ``(N,)``.
     """
     dtype, kind = embeddings.dtype, embeddings.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):

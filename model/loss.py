@@ -1,7 +1,7 @@
-"""Cross-entropy of problem and solution tokens (Eq. 3), as sums that can be added up.
+"""Cross-entropy of problem and solution tokens (Eq. 3), as sums over tokens.
 
-A batch may be cut into micro-batches, ranks and accumulation steps: each adds its sums, and
-dividing by the token counts of the global batch gives the loss of the whole.
+Micro-batches, ranks and accumulation steps add their sums; divided by the token counts of the global
+batch, they are its mean loss, however the batch is split.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IGNORED = -100  # the target of padding
 
 @dataclass(frozen=True)
 class StreamLoss:
-    """One stream's tokens: summed cross-entropy, right answers and count, scalar tensors."""
+    """One stream's tokens: summed cross-entropy, correct predictions and count, scalar tensors."""
 
     loss_sum: Tensor
     correct: Tensor
@@ -31,7 +31,7 @@ class StreamLoss:
 
 @dataclass(frozen=True)
 class Losses:
-    """Both streams; ``solution`` is None where only the encoder is trained."""
+    """Both streams; ``solution`` is None if only the encoder is trained."""
 
     problem: StreamLoss
     solution: StreamLoss | None
@@ -40,13 +40,12 @@ class Losses:
 def losses(model: FmMcvrp, table: CityTable, batch: Batch, train_decoder: bool = True) -> Losses:
     """Return the summed losses of ``batch`` over its non-padding tokens.
 
-    The problem stream names the node of each problem token among all classes. The solution
-    stream predicts the path's next node among those that mask M allows. Nothing here waits
-    for the device.
+    The problem stream predicts the node of each problem token among all classes, the solution
+    stream the next node of the path among those that mask M allows. Nothing here synchronizes
+    with the device.
     """
     problem = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
-    padded = batch.lengths if batch.padded else None
-    embeddings = model.encode(problem, padded)  # (B, T, D)
+    embeddings = model.encode(problem, batch.key_lengths)  # (B, T, D)
     own = _inside(batch.lengths, batch.ids.shape[1])  # (B, T)
     problem_sum, right = linear_cross_entropy(
         embeddings.flatten(0, 1), model.output.weight, batch.ids.flatten(), own.flatten()
@@ -73,16 +72,16 @@ def next_nodes(
     path: Tensor,
     path_lengths: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return the masked scores of what may follow each token of ``path``, and what does follow.
+    """Return the masked scores of the nodes that may follow each token of ``path``, and the targets.
 
     Parameters
     ----------
     batch
-        The instances; its own solutions are not looked at.
+        The instances; its solutions are ignored.
     problem, embeddings
-        Features ``(B, T, 9)`` of the instances, and what the encoder makes of them ``(B, T, D)``.
+        Features ``(B, T, 9)`` of the instances and their node embeddings ``(B, T, D)``.
     path, path_lengths
-        int64 ``(B * S, L)`` and ``(B * S,)``: S paths of each instance, one after the other, as in `Batch`.
+        int64 ``(B * S, L)`` and ``(B * S,)``: S consecutive paths per instance, as in `Batch`.
 
     Returns
     -------
@@ -90,20 +89,19 @@ def next_nodes(
         Scores ``(B * S, L - 1, T)`` and targets int64 ``(B * S, L - 1)``, `IGNORED` at padding.
     """
     samples = len(path) // len(batch.ids)
-    lengths = batch.lengths if batch.padded else None
     path, target = path[:, :-1], path[:, 1:]
     demands, capacity, nodes, each_problem = (
         tensor if samples == 1 else tensor.repeat_interleave(samples, 0)
         for tensor in (batch.demands, batch.capacity, batch.lengths, problem)
     )
     solution = solution_features(each_problem, demands, capacity, path)
-    decoded = model.decode(solution, model.memory(embeddings, lengths), samples)  # (B * S, L, D)
+    decoded = model.decode(solution, model.memory(embeddings, batch.key_lengths), samples)  # (B * S, L, D)
     grouped = decoded.reshape(len(batch.ids), -1, decoded.shape[2])  # (B, S * L, D)
     weights = model.node_weights(batch.ids, embeddings)
     scores = (grouped @ weights.transpose(1, 2)).view(*path.shape, -1)  # (B * S, L, T)
     allowed = feasible_along(demands, capacity, nodes, path)
     own = _inside(path_lengths - 1, path.shape[1])  # (B * S, L)
-    # A mask that leaves padding no choice would turn its gradient, which is 0, into NaN.
+    # Padding with all nodes masked would turn its gradient, which is 0, into NaN.
     scores = scores.masked_fill(own[..., None] & ~allowed, -torch.inf)
     return scores, target.masked_fill(~own, IGNORED)
 

@@ -1,6 +1,6 @@
-"""Micro-batches: a global batch cut into what each rank takes at once.
+"""Micro-batches: a global batch split among ranks and accumulation steps.
 
-Which samples a batch has does not depend on how it is cut, nor does its loss: see `model.loss`.
+The split changes neither the samples of a batch nor its loss: see `model.loss`.
 """
 
 from __future__ import annotations
@@ -25,42 +25,34 @@ def micro_batches(
 ) -> list[list[_Positions]]:
     """Return the micro-batches of each rank, as positions in the global batch.
 
-    Every sample is in one micro-batch, every rank has equally many samples, and equally many
-    micro-batches: the ranks meet after each.
+    Each sample is in one micro-batch. All ranks have the same number of samples and of micro-batches, as
+    they synchronize after each.
 
     Parameters
     ----------
     sizes, path_lengths
-        Customers of each sample and tokens of its solution, ``(B,)``.
+        Customers and solution tokens of each sample, ``(B,)``.
     order
-        "paper" takes the samples as they come. "bucketed" sorts them, so that a micro-batch
-        has samples of one size, which need no padding mask, and of similar solutions.
+        "paper" keeps the order of the samples. "bucketed" sorts them, so that a micro-batch has
+        samples of one size, which need no padding mask, and solutions of similar lengths.
     samples, tokens
-        What a micro-batch has at most: samples, and problem and solution tokens with their
-        padding. A sample that is larger is a micro-batch of its own.
+        Maximum number of samples, and of problem and solution tokens with padding, of a
+        micro-batch. A larger sample is a micro-batch by itself.
 
     Raises
     ------
     McvrpError
         If the samples cannot be shared equally.
     """
-    if len(sizes) % ranks:
-        raise McvrpError(
-            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
-    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
-    cut: list[list[_Positions]] = []
-    for share in positions.reshape(ranks, -1):
-        changes = np.flatnonzero(np.diff(sizes[share])) + 1
-        runs = [share] if order == "paper" else np.split(share, changes)
-        limits = [_most_samples(sizes[run], path_lengths[run], samples, tokens) for run in runs]
-        pieces = [np.array_split(run, -(-len(run) // most)) for run, most in zip(runs, limits, strict=True)]
-        cut.append([piece for of_run in pieces for piece in of_run])
-    most = max(map(len, cut))
-    for mine in cut:
-        while len(mine) < most:
-            _split_largest(mine, sizes, path_lengths)
-    return cut
+    pieces: list[list[_Positions]] = []  # of each rank
+    for share in _shares(sizes, path_lengths, ranks, order):
+        runs = [share] if order == "paper" else np.split(share, np.flatnonzero(np.diff(sizes[share])) + 1)
+        splits = [_split(run, sizes[run], path_lengths[run], samples, tokens) for run in runs]
+        pieces.append([piece for split in splits for piece in split])
+    for own in pieces:
+        while len(own) < max(map(len, pieces)):
+            _split_largest(own, sizes, path_lengths)
+    return pieces
 
 
 def computed_tokens(sizes: NDArray[np.int64], path_lengths: NDArray[np.int64]) -> tuple[int, int]:
@@ -68,15 +60,32 @@ def computed_tokens(sizes: NDArray[np.int64], path_lengths: NDArray[np.int64]) -
     return len(sizes) * int(sizes.max() + 1), len(sizes) * int(path_lengths.max() - 1)
 
 
-def _most_samples(
-    sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], samples: int | None, tokens: int | None
-) -> int:
-    limits = [len(sizes)]
+def _shares(
+    sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], ranks: int, order: Order
+) -> _Positions:
+    """Return the samples of each rank, ``(ranks, B / ranks)``."""
+    if len(sizes) % ranks:
+        raise McvrpError(
+            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
+    return positions.reshape(ranks, -1)
+
+
+def _split(
+    run: _Positions,
+    sizes: NDArray[np.int64],
+    path_lengths: NDArray[np.int64],
+    samples: int | None,
+    tokens: int | None,
+) -> list[_Positions]:
+    """Return ``run`` in as few equal pieces as the limits allow."""
+    limits = [len(run)]
     if samples is not None:
         limits.append(samples)
     if tokens is not None:
         limits.append(tokens // int(sizes.max() + path_lengths.max()))
-    return max(1, min(limits))
+    return np.array_split(run, -(-len(run) // max(1, min(limits))))
 
 
 def _split_largest(

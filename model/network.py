@@ -5,10 +5,9 @@ projection each for encoder and decoder, no positional encoding, dropout where P
 transformer has it, and no bias in the output layer, which both streams share. At the
 paper's size that makes 206 M parameters.
 
-This file knows tensors, not instances: features come from `model.features`, choices are
-made in `model.decoding`. Symbols in shapes: B instances, T problem tokens, L solution
-tokens, D dimension, H heads, K = D / H; in decoding, G groups of S samples that share an
-instance and its rotation.
+Operates on tensors only: `model.features` makes the features, `model.decoding` chooses nodes. Symbols in
+shapes: B instances, T problem tokens, L solution tokens, D dimension, H heads, K = D / H; in decoding, G
+groups of S samples that share an instance and its rotation.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from mcvrp.model.features import FEATURES
 class NetworkConfig:
     """The shape of the network; the defaults are the paper's (Sec. 5.2).
 
-    ``pointer`` adds to a node's weights in the output layer, which know the city, a projection of the
-    node's embedding, which knows the day: see `FmMcvrp.node_weights`.
+    ``pointer`` adds a projection of a node's embedding, which depends on the instance, to the node's weights
+    in the output layer: see `FmMcvrp.node_weights`.
     """
 
     classes: int = 10_001
@@ -67,7 +66,7 @@ class NetworkConfig:
 
 
 class Attention(nn.Module):
-    """Multi-head attention; keys and values may come from elsewhere (cross) or from a cache."""
+    """Multi-head attention over given keys and values: of the same tokens, of a memory or of a cache."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -84,7 +83,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Return what each token of ``x`` ``(B, L, D)`` gathers from the keys it may see."""
+        """Return the attention output for the queries ``x`` ``(B, L, D)``, ``(B, L, D)``."""
         dropout = self.dropout if self.training else 0.0
         key, value = keys_values
         y = F.scaled_dot_product_attention(
@@ -120,7 +119,7 @@ class EncoderBlock(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the block's output, ``(B, T, D)``; ``mask`` is True where a key may be seen."""
+        """Return the block's output, ``(B, T, D)``; ``mask`` is True for visible keys."""
         y = self.norm_self(x)
         x = x + self.dropout(self.attention(y, self.attention.keys_values(y), mask))
         return x + self.dropout(self.mlp(self.norm_mlp(x)))
@@ -142,7 +141,7 @@ class DecoderBlock(nn.Module):
         """Return the block's output for all tokens at once, ``(B, L, D)``, B being G * ``samples`` paths."""
         y = self.norm_self(x)
         x = x + self.dropout(self.attention(y, self.attention.keys_values(y), causal=True))
-        # As in `step`, the samples of a group are one query block to the problem tokens that they share.
+        # As in `step`, the samples of a group are one query block over their problem tokens.
         return self._rest(x.reshape(-1, samples * x.shape[1], x.shape[2]), memory, mask).view_as(x)
 
     def step(
@@ -155,8 +154,8 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """Return the block's output for token ``t`` of every sample, ``(G, S, D)``.
 
-        Samples stand where tokens stand in training: they attend to their group's problem
-        tokens as one query block, so the group's keys are read, never copied.
+        Samples take the dimension of tokens in training: they attend to their group's problem tokens as
+        one query block, so the group's keys are never copied.
         """
         samples = x.flatten(0, 1)[:, None]  # (G, S, D) -> (G * S, 1, D)
         y = self.norm_self(samples)
@@ -173,18 +172,18 @@ class DecoderBlock(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """Problems as the decoder knows them: keys and values of each layer, and who may be seen."""
+    """Encoded problems for the decoder: keys and values of each layer, and the padding mask."""
 
     keys_values: list[tuple[Tensor, Tensor]]  # each (B, H, T, K)
     mask: Tensor | None  # bool (B, 1, 1, T)
 
     def select(self, rows: Tensor) -> Memory:
-        """Return the memory of some of the problems."""
+        """Return the memory of the problems ``rows``."""
         mask = None if self.mask is None else self.mask[rows]
         return Memory([(key[rows], value[rows]) for key, value in self.keys_values], mask)
 
     def contiguous(self) -> Memory:
-        """Return the same with each tensor in one piece: faster where it is read at every step."""
+        """Return the memory with contiguous tensors, which are faster to read at every step."""
         return Memory([(key.contiguous(), value.contiguous()) for key, value in self.keys_values], self.mask)
 
 
@@ -207,10 +206,10 @@ class FmMcvrp(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.apply(_initialise)
         if self.pointer is not None:
-            nn.init.zeros_(self.pointer.weight)  # it begins as the network without
+            nn.init.zeros_(self.pointer.weight)  # initially equal to the network without a pointer
         for block in [*self.encoder, *self.decoder]:
             for name, layer in block.named_modules():
-                if name.split(".")[-1] == "out":  # each residual branch adds variance: start them small
+                if name.split(".")[-1] == "out":  # small initial variance of each residual branch
                     layer.weight.data /= (2 * max(config.encoder_layers, config.decoder_layers)) ** 0.5
 
     @property
@@ -218,14 +217,14 @@ class FmMcvrp(nn.Module):
         return cast(list[DecoderBlock], list(self.decoder))
 
     def encoder_parameters(self) -> list[nn.Parameter]:
-        """Return what phase I trains: the encoder and the shared output layer."""
+        """Return the parameters that phase I trains: the encoder and the shared output layer."""
         parts = [self.encoder_input, self.encoder, self.encoder_norm, self.output]
         return [p for part in parts for p in part.parameters()]
 
     def encode(self, problem: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the node embeddings E, ``(B, T, D)``, of problem features ``(B, T, 9)``.
 
-        ``lengths`` ``(B,)`` counts the tokens that are not padding; None means all.
+        ``lengths`` ``(B,)`` are the numbers of tokens without padding; None: no padding.
         """
         mask = _key_mask(lengths, problem.shape[1])
         x = self.dropout(self.encoder_input(problem.to(self.encoder_input.weight.dtype)))
@@ -234,15 +233,15 @@ class FmMcvrp(nn.Module):
         return self.encoder_norm(x)
 
     def memory(self, embeddings: Tensor, lengths: Tensor | None = None) -> Memory:
-        """Return what the decoder's layers read of the embeddings E."""
+        """Return the keys and values of the embeddings E for the decoder's layers."""
         keys_values = [block.cross.keys_values(embeddings) for block in self._decoder_blocks]
         return Memory(keys_values, _key_mask(lengths, embeddings.shape[1]))
 
     def decode(self, solution: Tensor, memory: Memory, samples: int = 1) -> Tensor:
         """Return the embeddings G, ``(B, L, D)``, of solution features ``(B, L, 9)``, causally.
 
-        Each of the problems of ``memory`` has ``samples`` paths, one after the other. Padding at the end
-        of a path needs no mask: no earlier token sees it.
+        Each problem of ``memory`` has ``samples`` consecutive paths. Padding at the end of a path needs no
+        mask, as no earlier token attends to it.
         """
         x = self.dropout(self.decoder_input(solution))
         for block, keys_values in zip(self.decoder, memory.keys_values, strict=True):
@@ -250,13 +249,13 @@ class FmMcvrp(nn.Module):
         return self.decoder_norm(x)
 
     def new_cache(self, samples: int, length: int) -> Cache:
-        """Return room for ``length`` tokens of ``samples`` = G * S paths."""
+        """Return an empty cache for ``length`` tokens of ``samples`` = G * S paths."""
         shape = (samples, self.config.heads, length, self.config.dim // self.config.heads)
         weight = self.output.weight
         return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.decoder]
 
     def step(self, solution: Tensor, cache: Cache, t: int, memory: Memory) -> Tensor:
-        """Return the embeddings of token ``t``, ``(G, S, D)``, and keep its keys in ``cache``.
+        """Return the embeddings of token ``t``, ``(G, S, D)``, and write its keys to ``cache``.
 
         Equals position ``t`` of `decode` on the whole path.
         """
@@ -266,10 +265,10 @@ class FmMcvrp(nn.Module):
         return self.decoder_norm(x)
 
     def node_weights(self, ids: Tensor, embeddings: Tensor) -> Tensor:
-        """Return what the decoder's embeddings are multiplied by to score an instance's nodes, ``(B, T, D)``.
+        """Return the output weights of an instance's nodes, ``(B, T, D)``.
 
-        The columns of W_o at ``ids`` ``(B, T)``: every other node is masked, so its column need not be
-        computed. With a pointer, P e_j of each node's own ``embeddings`` ``(B, T, D)`` on top of it.
+        The columns of W_o at ``ids`` ``(B, T)``; all other nodes are masked. With a pointer, plus P e_j of
+        each node's embedding in ``embeddings`` ``(B, T, D)``.
         """
         weights = F.embedding(ids, self.output.weight)
         return weights if self.pointer is None else weights + self.pointer(embeddings)

@@ -1,8 +1,8 @@
-"""A batch of paths half-way: what the network needs of them, what they may do next, which still go on.
+"""State of a batch of partial paths during decoding.
 
-Knows tensors and the rules of a route; how a node is chosen is `model.strategies`' business, which
-instances and samples meet in a batch is `model.decoding`'s. Paths that have ended leave the batch
-as soon as enough have. Symbols in shapes: G groups, each an instance in one rotation, of S paths
+Contains the network's cache, the state of each vehicle and the feasibility mask. `model.strategies` chooses
+the nodes, `model.decoding` the instances and samples of a batch. Ended paths leave the batch as soon as
+enough have ended. Symbols in shapes: G groups, each an instance in one rotation, of S paths
 that share its encoding and keys; T problem tokens.
 """
 
@@ -22,13 +22,13 @@ from mcvrp.model.features import Batch, CityTable, problem_features, with_loads
 from mcvrp.model.network import Cache, FmMcvrp, Memory
 from mcvrp.model.problem import DEPOT, Instance
 
-_RETIRE = 0.75  # drop ended paths once fewer than this share of the batch would be left
-_SPARE_ROUTES = 1.25  # routes over the fewest possible that the cache has room for at first
+_RETIRE = 0.75  # compact the batch once less than this share of its paths is active
+_SPARE_ROUTES = 1.25  # initial room of the cache, in routes over the minimum
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """An instance in one rotation, with the uniforms ``(S, 2 n)`` that its paths draw nodes with."""
+    """An instance in one rotation, with the uniforms ``(S, 2 n)`` for its S paths."""
 
     instance: Instance
     angle: float
@@ -59,13 +59,13 @@ def instances_of(groups: Sequence[Group], device: torch.device) -> Batch:
 
 @dataclass
 class Paths:
-    """State of a batch: its groups and where their paths stand; those that go on only."""
+    """State of the active paths of a batch."""
 
-    group: Tensor  # (G,) which group of the batch
-    sample: Tensor  # (G, S) which path of the group
+    group: Tensor  # (G,) index of the group in the batch
+    sample: Tensor  # (G, S) index of the path in the group
     features: Tensor  # (G, T, 9) of the problem tokens
-    columns: Tensor  # (G, D, T) that score the instance's own nodes
-    demands: Tensor  # (G, 1, T), whole numbers, as all of these: sums of floats would be rounded
+    columns: Tensor  # (G, D, T) output weights of the instance's nodes
+    demands: Tensor  # (G, 1, T), int64 like capacity, total, load: sums of floats would be rounded
     capacity: Tensor  # (G, 1)
     total: Tensor  # (G, 1) demand of the instance
     inside: Tensor  # (G, 1, T) not padding
@@ -76,9 +76,9 @@ class Paths:
     served: Tensor  # (G, S, T)
     load: Tensor  # (G, S) of the current route
     delivered: Tensor  # (G, S) in all
-    legs: Tensor  # (G, T, T) cost from node to node, (G, 0, 0) where nobody asks for it
+    legs: Tensor  # (G, T, T) cost from node to node; (G, 0, 0) without dominance
     cost: Tensor  # (G, S) so far
-    marks: Tensor  # (T + 2,) random whole numbers, sums of which tell states from each other
+    marks: Tensor  # (T + 2,) random integers, whose sums identify states
 
     @classmethod
     def start(
@@ -88,7 +88,7 @@ class Paths:
         groups: Sequence[Group],
         legs: NDArray[np.float64] | None = None,
     ) -> Paths:
-        """Return the paths of ``groups``, all of the same S, at the depot; the instances are encoded here."""
+        """Return the paths of ``groups``, all of the same S, at the depot; encodes the instances."""
         batch = instances_of(groups, table.delta.device)
         device, tokens, samples = table.delta.device, batch.ids.shape[1], len(groups[0].uniforms)
         uniforms = np.zeros((len(groups), samples, 2 * (tokens - 1)))
@@ -96,9 +96,8 @@ class Paths:
             uniforms[row, :, : 2 * group.instance.n] = group.uniforms
         features = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
         routes = int((batch.demands.sum(1) / batch.capacity).max() * _SPARE_ROUTES) + 2
-        padded = batch.lengths if batch.padded else None
-        embeddings = model.encode(features, padded)
-        none = torch.zeros(len(groups), samples, dtype=torch.int64, device=device)
+        embeddings = model.encode(features, batch.key_lengths)
+        zeros = torch.zeros(len(groups), samples, dtype=torch.int64, device=device)
         return cls(
             group=torch.arange(len(groups), device=device),
             sample=torch.arange(samples, device=device).repeat(len(groups), 1),
@@ -109,26 +108,26 @@ class Paths:
             total=batch.demands.sum(1, keepdim=True),
             inside=(torch.arange(tokens, device=device) < batch.lengths[:, None])[:, None],
             uniforms=torch.from_numpy(uniforms).to(device),
-            memory=model.memory(embeddings, padded).contiguous(),
+            memory=model.memory(embeddings, batch.key_lengths).contiguous(),
             cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
-            position=none,
-            served=torch.zeros(*none.shape, tokens, dtype=torch.bool, device=device),
-            load=none,
-            delivered=none,
+            position=zeros,
+            served=torch.zeros(*zeros.shape, tokens, dtype=torch.bool, device=device),
+            load=zeros,
+            delivered=zeros,
             legs=torch.from_numpy(np.zeros((len(groups), 0, 0)) if legs is None else legs).to(device),
-            cost=none.double(),
+            cost=zeros.double(),
             marks=torch.from_numpy(np.random.default_rng(0).integers(2**63, size=tokens + 2)).to(device),
         )
 
     @property
     def going(self) -> Tensor:
-        """Mask of the paths that still have something to do, bool ``(G, S)``."""
+        """Mask of the paths that have not ended, bool ``(G, S)``."""
         return (self.delivered < self.total) | (self.position != DEPOT)
 
     def scores(self, model: FmMcvrp, t: int) -> Tensor:
-        """Return the score of each node after token ``t``, minus infinity where the mask forbids it.
+        """Return the score of each node after token ``t``, minus infinity if masked.
 
-        Float32 ``(G, S, T)``; a path that has ended may go nowhere. Keeps the keys of token ``t``.
+        Float32 ``(G, S, T)``; all nodes of an ended path are masked. Caches the keys of token ``t``.
         """
         self._make_room(t)
         tokens = self.features.gather(1, self.position[..., None].expand(-1, -1, self.features.shape[2]))
@@ -139,7 +138,7 @@ class Paths:
         return (embeddings @ self.columns).float().masked_fill_(~allowed, -torch.inf)
 
     def advance(self, node: Tensor) -> None:
-        """Go to ``node`` ``(G, S)``."""
+        """Append ``node`` ``(G, S)`` to the paths."""
         demand = self.demands.expand(-1, node.shape[1], -1).gather(2, node[..., None])[..., 0]
         if self.legs.numel():
             group = torch.arange(len(node), device=node.device)[:, None]
@@ -150,11 +149,11 @@ class Paths:
         self.served.scatter_(2, node[..., None], True)
 
     def dominated(self, totals: Tensor) -> Tensor:
-        """Mask of the paths that another of their group is cheaper than in the same state, bool ``(G, S)``.
+        """Mask of the paths that are not the cheapest of their group in their state, bool ``(G, S)``.
 
-        The state is who has been served, where the path stands, and its load: what may follow. Of equals the
-        first stays. Paths that have ended are answers and stay; those with ``totals`` of minus infinity are
-        not there.
+        The state consists of the customers served, the last node and the load, which determine the feasible
+        continuations. The first of equal paths is kept, as are ended paths; paths with ``totals`` of minus
+        infinity do not exist.
         """
         served = torch.where(self.served, self.marks[2:], 0).sum(-1)
         state = served + self.position * self.marks[0] + self.load * self.marks[1]
@@ -164,7 +163,7 @@ class Paths:
         order = order.gather(1, state.gather(1, order).argsort(dim=1, stable=True))
         state = state.gather(1, order)
         again = torch.zeros_like(self.going)
-        again[:, 1:] = state[:, 1:] == state[:, :-1]  # of a state, the cheapest is the first
+        again[:, 1:] = state[:, 1:] == state[:, :-1]  # the first of a state is the cheapest
         return torch.zeros_like(again).scatter_(1, order, again)
 
     def follow(self, parent: Tensor, t: int) -> None:
@@ -179,10 +178,9 @@ class Paths:
             stored[moved, :, : t + 1] = stored[source[moved], :, : t + 1]
 
     def retire(self, going: Tensor) -> bool:
-        """Forget the paths that ``going`` ``(G, S)`` leaves out, if that is worth it; say if any is left.
+        """Drop the paths outside ``going`` ``(G, S)`` if enough have ended; return whether any is left.
 
-        Groups stay rectangular: each keeps as many paths as the one that has most left, and ended
-        ones among them wait at the depot.
+        Groups stay rectangular: each keeps as many paths as the largest, ended ones among them at the depot.
         """
         left = going.sum(1)  # (G,)
         most, groups = int(left.max()), int((left > 0).sum())
@@ -200,7 +198,7 @@ class Paths:
         return True
 
     def _make_room(self, t: int) -> None:
-        """Make room in the cache for half as many tokens again where token ``t`` has none."""
+        """Enlarge the cache by half if token ``t`` does not fit."""
         room = self.cache[0][0].shape[2]
         if t < room:
             return
@@ -208,6 +206,6 @@ class Paths:
         self._change_cache(lambda stored: F.pad(stored, (0, 0, 0, grown - room)))
 
     def _change_cache(self, change: Callable[[Tensor], Tensor]) -> None:
-        """Change each tensor of the cache, one at a time: two whole caches need not fit in memory."""
+        """Replace the tensors of the cache one at a time, as two whole caches may not fit in memory."""
         for layer, (keys, values) in enumerate(self.cache):
             self.cache[layer] = change(keys), change(values)

@@ -1,11 +1,11 @@
-"""Policy gradient of FM-MCVRP: what samples cost against the mean of their instance's samples.
+"""Policy gradient of FM-MCVRP (REINFORCE) with the mean of an instance's samples as baseline.
 
-REINFORCE (Williams 1992) with the samples' own mean as baseline (Kool et al. 2019b, "Buy 4 REINFORCE
-samples"): no second network, no labels. Who serves the best of several samples may let the cheap ones
-count for more. Paths are drawn by the cached decoder; their gradient is one teacher-forced pass, in which
-the samples of an instance share its encoding and its keys.
+Williams 1992; the baseline is that of Kool et al. 2019b, "Buy 4 REINFORCE samples": no second network, no
+labels. An optional risk parameter weights cheap samples more, for use with the best of several samples.
+Paths are sampled by the cached decoder; their gradient is one teacher-forced pass, in which the samples of
+an instance share its encoding and its keys.
 
-Knows one batch; which instances a step has, and what else its loss holds, is `tasks.train`'s business.
+Works on one batch; the instances of a step and the rest of its loss are defined in `tasks.train`.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from mcvrp.model.strategies import Sampling
 
 @dataclass(frozen=True)
 class Sampled:
-    """Instances with paths that the network has drawn for them.
+    """Instances with paths sampled from the network.
 
     Parameters
     ----------
     batch
-        The instances; ``path`` ``(B * S, L)`` and ``path_lengths`` ``(B * S,)`` are of the S paths of
-        each, one after the other.
+        The instances; ``path`` ``(B * S, L)`` and ``path_lengths`` ``(B * S,)`` hold S consecutive paths
+        per instance.
     costs
-        Of each path where the city's unit square has side 1, float32 ``(B, S)``.
+        Cost of each path with the city scaled to the unit square, float32 ``(B, S)``.
     """
 
     batch: Batch
     costs: Tensor
 
     def advantages(self, risk: float | None = None) -> Tensor:
-        """Return how much dearer each path makes its instance, as a share of what that costs, ``(B, S)``.
+        """Return the advantage of each path, as a share of the mean cost of its instance, ``(B, S)``.
 
-        Shares, so that instances of all sizes, near the depot or far, weigh alike, as in a mean gap. Without
-        ``risk``, how far the path lies above the mean of all: E[A grad log p] is the gradient of the mean
-        cost. With it, of the entropic risk -risk log E[exp(-cost / risk)] (Howard and Matheson 1972), in
-        which cheap paths count for more, the smaller it is: from the mean towards the best of all.
+        Relative, so that instances of all sizes have equal weight, as in a mean gap. Without ``risk``, the
+        distance above the mean: E[A grad log p] is the gradient of the mean cost. With it, the gradient is
+        that of the entropic risk -risk log E[exp(-cost / risk)] (Howard and Matheson 1972): the smaller the
+        risk, the more weight cheap paths have, from the mean cost towards the minimum.
         """
         mean = self.costs.mean(1, keepdim=True)
         above = (self.costs - mean) / mean.clamp_min(torch.finfo(mean.dtype).tiny)
@@ -57,10 +57,9 @@ class Sampled:
 
 
 def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[Group]) -> Sampled:
-    """Return paths of ``groups``, each drawn from the network's own distribution by its random numbers.
+    """Return paths of ``groups``, sampled from the network's distribution with their random numbers.
 
-    The network is in evaluation mode meanwhile: dropout would draw from another distribution than the
-    one that is used.
+    The network is in evaluation mode during sampling: dropout would change the distribution.
     """
     training = model.training
     model.eval()
@@ -76,13 +75,13 @@ def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[
 
 
 def policy_loss(model: FmMcvrp, table: CityTable, sampled: Sampled, risk: float | None = None) -> Tensor:
-    """Return the loss whose gradient is the policy gradient: summed over all paths, a scalar.
+    """Return the policy-gradient loss, summed over all paths, a scalar.
 
-    Of each path its log-likelihood times its advantage, see `Sampled.advantages`.
+    The log-likelihood of each path times its advantage, see `Sampled.advantages`.
     """
     batch = sampled.batch
     problem = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
-    embeddings = model.encode(problem, batch.lengths if batch.padded else None)
+    embeddings = model.encode(problem, batch.key_lengths)
     scores, target = next_nodes(model, batch, problem, embeddings, batch.path, batch.path_lengths)
     surprise = F.cross_entropy(
         scores.flatten(0, 1).float(), target.flatten(), reduction="none", ignore_index=IGNORED

@@ -18,23 +18,25 @@ from mcvrp.model.city import DEPOT as DEPOT, City as City, frozen
 from mcvrp.model.errors import McvrpError
 
 Costs = TypeVar("Costs", float, NDArray[np.float64])
-COST_TOLERANCE = 1e-9  # of a cost: the same legs in any float64 sum differ by less, other routes by more
+COST_TOLERANCE = (
+    1e-9  # relative: sums of the same legs in float64 differ by less, costs of different routes by more
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """The orders of one day: who wants how much, and what a vehicle holds.
+    """The orders of one day: customers, demands and vehicle capacity.
 
     Parameters
     ----------
     city_id
-        The city that the customers live in.
+        City of the customers.
     ids
         Node numbers of the customers, uint32 ``(n,)``, ascending.
     demands
         Their demands, uint16 ``(n,)``, in units of capacity.
     capacity
-        What one vehicle holds.
+        Capacity of a vehicle.
 
     Raises
     ------
@@ -85,13 +87,13 @@ class Instance:
 
 
 def require_instances(city: City, instances: Sequence[Instance]) -> None:
-    """Check that ``city`` can be asked for routes that serve ``instances``.
+    """Check that ``instances`` belong to ``city``.
 
     Raises
     ------
     McvrpError
-        If an instance is of another city, which this one does not extend, or names a customer that
-        the city does not have.
+        If an instance belongs to a city that this one does not extend, or has a customer that the city does
+        not have.
     """
     for instance in instances:
         if not city.accepts(instance.city_id):
@@ -134,7 +136,7 @@ class Solution:
 
     @property
     def in_order(self) -> Solution:
-        """The same routes by their customers' numbers: solutions of the same routes are equal then."""
+        """The same routes sorted by customer numbers, so that solutions with the same routes are equal."""
         return Solution(tuple(sorted(self.routes)))
 
 
@@ -149,12 +151,12 @@ def gap(cost: Costs, baseline: Costs) -> Costs:
 
 
 def exact_sum(legs: NDArray[np.float64]) -> float:
-    """Return the sum of ``legs``, rounded once: the same routes have one cost, whatever their order."""
+    """Return the sum of ``legs``, rounded once, so that the order of routes does not change a cost."""
     return math.fsum(legs.tolist())
 
 
 def infeasibility(instance: Instance, solution: Solution) -> str | None:
-    """Return why ``solution`` does not serve ``instance``, or None when it does."""
+    """Return the reason for which ``solution`` does not serve ``instance``, or None if it is feasible."""
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     served: set[int] = set()
     for number, route in enumerate(solution.routes, start=1):
@@ -174,15 +176,15 @@ def infeasibility(instance: Instance, solution: Solution) -> str | None:
     return None
 
 
-def _whole(values: Any, dtype: type, what: str) -> NDArray[Any]:
-    """Return ``values`` frozen; McvrpError where one cannot be ``what``."""
-    given = np.asarray(values)
-    if given.dtype != dtype:
+def _whole(values: Any, dtype: type, name: str) -> NDArray[Any]:
+    """Return ``values`` as a read-only array; McvrpError if one is not a whole number of ``dtype``."""
+    array = np.asarray(values)
+    if array.dtype != dtype:
         limits = np.iinfo(dtype)
-        numbers = given.astype(np.float64)
+        numbers = array.astype(np.float64)
         wrong = (numbers < limits.min) | (numbers > limits.max) | (numbers != np.floor(numbers))
         if wrong.any():
             raise McvrpError(
-                f"{what} is a whole number from {limits.min} to {limits.max}, not {numbers[wrong].flat[0]:g}"
+                f"{name} is a whole number from {limits.min} to {limits.max}, not {numbers[wrong].flat[0]:g}"
             )
-    return frozen(given, dtype)
+    return frozen(array, dtype)

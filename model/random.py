@@ -1,7 +1,7 @@
 """Counter-based random streams: raw Philox words and our own sampling, the same bytes on every machine.
 
-The raw words of Philox 4x64 are the same everywhere and for ever; the methods of NumPy's Generator are
-not, so everything random that must be reproducible starts from these.
+The raw words of Philox 4x64 are stable across platforms and versions; the methods of NumPy's Generator are
+not, so all reproducible randomness derives from these words.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def philox_rows(key: int, streams: Words, count: int) -> NDArray[np.float64]:
     blocks = -(-count // 4)
     shape = (len(streams), blocks)
     counter = [
-        np.broadcast_to(np.arange(1, blocks + 1, dtype=np.uint64), shape),  # it counts before it draws
+        np.broadcast_to(
+            np.arange(1, blocks + 1, dtype=np.uint64), shape
+        ),  # Philox increments before it draws
         np.broadcast_to(streams[:, :1], shape),
         np.broadcast_to(streams[:, 1:], shape),
         np.zeros(shape, np.uint64),

@@ -1,8 +1,8 @@
 """REINFORCE with a greedy-rollout baseline (Kool et al. 2019, their Algorithm 1).
 
-The baseline of an instance is the cost of the greedy route of a frozen copy of the network, which a
-one-sided paired t-test replaces at the end of an epoch; in the first epochs, the exponential mean of
-the costs. Knows one step and one comparison; who counts epochs is in `tasks.attention.train`.
+The baseline of an instance is the cost of the greedy route of a frozen copy of the network, which is
+updated at the end of an epoch if a one-sided paired t-test is significant; in the first epochs, the
+exponential mean of the costs. `tasks.attention.train` runs the epochs.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ DECAY = 0.8  # of the exponential baseline
 
 
 def greedy_costs(model: AttentionModel, costs: TravelCosts, orders: Orders) -> Tensor:
-    """Return what the greedy routes of ``model``, in evaluation mode meanwhile, cost, ``(B,)``."""
+    """Return the costs of the greedy routes of ``model`` in evaluation mode, ``(B,)``."""
     training = model.training
     model.eval()
     with torch.no_grad():
-        found = costs(orders.ids, rollout(model, model.encode(orders), orders))[:, 0]
+        greedy = costs(orders.ids, rollout(model, model.encode(orders), orders))[:, 0]
     model.train(training)
-    return found
+    return greedy
 
 
 def surrogate(
     model: AttentionModel, costs: TravelCosts, orders: Orders, uniforms: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss whose gradient is REINFORCE's, and the costs ``(B, S)`` of the paths drawn.
+    """Return the REINFORCE loss and the costs ``(B, S)`` of the sampled paths.
 
     Parameters
     ----------
     uniforms
-        Doubles in [0, 1) ``(B, S, 2n)`` that draw the paths.
+        Random numbers of the paths, doubles in [0, 1) ``(B, S, 2n)``.
     baseline
-        What is taken from each cost, ``(B,)``, or ``(1,)`` for all.
+        Baseline per instance, ``(B,)``, or ``(1,)`` for all.
     """
     nodes = model.encode(orders)
     path = rollout(model, nodes.detached(), orders, uniforms)
@@ -62,10 +62,10 @@ def better(candidate: NDArray[np.float64], baseline: NDArray[np.float64], alpha:
 
 
 def diverged(means: Sequence[float], untrained: float, factor: float, epochs: int) -> bool:
-    """Return whether training has come apart, from the mean greedy cost at each epoch's end.
+    """Return whether training has diverged, from the mean greedy cost at the end of each epoch.
 
-    It has when the last ``epochs`` of ``means`` all are no better than ``untrained``, the cost before
-    training, or above ``factor`` times the best before them: routes that bad do not come back.
+    True if each of the last ``epochs`` of ``means`` is no better than ``untrained``, the cost before
+    training, or above ``factor`` times the best before it: training does not recover from that.
     """
     best, streak = untrained, 0
     for mean in means:

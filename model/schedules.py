@@ -13,28 +13,27 @@ Kind = Literal["t5", "constant", "cosine", "knee"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Course of the learning rate during a phase.
+    """Learning-rate schedule of a phase.
 
     Parameters
     ----------
     kind
-        "t5": ``peak`` for the first ``warmup`` steps, then falling as 1 / sqrt(step); a peak of
-        0.01 and a warm-up of 10,000 is the paper's 1 / sqrt(max(step, 10,000)).
-        The others rise linearly to ``peak`` over ``warmup`` steps; then "constant" stays there,
-        "cosine" falls to 0 along half a cosine, and "knee" stays until the last ``tail`` of the
-        steps, over which it falls linearly to 0 (Iyer et al. 2023, which the paper names as
-        future work).
+        "t5" (inverse square root): ``peak`` for the first ``warmup`` steps, then proportional to
+        1 / sqrt(step); a peak of 0.01 and a warm-up of 10,000 is the paper's 1 / sqrt(max(step, 10,000)).
+        The others rise linearly to ``peak`` over ``warmup`` steps; then "constant" stays there, "cosine"
+        decays to 0 along half a cosine, and "knee" (warmup–stable–decay) stays until the last ``tail``
+        of the steps, over which it decays linearly to 0 (Iyer et al. 2023, the paper's future work).
     peak
-        The largest learning rate.
+        Maximum learning rate.
     warmup
-        In steps.
+        Warm-up in steps.
     tail
-        A share of the phase's steps, in (0, 1]; "knee" only.
+        Share of the phase's steps with linear decay, in (0, 1]; "knee" only.
 
     Raises
     ------
     McvrpError
-        If a value is out of its range.
+        If a value is out of range.
     """
 
     kind: Kind

@@ -1,7 +1,7 @@
-"""Strategies of decoding: greedy, sampling from the likeliest nodes, beam search, behind one protocol.
+"""Decoding strategies: greedy, top-k and nucleus sampling, beam search, behind one protocol.
 
-Knows scores and random numbers, neither networks nor instances. Symbols in shapes: T nodes to
-choose from, G groups of S paths. A score of minus infinity forbids a node.
+Operates on scores and random numbers. Symbols in shapes: T nodes, G groups of S paths. A score of minus
+infinity masks a node.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from torch import Tensor
 
 from mcvrp.model.errors import McvrpError
 
-Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the next paths
+Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the extended paths
 
 
 class Strategy(Protocol):
-    """Choice of the next nodes: all paths of a group are extended together, a node a step.
+    """Choice of the next nodes: all paths of a group are extended together, one node per step.
 
-    ``kind`` is its abbreviation in tables, ``description`` the strategy in words. A group has
-    ``width`` paths that compete with each other; where that is 1, it has as many paths as samples
-    are asked for, each decoded as if it were alone. ``answers`` says how many different solutions
-    there are of an instance in one rotation, None where there is no end of them. With ``dominance``, a
-    path gives way to a cheaper one of its group in the same state: what is kept of it becomes minus infinity.
+    ``kind`` is the abbreviation in tables, ``description`` a phrase for footnotes. A group has ``width``
+    competing paths; with width 1, one independent path per sample. ``answers`` is the number of different
+    solutions per instance and rotation, None if unlimited. With ``dominance``, a path is dropped if its group
+    has a cheaper one in the same state: its total becomes minus infinity.
     """
 
     @property
@@ -39,39 +38,39 @@ class Strategy(Protocol):
     def dominance(self) -> bool: ...
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return what is kept of each path, float64 ``(G, S)``: of a beam its log-probability.
+        """Return the initial totals, float64 ``(G, S)``: for a beam, log-probabilities.
 
-        A path with minus infinity is not there yet.
+        A path with minus infinity does not exist yet.
         """
         ...
 
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
-        """Return the next paths: which path each continues, with which node, and what is kept of it.
+        """Return the extended paths: parent, node and total of each.
 
         Parameters
         ----------
         scores
-            ``(G, S, T)`` after each path; all forbidden where it has ended: it stays at node 0.
+            Scores after each path, ``(G, S, T)``; all masked for an ended path, which stays at node 0.
         totals
-            As `start` and the step before returned it.
+            Totals returned by `start` or the previous step.
         uniforms
             Random numbers in [0, 1), float64 ``(G, S)``, a function of instance, sample and step.
 
         Returns
         -------
         tuple
-            int64, int64 and float64, ``(G, S)`` each; None in place of the first where each path
-            continues itself.
+            int64, int64 and float64, ``(G, S)`` each; None instead of the parents if each path continues
+            itself.
         """
         ...
 
     def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
-        """Return ``paths``, int64 ``(G, S, L)``, in the order in which they are answers."""
+        """Return ``paths``, int64 ``(G, S, L)``, in the order of answers."""
         ...
 
 
 class Independent:
-    """Beams of width 1: each path goes on by itself, with the node that `choose` names."""
+    """Strategies of width 1: each path is extended independently by `choose`."""
 
     width: ClassVar[int] = 1
     answers: ClassVar[int | None] = None
@@ -82,15 +81,15 @@ class Independent:
         raise NotImplementedError
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return zeros, as nothing is kept."""
+        """Return zeros: there are no totals."""
         return torch.zeros(groups, paths, dtype=torch.float64, device=device)
 
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
-        """Return the chosen nodes; a path with nothing left to do stays."""
+        """Return the chosen nodes; an ended path stays at the depot."""
         return None, torch.where(scores.isneginf().all(-1), 0, self.choose(scores, uniforms)), totals
 
     def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
-        """Return the paths as they are."""
+        """Return the paths unchanged."""
         return paths
 
 
@@ -109,17 +108,16 @@ class Greedy(Independent):
 
 @dataclass(frozen=True)
 class Sampling(Independent):
-    """A draw from the likeliest nodes: of the ``k`` most probable, the smallest set with share ``p``.
+    """Sampling from the smallest set with probability ``p`` among the ``k`` most probable nodes.
 
     Parameters
     ----------
     p
-        Share of the probability that is kept, after ``k``; 1 keeps all (nucleus sampling, Holtzman et
-        al. 2020).
+        Top-p (nucleus sampling, Holtzman et al. 2020), applied after ``k``; 1 keeps all nodes.
     k
-        How many nodes are kept, None for all (top-k sampling, Fan et al. 2018).
+        Top-k (Fan et al. 2018); None keeps all nodes.
     temperature
-        What scores are divided by, before ``k`` and ``p``.
+        Divisor of the scores, applied before ``k`` and ``p``.
 
     Raises
     ------
@@ -142,27 +140,27 @@ class Sampling(Independent):
 
     @property
     def description(self) -> str:
-        """The strategy in words, what is left at its neutral value unsaid."""
+        """The strategy in words, without settings of no effect."""
         top_k = [] if self.k is None else [f"k = {self.k}"]
         warmth = [] if self.temperature == 1 else [f"temperature {self.temperature:g}"]
         return f"nucleus sampling with {', '.join([f'p = {self.p:g}', *top_k, *warmth])}"
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the node that ``uniforms`` ``(...)`` in [0, 1) draw from ``scores``, int64 ``(...)``."""
+        """Return the nodes drawn from ``scores`` by ``uniforms`` ``(...)`` in [0, 1), int64 ``(...)``."""
         score, node = scores.double().sort(stable=True, dim=-1, descending=True)
         score = score[..., : self.k]
         probability = ((score - score[..., :1]) / self.temperature).softmax(-1)
         through = probability.cumsum(-1)
-        kept = through - probability < self.p  # those before it hold less than p
+        kept = through - probability < self.p  # the sum before it is less than p
         through = (probability * kept).cumsum(-1)
         drawn = (through <= uniforms[..., None] * through[..., -1:]).sum(-1, keepdim=True)
-        last = (kept & (probability > 0)).sum(-1, keepdim=True) - 1  # u of the whole may round to the whole
+        last = (kept & (probability > 0)).sum(-1, keepdim=True) - 1  # u times the sum may round to the sum
         return node.gather(-1, drawn.minimum(last.clamp_min(0)))[..., 0]
 
 
 @dataclass(frozen=True)
 class Nucleus(Sampling):
-    """Nucleus sampling, the paper's (Sec. 4.4); it names no ``p``."""
+    """Nucleus sampling as in the paper (Sec. 4.4), which does not state ``p``."""
 
     p: float = 0.9
 
@@ -171,18 +169,17 @@ class Nucleus(Sampling):
 class Beam:
     """Beam search: the ``width`` most probable paths, extended together.
 
-    The first of them is always the greedy path, whatever its probability, so that a beam of width 1 is
-    greedy decoding, and the best path is never less probable than it; with ``dominance``, until a
-    cheaper path in the same state takes its place.
+    The first is always the greedy path, so a beam of width 1 is greedy decoding, and the best path is at
+    least as probable as the greedy one, unless ``dominance`` replaces it by a cheaper path in the same state.
 
     Parameters
     ----------
     width
-        How many paths.
+        Number of paths.
     dominance
-        Whether, of paths that have served the same customers, stand at the same node and have the same
-        load, only the cheapest goes on (Kool et al. 2021, "Deep Policy Dynamic Programming"): they have the
-        same routes before them, and the beam has room for others.
+        Dominance pruning (Kool et al. 2021, "Deep Policy Dynamic Programming"): of paths with the same
+        customers served, last node and load, only the cheapest is kept, as their feasible continuations are
+        equal.
 
     Raises
     ------
@@ -205,11 +202,11 @@ class Beam:
 
     @property
     def answers(self) -> int:
-        """All its paths."""
+        """The width."""
         return self.width
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return the log-probabilities of the empty paths: one each group, the others not yet there."""
+        """Return the log-probabilities of the empty paths: one per group, the others do not exist yet."""
         totals = torch.full((groups, paths), -torch.inf, dtype=torch.float64, device=device)
         totals[:, 0] = 0.0
         return totals
@@ -217,9 +214,8 @@ class Beam:
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
         """Return the next beam: the greedy path first, then in descending order of probability.
 
-        Where the greedy path is not there any more, the most probable one takes its place. A path that has
-        ended stays, which costs nothing. Where there are fewer paths than S, the rest stays at node 0 with
-        minus infinity.
+        If the greedy path was dropped, the most probable one replaces it. An ended path stays at no cost. If
+        there are fewer than S paths, the rest stay at node 0 with minus infinity.
         """
         nodes = scores.shape[2]
         log_probability = scores.double().log_softmax(-1)
@@ -236,7 +232,7 @@ class Beam:
         return chosen // nodes, node, totals
 
     def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
-        """Return the paths, most probable first, and that one again where there is none."""
+        """Return the paths, most probable first, padded with the most probable one."""
         totals, order = totals.sort(dim=1, descending=True, stable=True)
         order = torch.where(totals.isneginf(), order[:, :1], order)
         return paths.gather(1, order[..., None].expand_as(paths))

@@ -121,13 +121,7 @@ def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
 
 
 def read_part(store: Store, path: str) -> list[PartRow]:
-    """Return the rows of a part.
-
-    Raises
-    ------
-    McvrpError
-        If the file is not a part, or holds other instances than its name says.
-    """
+    """Return the rows of a part; McvrpError if it is corrupt or holds other instances than its name says."""
     table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
     url = store.url(path)
     rows = [as_document(row, PartRow, url, named="part", hint="remove it") for row in table.to_pylist()]

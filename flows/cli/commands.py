@@ -20,7 +20,7 @@ from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import CitySpec, planned_city
+from mcvrp.tasks.city.make import CitySpec, plan_city
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _plan(options: argparse.Namespace) -> Outcome:
 
     spec, city = load_preset(options.preset, options.overrides), None
     if spec.city.source == "imported":
-        city = planned_city(_reading(options), spec.city)
+        city = plan_city(_reading(options), spec.city).city
         require_sizes(spec, city)
     plan = make_plan(spec, options.preset, city=city)
     return Outcome(plain(plan), plan_text(plan))
@@ -118,7 +118,7 @@ def _import(options: argparse.Namespace) -> Outcome:
         raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
     store = _writing(options)
     spec = imported_city(options, store)
-    planned_city(store, spec)  # an invalid file is rejected before a server is started
+    plan_city(store, spec)  # an invalid file is rejected before a server is started
     return _make(spec, store)
 
 

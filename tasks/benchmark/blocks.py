@@ -86,13 +86,7 @@ class Block:
         return ours or {f"{self.method}-"}
 
     def find(self, stored: Sequence[StoredPart]) -> None:
-        """Read the parts among ``stored`` that belong to this method and these settings.
-
-        Raises
-        ------
-        McvrpError
-            If one of them is corrupt.
-        """
+        """Read the parts of this method and these settings; McvrpError if one is corrupt."""
         self._pieces = {n: {} for n in self.counts}
         for part in stored:
             identity = self.identities.get(part.n)

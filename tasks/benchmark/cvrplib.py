@@ -92,7 +92,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
             f"benchmark.methods = {list(spec.methods)} has no solver, and a model is tied to one city: give "
             "--set benchmark.methods=['hgs','pyvrp']"
         )
-    files = [read_vrp(store, place) for place in vrp_places(store, folder)]
+    files = [read_vrp(store, path) for path in vrp_paths(store, folder)]
     run = _run_name(store, folder)
     spec, requested = spec.model_copy(update={"run": run, "methods": methods, "instances": 1}), spec.methods
     blocks = [(file, block) for file in files for block in _blocks(store, spec, file)]
@@ -111,17 +111,17 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     return results
 
 
-def vrp_places(store: Store, folder: str) -> list[str]:
+def vrp_paths(store: Store, folder: str) -> list[str]:
     """Return the paths of the instances in ``folder``, sorted by name; McvrpError if it has no instance."""
     if folder.startswith(IN_STORE):
-        places = [f"{IN_STORE}{file}" for file in store.list(folder.removeprefix(IN_STORE).strip("/"))]
+        paths = [f"{IN_STORE}{file}" for file in store.list(folder.removeprefix(IN_STORE).strip("/"))]
     elif Path(folder).expanduser().is_dir():
-        places = [str(file) for file in sorted(Path(folder).expanduser().iterdir())]
+        paths = [str(file) for file in sorted(Path(folder).expanduser().iterdir())]
     else:
         raise McvrpError(
             f"there is no local folder {folder}: give another one, or {IN_STORE}PATH for one in the store"
         )
-    instances = [place for place in places if place.lower().endswith(INSTANCE)]
+    instances = [path for path in paths if path.lower().endswith(INSTANCE)]
     if not instances:
         raise McvrpError(f"{folder} has no CVRPLIB instance: add files that end in {INSTANCE}")
     return instances

@@ -55,13 +55,7 @@ def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard, p
 
 
 def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> Solver:
-    """Return the attention models of ``sizes`` as one solver.
-
-    Raises
-    ------
-    McvrpError
-        If one is missing or corrupt.
-    """
+    """Return the attention models of ``sizes`` as one solver; McvrpError if one is missing or corrupt."""
     import torch
 
     from mcvrp.tasks.solvers.attention import AttentionSolver

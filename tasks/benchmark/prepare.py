@@ -84,13 +84,7 @@ def _identity(
 
 
 def heuristic(spec: BenchmarkSpec, method: str) -> Solver:
-    """Return the solver that ``method`` runs, from scratch or from samples, with its budget.
-
-    Raises
-    ------
-    McvrpError
-        If it is not installed; the message says how to install it.
-    """
+    """Return the solver that ``method`` runs, with its budget; McvrpError if it is not installed."""
     if alone := all_methods()[method].alone:
         return alone()
     program = all_methods()[method].program

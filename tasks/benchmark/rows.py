@@ -74,5 +74,5 @@ def _routes(row: PartRow, samples: int) -> Routes | None:
 
 
 def _busiest(pieces: Sequence[Piece]) -> float | None:
-    known = [piece.row.other_cores for piece in pieces if piece.row.other_cores is not None]
-    return max(known, default=None)
+    recorded = [piece.row.other_cores for piece in pieces if piece.row.other_cores is not None]
+    return max(recorded, default=None)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.city.make import make_city as make_city, planned_city as planned_city
+    from mcvrp.tasks.city.make import make_city as make_city, plan_city as plan_city
     from mcvrp.tasks.city.spec import CitySpec as CitySpec
 else:
-    __getattr__, __dir__ = lazy(__name__, spec="CitySpec", make="make_city planned_city")
+    __getattr__, __dir__ = lazy(__name__, spec="CitySpec", make="make_city plan_city")

@@ -40,6 +40,7 @@ class AddressTable:
     degrees: bool
     depot: int | None
     rows: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
 
 
 def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool = True) -> AddressTable:
@@ -63,7 +64,7 @@ def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool
     places, degrees = _places(table, faults)
     marked = _depots(table, ids, depot, faults, needs_depot)
     faults.check()
-    return AddressTable(table.name, tuple(ids), places, degrees, marked, table.rows)
+    return AddressTable(table.name, tuple(ids), places, degrees, marked, table.rows, table.notes)
 
 
 def _ids(table: Tabular, faults: Faults) -> list[str]:

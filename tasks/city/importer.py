@@ -40,23 +40,18 @@ class Imported:
 def import_city(store: Store, spec: AddressFile) -> Imported:
     """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
-    An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ...
-    Degrees are projected to metres (`tasks.city.projection`); the frame of the model is the smallest square
-    around all addresses. Addresses may have the same coordinates.
-
-    Raises
-    ------
-    McvrpError
-        Naming everything that is wrong with the file, or with the costs.
+    An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
+    metres (`tasks.city.projection`); the frame of the model is the smallest square around all addresses.
+    Addresses may have the same coordinates. McvrpError naming everything that is wrong with the file, or with
+    the costs.
     """
     if is_vrp(spec.file):
         return _import_vrp(store, spec)
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
-    table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, spec.depot)
+    read = address_table(read_tabular(*file_bytes(store, spec.file)), spec.depot)
     if len(read.ids) < 2:
-        raise McvrpError(f"{table.name} has a depot and no customers: add at least one")
+        raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
     ranges = _ranges(store, spec)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
@@ -66,52 +61,33 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     ids, places = tuple(read.ids[k] for k in order), read.places[order]
     projection = centred(places) if read.degrees else None
     unit, spare = spec.unit or "m", spec.spare_of(len(ids) - 1)
-    xy = _coordinates(table.name, places, projection, unit, matrix is not None)
+    xy = _coordinates(read.name, places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=ranges.demand, capacity=ranges.capacity)
     if projection:
-        _check_width(table.name, city.scale * _metres(unit, matrix is not None) / 1000)
+        _check_width(read.name, city.scale * _metres(unit, matrix is not None) / 1000)
     addresses = Addresses(ids, places if read.degrees else None, projection)
-    notes = (*table.notes, *_notes(city), *([ranges.note] if ranges.note else []))
+    notes = (*read.notes, *_notes(city), *([ranges.note] if ranges.note else []))
     return Imported(city, addresses, notes)
 
 
 def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported:
     """Return the city with the addresses of ``parent``, followed by the new ones of ``spec.file``.
 
-    Addresses of the file that ``parent`` has must not have moved. Node numbers, frame, ranges and the scale
-    of kappa are inherited (`model.problem.City`). Labels of the parent therefore stay valid, and so do its
-    models as long as output classes are spare; ``spec.spare`` reserves new ones. A matrix has the parent's
-    nodes in their order, then the new addresses in the file's, or is a table of pairs.
-
-    Raises
-    ------
-    McvrpError
-        Naming everything that is wrong with the file or the costs; if there is no new address, one is too far
-        outside of the frame, or too few classes are spare.
+    Addresses of ``parent`` in the file must not have moved. Node numbers, frame, ranges and the scale of
+    kappa are inherited (`model.city.City`): labels of the parent stay valid, and so do its models as long as
+    output classes are spare; ``spec.spare`` reserves new ones. A matrix has the parent's nodes in their order
+    and then the new addresses in the file's, or is a table of pairs. McvrpError as in `import_city`, or if no
+    address is new, one is too far outside of the frame, or too few classes are spare.
     """
-    if is_vrp(spec.file):
-        raise McvrpError(
-            f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
-        )
-    table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, needs_depot=False)
-    old, city = parent.addresses, parent.city
-    if read.degrees != (old.lonlat is not None):
-        columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
-        raise McvrpError(
-            f"{table.name} has {columns}, but city {parent.name!r} has {expected}: give {expected}"
-        )
-    xy = _coordinates(table.name, read.places, old.projection, city.unit, city.matrix is not None)
-    node = old.nodes(read.ids)
+    read, xy = _read_extension(store, parent, spec)
+    old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
     _check_existing(parent, read, xy, node)
     new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
-        raise McvrpError(
-            f"{table.name} has no address that is new to city {parent.name!r}: add new addresses"
-        )
+        raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     _check_frame(parent, read, xy, new)
     addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
-    spare = _spare(table.name, parent, spec, len(new))
+    spare = _spare(read.name, parent, spec, len(new))
     child = City(
         np.vstack([city.xy, xy[new]]),
         _extended_matrix(store, parent, spec, addresses),
@@ -123,14 +99,30 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*table.notes, f"{len(new):,} new addresses"]
+    notes = [*read.notes, f"{len(new):,} new addresses"]
     if len(new) < len(read.ids):
         notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
-        notes.append(
-            "the number of output classes has changed: models have to be retrained, labels stay valid"
-        )
+        notes.append("the number of output classes has changed: retrain models, labels stay valid")
     return Imported(child, addresses, tuple(notes))
+
+
+def _read_extension(
+    store: Store, parent: StoredCity, spec: AddressFile
+) -> tuple[AddressTable, NDArray[np.float64]]:
+    """Return the addresses of ``spec.file`` and their coordinates in the frame of ``parent``, ``(N, 2)``."""
+    if is_vrp(spec.file):
+        raise McvrpError(
+            f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
+        )
+    read = address_table(read_tabular(*file_bytes(store, spec.file)), needs_depot=False)
+    if read.degrees != (parent.addresses.lonlat is not None):
+        columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
+        raise McvrpError(
+            f"{read.name} has {columns}, but city {parent.name!r} has {expected}: give {expected}"
+        )
+    city, projection = parent.city, parent.addresses.projection
+    return read, _coordinates(read.name, read.places, projection, city.unit, city.matrix is not None)
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> Imported:

@@ -27,19 +27,11 @@ class PlannedCity:
     there: bool
 
 
-def planned_city(store: Store, spec: CitySpec) -> City:
-    """Return the city that ``spec`` describes; nothing is written.
-
-    Raises
-    ------
-    McvrpError
-        If the store has another city of that name, or none to refer to, or the file is invalid.
-    """
-    return plan_city(store, spec).city
-
-
 def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
-    """Return the city that ``spec`` describes; errors as in `planned_city`."""
+    """Return the city that ``spec`` describes, without writing it.
+
+    McvrpError if the store has another city of that name, or none to refer to, or the file is invalid.
+    """
     stored = stored_city(store, spec.name) if has_city(store, spec.name) else None
     if spec.source == "imported" and spec.addresses is None:
         if stored is None:
@@ -62,7 +54,7 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
 def make_city(store: Store, spec: CitySpec) -> PlannedCity:
     """Return the city that ``spec`` describes, and write it with its card unless it exists.
 
-    Errors as in `planned_city`.
+    Errors as in `plan_city`.
     """
     planned = plan_city(store, spec)
     if not planned.there or not store.exists(layout.city_readme(spec.name)):

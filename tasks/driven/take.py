@@ -86,26 +86,20 @@ def take_routes(
     lonely = without_instance(store, paths)
     paths, waiting = [path for path in paths if path not in lonely], [*waiting, *lonely.values()]
     names = {receipt.sha256: receipt.name for receipt in receipts(store, city.name)}
-    new, known = list[IntakeReceipt](), 0
     days = {day.date: day for day in driven_days(store, city.name)}
     _require_city(store, city, days.values())  # before anything is written
+    results = list[IntakeReceipt | None]()
     with Progress("take routes", len(paths), "files") as progress:
         for path in paths:
             try:
-                receipt = _take(store, city, path, names, days, today)
+                results.append(_take(store, city, path, names, days, today))
             except (TooLarge, ReaderStopped) as error:
                 waiting.append(Incomplete(path, f"is not ingested: {error}"))
-            else:
-                if receipt is None:
-                    known += 1
-                else:
-                    new.append(receipt)
-                    names[receipt.sha256] = receipt.name
-                    days = _days(receipt, city) | days
             progress.advance()
-    if new or known:
+    if results:
         write_driven_card(store, city.name)
-    return Taken(tuple(new), known, tuple(days[date] for date in sorted(days)), tuple(waiting))
+    new = tuple(receipt for receipt in results if receipt)
+    return Taken(new, len(results) - len(new), tuple(days[date] for date in sorted(days)), tuple(waiting))
 
 
 def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> None:
@@ -123,11 +117,13 @@ def _take(
     store: Store,
     city: StoredCity,
     path: str,
-    names: Mapping[str, str],
-    days: Mapping[datetime.date, StoredDay],
+    names: dict[str, str],
+    days: dict[datetime.date, StoredDay],
     today: datetime.date,
 ) -> IntakeReceipt | None:
     """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``.
+
+    Name and days of the file are added to ``names`` (by checksum) and ``days``.
 
     Raises
     ------
@@ -153,6 +149,9 @@ def _take(
         }
         receipt = _write(store, city, receipt, table, taken, today)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
+    names[receipt.sha256] = name
+    for date in map(datetime.date.fromisoformat, receipt.days):
+        days.setdefault(date, StoredDay(date, receipt.sha256, city.city.city_id))
     return receipt
 
 
@@ -194,8 +193,3 @@ def _write(
         store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
     dates = tuple(day.date.isoformat() for day in checked.days)
     return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
-
-
-def _days(receipt: IntakeReceipt, city: StoredCity) -> dict[datetime.date, StoredDay]:
-    dates = map(datetime.date.fromisoformat, receipt.days)
-    return {date: StoredDay(date, receipt.sha256, city.city.city_id) for date in dates}

@@ -45,13 +45,7 @@ def is_papers_setting(city: City, rules: Rules) -> bool:
 
 @cache
 def published(table: str) -> dict[tuple[int, str, int], Published]:
-    """Return the figures of one of the paper's tables by (n, method, samples).
-
-    Parameters
-    ----------
-    table
-        "training", "larger", "lkh3" or "am".
-    """
+    """Return the figures of a table ("training", "larger", "lkh3" or "am") by (n, method, samples)."""
     frame = _read("tables.csv")
     return {
         (int(row["n"]), str(row["method"]), int(row["samples"])): Published(

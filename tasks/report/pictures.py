@@ -29,12 +29,8 @@ def pictures(
 ) -> Iterator[ReportFigure]:
     """Yield the figures that the results have data for.
 
-    Parameters
-    ----------
-    trained_up_to
-        Largest size in the model's training.
-    losses
-        Names and metrics of the training phases.
+    ``trained_up_to`` is the largest size in training, ``losses`` are names and metrics of the training
+    phases.
     """
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
     if best:

@@ -61,12 +61,7 @@ def beginnings(table: Table) -> list[Beginning]:
 def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: str = "unit") -> Table:
     """Return the table of all methods, with gaps to a single run of the baseline.
 
-    Parameters
-    ----------
-    accuracy
-        Accuracy of the model's encoder on the problem tokens, None without a model.
-    unit
-        Unit of cost of the city.
+    ``accuracy`` is that of the model's encoder on the problem tokens, ``unit`` the city's unit of cost.
     """
     blocks, baseline = blocks_of(results), baseline_of(results)
     lines = tuple(make_line(blocks, *key, baseline) for key in blocks)

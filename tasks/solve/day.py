@@ -183,13 +183,7 @@ def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, Cit
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
-    """Return the card of a model version; by default that of the champion, otherwise of the latest version.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such model or version.
-    """
+    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
     if version is None and pointer(store, name, "champion").version is not None:
         version = "champion"
     return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]

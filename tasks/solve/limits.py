@@ -36,13 +36,7 @@ def require_kept(spec: SolveSpec) -> None:
 
 
 def require_possible(limits: Limits, city: City, addresses: Addresses, instance: Instance) -> None:
-    """Check necessary conditions for routes that satisfy ``limits``.
-
-    Raises
-    ------
-    McvrpError
-        If the orders need more vehicles, or a customer is too far away.
-    """
+    """Raise McvrpError if orders need more vehicles than ``limits`` allow, or a customer is too far."""
     needed = fewest_vehicles(instance)
     if limits.fleet is not None and limits.fleet < needed:
         raise McvrpError(

@@ -88,10 +88,7 @@ def checked_day(
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
-    Parameters
-    ----------
-    capacity
-        Capacity of a vehicle; None if a column defines it, or if all vehicles of the city have the same.
+    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
 
     Raises
     ------

@@ -104,26 +104,20 @@ def route(
 
 
 def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | None = None) -> Routed:
-    """Return the routes of ``instance`` by the search of ``spec`` without a model, from ``start`` if given.
-
-    Raises
-    ------
-    SolverFailed
-        If no routes within the limits were found.
-    """
+    """Return the routes of a search without a model, from ``start`` if given; SolverFailed if it has none."""
     name = spec.polish if spec.polish in finishers() else usual_search(city)
     clock = _SearchClock(on_cpu=True)
     search = SOLVERS[name].search(time_limit=spec.time_limit, **spec.limits.given)
     starts = [start] if start else []
     try:
-        found = [search.search(city, instance, spec.seed, starts)]
+        answers = [search.search(city, instance, spec.seed, starts)]
     except SolverFailed:
         if not spec.limits.given:
             raise
-        found = []  # the start may be within them
-    if found and (wrong := infeasibility(instance, found[0])):
+        answers = []  # the start may be within them
+    if answers and (wrong := infeasibility(instance, answers[0])):
         raise SolverFailed(f"the routes of {search.label} are infeasible: {wrong}")
-    solution = canonical(city, _cheapest(city, [*found, *starts], spec))
+    solution = canonical(city, _cheapest(city, [*answers, *starts], spec))
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
@@ -187,12 +181,12 @@ def _improved(
     # samples that violate a limit come last: they are starts of a search, but not answers
     samples = sorted(costs, key=lambda each: (bool(spec.limits.broken(city, each)), costs[each]))
     polished = _polished(city, instance, samples, spec, seconds, share)
-    found = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
-    if not found:  # decoding is feasible by construction
+    feasible = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
+    if not feasible:  # decoding is feasible by construction
         raise McvrpError(
             f"the model's routes are infeasible ({infeasibility(instance, samples[0])}): use another model"
         )
-    return canonical(city, _cheapest(city, found, spec))
+    return canonical(city, _cheapest(city, feasible, spec))
 
 
 def _polished(
@@ -206,12 +200,12 @@ def _polished(
         return []
     if spec.polish == LOCAL_SEARCH:
         until = time.perf_counter() + seconds
-        found: list[Solution] = []
+        improved: list[Solution] = []
         for start in range(0, len(samples), _CHUNK):
             if time.perf_counter() > until:
                 break
-            found += polish(city, instance, samples[start : start + _CHUNK])
-        return found
+            improved += polish(city, instance, samples[start : start + _CHUNK])
+        return improved
     if seconds < _LEAST_SECONDS:
         return []
     finisher = SOLVERS[spec.polish]
@@ -221,9 +215,9 @@ def _polished(
     return []
 
 
-def _cheapest(city: City, found: list[Solution], spec: SolveSpec) -> Solution:
-    """Return the cheapest of ``found`` within the limits; SolverFailed if all of them violate one."""
-    within = [solution for solution in found if spec.limits.broken(city, solution) is None]
+def _cheapest(city: City, solutions: list[Solution], spec: SolveSpec) -> Solution:
+    """Return the cheapest of ``solutions`` within the limits; SolverFailed if all of them violate one."""
+    within = [solution for solution in solutions if spec.limits.broken(city, solution) is None]
     if not within:
         raise SolverFailed(
             f"no routes within {limits_text(spec.limits)} were found in {spec.time_limit:g} s: increase "

@@ -1,4 +1,4 @@
-"""The attention model as a solver: one network a size, sampling from its probabilities as they are."""
+"""The attention model as a solver: one network per size, sampling from its probabilities."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from mcvrp.tasks.solvers.devices import decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.support.pool import Pool
 
-_CPU_TOKENS, _GPU_TOKENS = 1 << 13, 1 << 23  # paths times nodes that are decoded together
+_CPU_TOKENS, _GPU_TOKENS = 1 << 13, 1 << 23  # paths times nodes per batch
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionSolver:
-    """Trained attention models and how they decode.
+    """Trained attention models with their decoding settings.
 
     Parameters
     ----------
     models
-        In evaluation mode, on the device to use, by number of customers.
+        Networks in evaluation mode, on the device to use, by number of customers.
     version
         Name of the models.
     city_id
-        The city that they were trained on; None where the caller has looked.
+        City that they were trained on; None: not checked.
     greedy
-        Take the most probable node instead of drawing one.
+        Greedy decoding instead of sampling.
     pool
-        Processes that share decoding on a CPU; None leaves it to this one and its threads.
+        Processes for decoding on a CPU; None: this process with its threads.
     """
 
     models: Mapping[int, AttentionModel]
@@ -56,8 +56,8 @@ class AttentionSolver:
 
     @property
     def device(self) -> str:
-        """Device that decoding runs on, or has run on last."""
-        # models of several sizes may lie on several devices: one on a GPU is what counts
+        """Device of decoding, or of the last decoding."""
+        # models of several sizes may be on several devices: a GPU takes precedence
         return device_text(max(self.models.values(), key=lambda model: model.device.type != "cpu"), self.pool)
 
     @property
@@ -69,21 +69,20 @@ class AttentionSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Return one answer an instance; its seconds are its share of the time of all.
+        """Return one answer per instance; its seconds are its share of the total time.
 
         Raises
         ------
         McvrpError
-            If the models or an instance are of another city, there is no model of a size, or greedy
-            decoding is asked for several samples.
+            If the models or an instance belong to another city, there is no model of a size, or ``samples``
+            is above 1 with greedy decoding.
         """
         return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
     def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
         """Return all samples of each instance.
 
-        Sample k of an instance is a function of (seed, instance, k): fewer samples are the first of
-        more.
+        Sample k of an instance is a function of (seed, instance, k): fewer samples are a prefix of more.
         """
         self._check(city, instances, samples)
         order = sorted(range(len(instances)), key=lambda i: instances[i].n)
@@ -101,20 +100,20 @@ class AttentionSolver:
             )
         if samples < 1 or (self.greedy and samples > 1):
             most = "exactly one sample" if self.greedy else "at least one sample"
-            raise McvrpError(f"the attention model needs {most}, not {samples}: ask for that")
+            raise McvrpError(f"the attention model needs {most}, not {samples}")
         require_instances(city, instances)
         for instance in instances:
             if instance.n not in self.models:
-                known = ", ".join(map(str, sorted(self.models))) or "none"
+                sizes = ", ".join(map(str, sorted(self.models))) or "none"
                 raise McvrpError(
-                    f"there is no attention model for {instance.n} customers, there are: {known}; "
-                    "train it (mcvrp am), or ask for these sizes"
+                    f"there is no attention model for {instance.n} customers, only for {sizes}: "
+                    "train it (mcvrp am), or choose these sizes"
                 )
 
     def _decode(
         self, city: City, model: AttentionModel, instances: Sequence[Instance], samples: int, seed: int
     ) -> Iterator[Decoded]:
-        """Yield the samples of ``instances``, which are of one size."""
+        """Yield the samples of ``instances`` of one size."""
         tokens = _CPU_TOKENS if model.device.type == "cpu" else _GPU_TOKENS
         paths = max(1, tokens // (instances[0].n + 1))
         together = max(1, paths // samples)
@@ -135,7 +134,7 @@ class AttentionSolver:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Samples of some instances of one size that are decoded together; greedily without a ``seed``."""
+    """Samples of instances of one size that are decoded together; greedy without a ``seed``."""
 
     instances: Sequence[Instance]
     samples: range
@@ -161,7 +160,7 @@ def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[
 
 
 def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:
-    """Return the random numbers of ``samples``, ``(samples, 2n)``: each sample has a stream of its own."""
+    """Return the random numbers of ``samples``, ``(samples, 2n)``, one stream per sample."""
     digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
     digest.update(str(instance.capacity).encode())
     key = philox_key("attention", str(seed), instance.city_id, digest.hexdigest())

@@ -1,4 +1,4 @@
-"""Budgets of one instance: a flat time, iterations, or a named budget that depends on its size."""
+"""Search budgets: a time limit, a number of iterations, or a named budget that depends on the size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from mcvrp.tasks.solvers.solver import checked_budget
 
 BudgetName = Literal["converged", "thrifty"]
-HGS_POPULATION, HGS_GRANULAR = 25, 20  # HGS-CVRP's own smallest population, and neighbours
-# Customers, and measured seconds of an iteration with 10 neighbours (the last row is extrapolated).
+HGS_POPULATION, HGS_GRANULAR = 25, 20  # HGS-CVRP's default population size and neighbours
+# Customers and measured seconds per iteration with 10 neighbours (the last row is extrapolated).
 _STEP_SECONDS = ((20, 6e-5), (50, 1.6e-4), (100, 5e-4), (200, 1.9e-3), (400, 1.1e-2), (1000, 0.11))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A time limit or iterations without improvement, and how the search goes about it.
+    """A time limit or iterations without improvement, with settings of the search.
 
-    The fields are those of `tasks.solvers.hgs.HGS`, of which other solvers take some.
+    The fields are those of `tasks.solvers.hgs.HGS`; other solvers take some of them.
     """
 
     time_limit: float | None = None
@@ -29,20 +29,20 @@ class Budget:
 
     @property
     def description(self) -> str:
-        """The budget in one line, as a label carries it."""
-        words = checked_budget(self.time_limit, self.iterations)
-        words += "" if self.population is None else f", population {self.population}"
-        return words if self.granular is None else f"{words}, {self.granular} neighbours"
+        """The budget in one line, as stored in labels."""
+        text = checked_budget(self.time_limit, self.iterations)
+        text += "" if self.population is None else f", population {self.population}"
+        return text if self.granular is None else f"{text}, {self.granular} neighbours"
 
     def options(self) -> dict[str, Any]:
         """Return the budget as arguments of HGS."""
         return dict(vars(self))
 
     def seconds(self, n: int) -> float:
-        """Return about how long HGS takes for ``n`` customers on one core of 2020s hardware."""
+        """Return the estimated seconds of HGS for ``n`` customers on one core of 2020s hardware."""
         if self.time_limit is not None:
             return self.time_limit
-        # before the first iteration, 4 mu random solutions are improved: each takes about as long
+        # HGS first improves 4 mu random solutions, each of which takes about as long as an iteration
         steps = (self.iterations or 0) + 4 * (self.population or HGS_POPULATION)
         sizes, seconds = zip(*_STEP_SECONDS, strict=True)
         step = np.exp(np.interp(np.log(n), np.log(sizes), np.log(seconds)))
@@ -50,13 +50,12 @@ class Budget:
 
 
 def budget_for(budget: BudgetName | Budget, n: int) -> Budget:
-    """Return the budget of that name for ``n`` customers; one that is given is the same for all.
+    """Return the budget of a name for ``n`` customers; a `Budget` is returned unchanged.
 
-    Both count iterations, so that a label is the same on every machine. ``converged`` gives labels
-    as good as 5 s do, for a fraction of the time; a small population and few neighbours are what a
-    short search wants, and an iteration takes longer the larger the instance, so that beyond 181
-    customers there are fewer of them. ``thrifty`` is for many labels at little cost. BENCHMARKS.md
-    has what they cost and give at each size.
+    Both names set iterations, so that labels are equal on every machine. ``converged`` gives labels as good
+    as those of 5 s in a fraction of the time; short searches work best with a small population and few
+    neighbours. Iterations take longer for larger instances, so there are fewer beyond 181 customers.
+    ``thrifty`` is for many labels at little cost. BENCHMARKS.md has time and quality at each size.
     """
     if isinstance(budget, Budget):
         return budget

@@ -1,4 +1,4 @@
-"""Devices of networks: what they are called in tables, and the threads and processes that decode on a CPU."""
+"""Devices of networks: names in tables, and the threads and processes of decoding on a CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from mcvrp.model.decoding import Map, map_here
 from mcvrp.tasks.support.pool import Pool
 
-# Of a network that processes share, each of which has a copy; the threads of one process read one.
+# Upper limit for decoding in several processes, each with a copy of the network.
 _MOST_PARAMETERS = 1 << 24
 
 
@@ -21,7 +21,7 @@ def cores_text(cores: int) -> str:
 
 
 def device_text(model: nn.Module, pool: Pool | None = None) -> str:
-    """Return what ``model`` runs on, for tables; of a CPU, the processes of ``pool`` that have worked."""
+    """Return the device of ``model`` for tables; on a CPU, with the number of processes of ``pool``."""
     device = _device(model)
     if device.type != "cpu":
         return f"GPU ({torch.cuda.get_device_name()})"
@@ -30,10 +30,9 @@ def device_text(model: nn.Module, pool: Pool | None = None) -> str:
 
 @contextmanager
 def decoding_map(model: nn.Module, pool: Pool | None) -> Iterator[Map]:
-    """Yield what decodes batches with ``model``: the processes of ``pool``, of one thread each.
+    """Yield the map that decodes batches with ``model``: the processes of ``pool``, one thread each.
 
-    Without a pool, on a GPU, or if the network is so large that each process would read much memory of its
-    own, this process alone, with the threads that it has.
+    Without a pool, on a GPU, or for a network too large to be copied, this process with its threads.
     """
     if pool is None or not _shared(model):
         yield map_here
@@ -53,7 +52,7 @@ def _device(model: nn.Module) -> torch.device:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let PyTorch work on ``count`` threads: on a busy machine, more wait for each other."""
+    """Set the number of PyTorch threads; on a busy machine, several threads wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -1,7 +1,7 @@
-"""An LKH program made of elkai: reads a parameter file as LKH-3 does, writes the tour file that it names.
+"""LKH program based on elkai: reads a parameter file like LKH-3 and writes its tour file.
 
-Run it as a script, once a solve: elkai crashes on the second problem in a process, and on a
-problem that it is given in memory alone. It knows CVRP on straight lines and nothing else.
+Run as a script, once per solve: elkai crashes on the second problem of a process, and on a problem that is
+passed in memory only. Supports CVRP with straight lines only.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ def parameters(text: str) -> dict[str, str]:
 def sections(text: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the header lines of a problem file and the lines of each of its sections."""
     header: list[str] = []
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     lines = header
     for line in text.splitlines():
         name = line.strip().removesuffix(":").strip()
         if name.endswith(_SECTION):
-            lines = found.setdefault(name, [])
+            lines = by_name.setdefault(name, [])
         elif name == "EOF":
             break
         elif name:
             lines.append(line)
-    return header, found
+    return header, by_name
 
 
 def main(parameter_file: str) -> None:
     """Solve the problem that ``parameter_file`` names."""
     from elkai import _elkai
 
-    wanted = parameters(Path(parameter_file).read_text())
-    problem_file, tour_file = wanted.pop("PROBLEM_FILE"), wanted.pop("TOUR_FILE")
-    header, found = sections(Path(problem_file).read_text())
-    coordinates = found["NODE_COORD_SECTION"]
+    options = parameters(Path(parameter_file).read_text())
+    problem_file, tour_file = options.pop("PROBLEM_FILE"), options.pop("TOUR_FILE")
+    header, by_name = sections(Path(problem_file).read_text())
+    coordinates = by_name["NODE_COORD_SECTION"]
     with tempfile.TemporaryDirectory() as folder:
-        # elkai reads the coordinates from memory and all the rest from a file
+        # elkai reads the coordinates from memory and the rest from a file
         rest = Path(folder, "problem.vrp")
-        demands = [*found["DEMAND_SECTION"], "DEPOT_SECTION", *found["DEPOT_SECTION"], "EOF"]
+        demands = [*by_name["DEMAND_SECTION"], "DEPOT_SECTION", *by_name["DEPOT_SECTION"], "EOF"]
         lines = [*header, "NODE_COORD_SECTION", "DEMAND_SECTION", *demands]
         rest.write_text("\n".join(lines) + "\n")
-        settings = [f"{key} = {value}" for key, value in wanted.items()]
+        settings = [f"{key} = {value}" for key, value in options.items()]
         text = "\n".join(["SPECIAL", f"PROBLEM_FILE = {rest}", *settings]) + "\n"
         tour = _elkai.solve_problem(text, "\n" + "\n".join(coordinates) + "\n")
     if not tour:

@@ -1,4 +1,4 @@
-"""FM-MCVRP as a solver: a trained network with a decoding strategy, many instances at once."""
+"""FM-MCVRP as a solver: a trained network with a decoding strategy, for batches of instances."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.solvers.warm_start import Start
 from mcvrp.tasks.support.pool import Pool
 
-_SCORES = 1 << 25  # scores of all classes held at once
+_SCORES = 1 << 25  # maximum number of scores at once
 
 
 @dataclass(frozen=True, eq=False)
 class FmMcvrpSolver:
-    """A trained network and how it decodes.
+    """A trained network with its decoding settings.
 
     Parameters
     ----------
     model
-        In evaluation mode, on the device to use.
+        Network in evaluation mode, on the device to use.
     strategy
-        How it chooses nodes.
+        Decoding strategy.
     rotations
-        How many ways the samples see the city turned; 1 where the model was trained without rotation.
+        Number of rotations of the city among the samples; 1 for a model trained without rotation.
     version
         Name and version of the model.
     max_batch
-        Paths decoded at once; None takes what memory allows.
+        Maximum number of paths decoded at once; None: what fits in memory.
     pool
-        Processes that share decoding on a CPU; None leaves it to this one and its threads.
+        Processes for decoding on a CPU; None: this process with its threads.
     """
 
     model: FmMcvrp
@@ -57,7 +57,7 @@ class FmMcvrpSolver:
 
     @property
     def device(self) -> str:
-        """Device that decoding runs on, or has run on last."""
+        """Device of decoding, or of the last decoding."""
         return device_text(self.model, self.pool)
 
     @property
@@ -72,12 +72,12 @@ class FmMcvrpSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance; its seconds are its share of the time of all.
+        """Yield one answer per instance; its seconds are its share of the total time.
 
         Raises
         ------
         McvrpError
-            If the model does not know the city, or more samples are asked than the strategy has answers.
+            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
         """
         if not instances:
             return
@@ -86,11 +86,10 @@ class FmMcvrpSolver:
     def starts(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Start]:
-        """Yield the samples of each instance for a search to start from, and what they took.
+        """Yield the samples of each instance as starts of a search, with the seconds of decoding.
 
-        One instance at a time. Seconds are of processor time, on one core, where the model is on the
-        CPU, as those of the search will be, and wall-clock where it is on a GPU. The city's table, and
-        what PyTorch does once, are not in them.
+        Decodes one instance at a time. Seconds are processor time of one core on a CPU, like those of the
+        search, and wall-clock time on a GPU, without the city's table and PyTorch's initialization.
         """
         on_cpu = self.model.output.weight.device.type == "cpu"
         clock = time.thread_time if on_cpu else time.perf_counter
@@ -130,7 +129,7 @@ class FmMcvrpSolver:
 
 
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:
-    """Return the share of problem tokens, depots included, whose node the encoder names first."""
+    """Return the encoder's top-1 accuracy over problem tokens, depots included."""
     device = model.output.weight.device
     table = CityTable.of(city, device)
     correct = tokens = 0
@@ -142,8 +141,8 @@ def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) 
             capacity = torch.tensor([float(instance.capacity) for instance in chunk], device=device)
             with torch.inference_mode():
                 features = problem_features(table, ids, demands.to(device), capacity)
-                named = model.output(model.encode(features)).argmax(-1)  # (B, T)
-            correct += int((named == ids).sum())
+                predicted = model.output(model.encode(features)).argmax(-1)  # (B, T)
+            correct += int((predicted == ids).sum())
             tokens += ids.numel()
     return correct / tokens
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 import hybgensea
 import numpy as np
@@ -28,15 +28,15 @@ from mcvrp.tasks.solvers.solver import (
     scaled_xy,
 )
 
-_NO_LIMIT = 2**31 - 1  # iterations without improvement, when the clock decides
-# Where orders are hard to pack: iterations without improvement, at least; iterations between two changes
-# of the price of an overload, else 100; vehicles beyond those that hold all orders.
+_NO_LIMIT = 2**31 - 1  # iterations without improvement, with a time limit
+# For orders that are hard to pack: minimum of iterations without improvement; iterations between two updates
+# of the penalties (default 100); vehicles beyond those of a packing.
 _HARD_ITERATIONS, _HARD_PRICES, _SPARE_VEHICLES = 1000, 20, 3
-_LENIENT = 1e-5  # MY_EPSILON of HGS-CVRP: by how much less a route may be longer than its limit
+_EPSILON = 1e-5  # MY_EPSILON of HGS-CVRP: its tolerance of the route limit
 
 
 def own_bound(instance: Instance) -> int:
-    """Return the most vehicles that HGS-CVRP allows itself where it is given no fleet."""
+    """Return HGS-CVRP's default number of vehicles."""
     return math.ceil(1.3 * int(instance.demands.sum()) / instance.capacity) + 3
 
 
@@ -47,21 +47,20 @@ class HGS:
     Parameters
     ----------
     time_limit
-        Seconds of processor time a run, which goes on without a restart until they are over.
+        Seconds of processor time per run, without a restart.
     iterations
-        Iterations without improvement after which a run ends: the same answer for the same seed.
+        Iterations without improvement after which a run ends; deterministic for a seed.
     fleet
-        Most vehicles: "default" is HGS-CVRP's own ceil(1.3 total demand / capacity) + 3, and more where
-        orders need more; the authors' public helper for the paper sets 10,000, which costs solution
-        quality.
+        Maximum number of vehicles: "default" is HGS-CVRP's ceil(1.3 total demand / capacity) + 3, or more
+        if the orders need more; the authors' public helper for the paper sets 10,000, which reduces
+        solution quality.
     longest_route
-        As in `Limits`; "default" is then a vehicle a customer.
+        As in `Limits`; the default fleet is then one vehicle per customer.
     population
-        Smallest population (Vidal's mu, 25 by default). A run first improves four times as many
-        random solutions: at n = 20 that is most of its time, and far fewer will do.
+        Minimum population size (Vidal's mu, 25 by default). A run first improves four times as many
+        random solutions: at n = 20 that is most of its time, and far fewer are sufficient.
     granular
-        Nearest neighbours of a customer that local search tries (Vidal's granular search, 20 by
-        default).
+        Number of nearest neighbours in local search (Vidal's granular search, 20 by default).
     """
 
     time_limit: float | None = None
@@ -89,7 +88,7 @@ class HGS:
 
     @property
     def limits(self) -> Limits:
-        """What its routes keep beside the capacity."""
+        """Limits of its routes beside the capacity."""
         return Limits(None if self.fleet == "default" else self.fleet, self.longest_route)
 
     def _settings(self) -> str:
@@ -102,40 +101,40 @@ class HGS:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance; McvrpError for a city with asymmetric costs."""
+        """Yield one answer per instance; McvrpError for a city with asymmetric costs."""
         require_costs(self.label, "symmetric", city)
         for instance in instances:
             yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
-        """Return the best solution of one run, or of a second, longer one, where that has no answer.
+        """Return the best solution of one run, or of a second, longer one if the first has no answer.
 
-        A run of a few iterations may end before any solution is feasible: the price of an overload rises
-        every 100 of them, and orders of about half a vehicle need a high one. A run with a time limit, or
-        from ``starts``, has no second. Where orders provably need more vehicles than HGS-CVRP's bound, the
-        first is left out.
+        A run of few iterations may end before any solution is feasible: the capacity penalty increases
+        every 100 iterations, and orders of about half a vehicle need a high one. There is no second run with
+        a time limit or ``starts``, and no first one if the orders provably need more vehicles than
+        HGS-CVRP's bound.
 
         Parameters
         ----------
         city, instance, seed
-            What is solved, and the seed of the search.
+            The instance and the random seed.
         starts
-            Solutions of the instance that join the population before its random ones. They may break the
-            limits. Those with more routes than HGS-CVRP's own bound are left out; of those with more than a
-            fleet that is given, the lightest are put behind others.
+            Solutions that are added to the population before its random ones. They may violate the limits.
+            Those with more routes than HGS-CVRP's bound are left out; with more than a given ``fleet``, their
+            lightest routes are appended to others.
 
         Raises
         ------
         SolverFailed
-            If it ends without an answer, or breaks a limit.
+            If the run ends without an answer, or violates a limit.
         """
-        found = self._found(city, instance, seed, starts)
-        if broken := self.limits.broken(city, found):
+        solution = self._solution(city, instance, seed, starts)
+        if broken := self.limits.broken(city, solution):
             raise SolverFailed(f"HGS found {broken}")
-        return found
+        return solution
 
-    def _found(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
-        if instance.n == 1:  # HGS-CVRP's crossover looks for a second customer, for ever
+    def _solution(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
+        if instance.n == 1:  # HGS-CVRP's crossover would search for a second customer indefinitely
             return Solution.of([instance.ids.tolist()])
         needed, fleet = fewest_vehicles(instance), self._fleet(instance)
         if fleet >= needed:
@@ -165,28 +164,13 @@ class HGS:
         *,
         hard: bool = False,
     ) -> Solution:
-        iterations = self.iterations or _NO_LIMIT
-        demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
-        most = None if self.fleet == "default" else fleet
-        begun = [in_fleet(instance, start, most).routes for start in starts]
-        options = {
-            "initial_solutions": [
-                [np.searchsorted(instance.nodes, route).tolist() for route in routes]
-                for routes in begun
-                if len(routes) <= fleet
-            ],
-            "initial_solutions_allow_infeasible": bool(self.limits.given),
+        options = self._options(hard) | {
+            "initial_solutions": self._initial_solutions(instance, fleet, starts),
             "duration_limit": self._duration_limit(city, instance),
             "num_vehicles": fleet,
-            "extract_all_feasible": False,
-            "verbose": False,
             "seed": seed,
-            "nbIter": max(iterations, _HARD_ITERATIONS) if hard else iterations,
-            "timeLimit": self.time_limit or 0.0,
-            **({} if self.population is None else {"mu": self.population}),
-            **({} if self.granular is None else {"nbGranular": self.granular}),
-            **({"nbIterPenaltyManagement": _HARD_PRICES} if hard else {}),
         }
+        demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
         try:
             if city.matrix is None:
@@ -200,14 +184,41 @@ class HGS:
                     y_coords=y,
                     **options,
                 )
-        except (RuntimeError, ValueError) as error:  # the second: a fleet that cannot carry all
+        except (RuntimeError, ValueError) as error:  # ValueError: the fleet is too small
             raise SolverFailed(f"HGS gave up: {error}") from error
         nodes = instance.nodes.tolist()
         return Solution.of([nodes[k] for k in route] for route in result.routes)
 
+    def _options(self, hard: bool) -> dict[str, Any]:
+        """Return the options of HGS-CVRP that depend on the settings only."""
+        iterations = self.iterations or _NO_LIMIT
+        options = {
+            "initial_solutions_allow_infeasible": bool(self.limits.given),
+            "extract_all_feasible": False,
+            "verbose": False,
+            "nbIter": max(iterations, _HARD_ITERATIONS) if hard else iterations,
+            "timeLimit": self.time_limit or 0.0,
+            "mu": self.population,
+            "nbGranular": self.granular,
+            "nbIterPenaltyManagement": _HARD_PRICES if hard else None,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _initial_solutions(
+        self, instance: Instance, fleet: int, starts: Sequence[Solution]
+    ) -> list[list[list[int]]]:
+        """Return ``starts`` as HGS-CVRP's routes of customers 1..n, without those of too many routes."""
+        most = None if self.fleet == "default" else fleet
+        solutions = [in_fleet(instance, start, most).routes for start in starts]
+        return [
+            [np.searchsorted(instance.nodes, route).tolist() for route in routes]
+            for routes in solutions
+            if len(routes) <= fleet
+        ]
+
     def _duration_limit(self, city: City, instance: Instance) -> float | None:
-        """Return the longest route as HGS-CVRP takes it: in scaled costs, and less what it lets pass."""
+        """Return the route limit for HGS-CVRP, in scaled costs, less its tolerance."""
         if self.longest_route is None:
             return None
         longest = self.longest_route * cost_factor(city, instance) * (1 + COST_TOLERANCE)
-        return max(longest - _LENIENT, 0.0)
+        return max(longest - _EPSILON, 0.0)

@@ -1,4 +1,4 @@
-"""LKH-3 (Helsgaun 2017) through the lkh package, over an LKH program or, where there is none, over elkai."""
+"""LKH-3 (Helsgaun 2017) through the lkh package, with an LKH program or, without one, with elkai."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from mcvrp.tasks.solvers.solver import (
 from mcvrp.tasks.support.scratch import scratch_folder
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
-_FINER = 100  # LKH rounds distances to integers: on a square of side 1e6 nobody notices
+_FINER = 100  # LKH rounds distances to integers, which is negligible on a square of side 1e6
 _SCALED = f"city scaled to a side of {COORDINATE_SCALE * _FINER:,.0f}, whole distances"
 _ELKAI_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
 
 
 def find_program() -> str | None:
-    """Return "elkai" or the path of an LKH program, what there is; None without either, or without lkh."""
+    """Return the path of an LKH program, otherwise "elkai"; None without either or without lkh."""
     if not importlib.util.find_spec("lkh"):
         return None
     for name in PROGRAMS:
@@ -45,10 +45,10 @@ def find_program() -> str | None:
 
 @dataclass(frozen=True)
 class LKH3:
-    """Lin-Kernighan-Helsgaun for vehicle routing, a process of its own for every run.
+    """Lin-Kernighan-Helsgaun for vehicle routing, one process per run.
 
-    The defaults are the paper's setting: as many trials as customers, one run, LKH's own number
-    of vehicles (the fewest that can carry all).
+    Default: the paper's setting of as many trials as customers, one run, LKH's default number of
+    vehicles (the minimum that can carry all orders).
 
     Raises
     ------
@@ -74,7 +74,7 @@ class LKH3:
 
     @cached_property
     def version(self) -> str:
-        """The program, and the package where it comes from one."""
+        """The program, and the package that contains it if any."""
         program = find_program()
         return f"LKH-3.0.8 in elkai {version('elkai')}" if program == "elkai" else f"{program}"
 
@@ -88,7 +88,7 @@ class LKH3:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance; McvrpError for a city with a cost matrix."""
+        """Yield one answer per instance; McvrpError for a city with a cost matrix."""
         require_costs(self.label, "straight", city)
         with scratch_folder("lkh") as folder:
             program = _launcher(Path(folder))
@@ -100,7 +100,7 @@ class LKH3:
                 yield best_of(run, city, instance, samples=samples, seed=seed)
 
     def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
-        import lkh  # here: an extra, and others read what this module says of the solver
+        import lkh  # here, as it is an optional extra
 
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
@@ -115,7 +115,7 @@ class LKH3:
                 runs=self.runs,
                 seed=seed,
             )
-        except Exception as error:  # what the package raises, from a bare Exception to a parser's
+        except Exception as error:  # the package raises bare Exceptions and parser errors
             raise SolverFailed(
                 f"LKH-3 gave up: {(str(error).strip() or repr(error)).splitlines()[-1]}"
             ) from error
@@ -145,10 +145,10 @@ def _tsplib(city: City, instance: Instance) -> str:
 
 
 def _launcher(folder: Path) -> Path:
-    """Write the program that runs LKH and dies with us, as `lkh.solve` cannot pass arguments."""
+    """Write a script that runs LKH and is killed with this process, as `lkh.solve` cannot pass arguments."""
     program = find_program()
     command = [sys.executable, "-I", str(_ELKAI_SCRIPT)] if program == "elkai" else [str(program)]
-    if guard := shutil.which("setpriv"):  # killed with its parent, however that dies
+    if guard := shutil.which("setpriv"):  # killed with its parent, even by SIGKILL
         command = [guard, "--pdeathsig", "KILL", *command]
     launcher = folder / "lkh"
     launcher.write_text(f'#!/bin/sh\nTMPDIR={shlex.quote(str(folder))} exec {shlex.join(command)} "$1"\n')

@@ -1,4 +1,4 @@
-"""Samples of the model, or random solutions, each polished by PyVRP's local search to a local optimum."""
+"""Local search (PyVRP's) on each sample of the model, or on random solutions, to a local optimum."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
 from mcvrp.tasks.solvers.solver import Answer
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver  # whose torch no worker needs for random solutions
+    from mcvrp.tasks.solvers.fm_mcvrp import (
+        FmMcvrpSolver,
+    )  # imports torch, which workers with random solutions do not need
 
 _ONE_CORE = "1 CPU core"
 _SEARCH = f"the local search of pyvrp {version('pyvrp')}"
-_NEW_ROUTE = 0.1  # chance of one that the vehicle has room left for
+_NEW_ROUTE = 0.1  # probability of a new route although the order fits
 
 
 @dataclass(frozen=True, eq=False)
 class Polished:
-    """FM-MCVRP whose samples are improved one by one: each is what it would be without the others.
+    """FM-MCVRP with local search on each sample, independently of the others.
 
     Parameters
     ----------
     solver
-        Makes the samples.
+        Solver that makes the samples.
     """
 
     solver: FmMcvrpSolver
@@ -52,35 +54,35 @@ class Polished:
 
     @property
     def device(self) -> str:
-        """Device that decoding and polishing run on."""
+        """Devices of decoding and local search."""
         device = self.solver.device
         return device if device == _ONE_CORE else f"{device}, then {_ONE_CORE}"
 
     @property
     def configuration(self) -> str:
-        """Samples and their polishing in one line."""
+        """Samples and local search in one line."""
         return f"{self.solver.configuration}, each sample polished by {_SEARCH}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance, each sample no worse than the model's.
+        """Yield one answer per instance, each sample at most as expensive as the model's.
 
-        Its seconds are its share of the decoding of all, and its own polishing.
+        Its seconds are its share of the total decoding time plus its local search.
 
         Raises
         ------
         McvrpError
-            If the model does not know the city, or more samples are asked than the strategy has answers.
+            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
         """
         if not instances:
             return
         start = time.perf_counter()
         decoded = self.solver.decoded(city, instances, samples, seed)
         share = (time.perf_counter() - start) / len(instances)
-        for instance, found in zip(instances, decoded, strict=True):
+        for instance, drawn in zip(instances, decoded, strict=True):
             began = time.perf_counter()
-            polished = polish(city, instance, [found.solution(sample) for sample in range(samples)])
+            polished = polish(city, instance, [drawn.solution(sample) for sample in range(samples)])
             costs = np.array([cost(city, solution) for solution in polished])
             best = canonical(city, polished[int(costs.argmin())])
             yield Answer(best, costs, share + time.perf_counter() - began)
@@ -88,7 +90,7 @@ class Polished:
 
 @dataclass(frozen=True)
 class RandomStarts:
-    """Random solutions improved one by one: what local search reaches where no model has been before it."""
+    """Local search on random solutions, as a baseline without a model."""
 
     label: str = field(default="Random solutions + local search", init=False)
     device: str = field(default=_ONE_CORE, init=False)
@@ -98,28 +100,28 @@ class RandomStarts:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance: the best of the random solutions ``seed`` to ``seed + samples - 1``.
+        """Yield one answer per instance, the best of the random solutions ``seed`` to ``seed + samples - 1``.
 
         Raises
         ------
         McvrpError
-            If an instance is another city's, or names a customer that is none.
+            If an instance belongs to another city or has unknown customers.
         """
         require_instances(city, instances)
         for instance in instances:
             began = time.perf_counter()
-            improved, found = _local_search(city, instance), list[Solution]()
+            improved, solutions = _local_search(city, instance), list[Solution]()
             costs, elapsed = np.empty(samples), np.empty(samples)
             for sample in range(samples):
-                found.append(improved(random_solution(instance, seed + sample).in_order))
-                costs[sample] = cost(city, found[-1])
+                solutions.append(improved(random_solution(instance, seed + sample).in_order))
+                costs[sample] = cost(city, solutions[-1])
                 elapsed[sample] = time.perf_counter() - began
-            best = canonical(city, found[int(costs.argmin())])
+            best = canonical(city, solutions[int(costs.argmin())])
             yield Answer(best, costs, float(elapsed[-1]), elapsed=elapsed)
 
 
 def random_solution(instance: Instance, seed: int) -> Solution:
-    """Return a feasible solution: customers in random order, a new route when full or by chance."""
+    """Return a feasible solution: customers in random order, new routes when full or at random."""
     stream = (seed, instance.n)
     order = philox_order(philox_key("random solution", "order"), stream, instance.n)
     chances = philox_uniforms(philox_key("random solution", "routes"), stream, instance.n)
@@ -136,28 +138,28 @@ def random_solution(instance: Instance, seed: int) -> Solution:
 
 
 def polish(city: City, instance: Instance, solutions: Sequence[Solution]) -> list[Solution]:
-    """Return each of ``solutions`` after local search, no worse and feasible; equal ones once for all."""
+    """Return each of ``solutions`` after local search, feasible and at most as expensive."""
     improved = cache(_local_search(city, instance))
     return [improved(solution.in_order) for solution in solutions]
 
 
 def _local_search(city: City, instance: Instance) -> Callable[[Solution], Solution]:
-    """Return what improves a solution of ``instance``.
+    """Return the local search for solutions of ``instance``.
 
-    Moves, and the 50 neighbours that they are tried with, are those of PyVRP's own search. They are
-    tried in a fixed order, so that what comes of a solution depends on nothing else.
+    Operators and the 50 neighbours are PyVRP's defaults, in a fixed order, so that the result depends on the
+    solution only.
     """
     data = problem_data(city, instance)
     search = LocalSearch(data, compute_neighbours(data))
     for operator in OPERATORS:
         if operator.supports(data):
             search.add_operator(operator(data))
-    most = pyvrp.PenaltyParams().max_penalty  # so dear that no move overloads a vehicle
+    most = pyvrp.PenaltyParams().max_penalty  # so high that no move overloads a vehicle
     price = pyvrp.CostEvaluator([most], most, most)
 
     def improved(solution: Solution) -> Solution:
-        found = solution_of(instance, search(visits(data, instance, solution), price, exhaustive=True))
-        worse = infeasibility(instance, found) or cost(city, found) >= cost(city, solution)
-        return solution if worse else found
+        result = solution_of(instance, search(visits(data, instance, solution), price, exhaustive=True))
+        worse = infeasibility(instance, result) or cost(city, result) >= cost(city, solution)
+        return solution if worse else result
 
     return improved

@@ -1,4 +1,4 @@
-"""Packing of orders into vehicles, whatever the way: how many are needed, how many are enough."""
+"""Bin packing of orders into vehicles: lower and upper bounds of the number of vehicles."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import math
 
 from mcvrp.model.problem import Instance
 
-_TO_A_VEHICLE = 3  # orders of more than a fourth of a vehicle: beyond, HGS's own bound is enough
+_TO_A_VEHICLE = (
+    3  # counts orders of more than 1/4 of a vehicle; with smaller orders, HGS's bound is sufficient
+)
 
 
 def fewest_vehicles(instance: Instance) -> int:
-    """Return a number of vehicles that no solution can do without.
+    """Return a lower bound of the number of vehicles.
 
-    Of orders that each take more than 1 / (k + 1) of a vehicle, no more than k go into one.
+    At most k orders that are each larger than 1 / (k + 1) of a vehicle fit into one.
     """
     demands = instance.demands.astype(int)
     large = [(k, int((demands * (k + 1) > instance.capacity).sum())) for k in range(1, _TO_A_VEHICLE + 1)]
@@ -20,7 +22,7 @@ def fewest_vehicles(instance: Instance) -> int:
 
 
 def packed_vehicles(instance: Instance) -> int:
-    """Return a number of vehicles that is enough: the largest orders first, each into the first with room."""
+    """Return the number of vehicles of a first-fit decreasing packing."""
     room: list[int] = []
     for demand in sorted(instance.demands.tolist(), reverse=True):
         vehicle = next((v for v, free in enumerate(room) if free >= demand), len(room))

@@ -1,4 +1,4 @@
-"""PyVRP: iterated local search on integer costs, symmetric or not; what a user would pick instead of HGS."""
+"""PyVRP: iterated local search on integer costs, symmetric or not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcvrp.tasks.solvers.solver import (
     scaled_costs,
 )
 
-_PARTS = round(1 / COST_TOLERANCE)  # of the longest route, which its legs are counted in
+_PARTS = round(1 / COST_TOLERANCE)  # units of the longest route in which durations are counted
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class PyVRP:
     Parameters
     ----------
     time_limit
-        Seconds of processor time a run, as for HGS.
+        Seconds of processor time per run.
     iterations
-        Iterations without improvement after which a run ends: the same answer for the same seed.
+        Iterations without improvement after which a run ends; deterministic for a seed.
     fleet, longest_route
         As in `Limits`.
     """
@@ -66,56 +66,56 @@ class PyVRP:
 
     @property
     def limits(self) -> Limits:
-        """What its routes keep beside the capacity."""
+        """Limits of its routes beside the capacity."""
         return Limits(self.fleet, self.longest_route)
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance."""
+        """Yield one answer per instance."""
         for instance in instances:
             yield best_of(self.search, city, instance, samples=samples, seed=seed)
 
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
-        """Return the best solution of one run, from the first of ``starts`` where there is one.
+        """Return the best solution of one run, started from the first of ``starts`` if any.
 
-        A start may break the limits; of one with more routes than vehicles, those with the least load are
-        put behind others, which then hold too much.
+        A start may violate the limits; if it has more routes than vehicles, those with the least load are
+        appended to others, which are then overloaded.
 
         Raises
         ------
         SolverFailed
-            If it ends without an answer, or breaks a limit.
+            If the run ends without an answer, or violates a limit.
         """
         # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
         data = problem_data(city, instance, self.limits)
         first = visits(data, instance, in_fleet(instance, starts[0], self.fleet)) if starts else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PenaltyBoundWarning)  # that there may be no routes: said below
+            warnings.simplefilter("ignore", PenaltyBoundWarning)  # infeasible results are handled below
             result = pyvrp.solve(
                 data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
             )
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")
-        found = solution_of(instance, result.best)
-        if broken := self.limits.broken(city, found):
+        solution = solution_of(instance, result.best)
+        if broken := self.limits.broken(city, solution):
             raise SolverFailed(f"PyVRP found {broken}")
-        return found
+        return solution
 
 
 def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> pyvrp.ProblemData:
-    """Return the instance as PyVRP takes it: whole distances, client k - 1 is the k-th customer.
+    """Return the instance as PyVRP's data: integer distances, client k - 1 is the k-th customer.
 
-    The lengths that a limit counts are durations, in finer units than the distances and each rounded down,
-    so that no route is refused for being rounded. One that is too long by no more than a part a leg passes
-    here: who takes the answer measures it.
+    Lengths for a route limit are durations, in finer units than the distances and each rounded down, so that
+    rounding makes no route infeasible. A route that is too long by at most one unit per leg is accepted here;
+    callers check the exact limit.
     """
     costs = np.rint(scaled_costs(city, instance)).astype(np.int64)
     lengths, longest = np.zeros_like(costs), dict[str, int]()
     if limits.longest_route is not None:
         parts = city.costs(instance.nodes) * (_PARTS / limits.longest_route)
-        lengths = np.minimum(parts, _PARTS + 2).astype(np.int64)  # a leg may be too long for any route
+        lengths = np.minimum(parts, _PARTS + 2).astype(np.int64)  # a leg may exceed the limit by itself
         np.fill_diagonal(lengths, 0)
         longest["shift_duration"] = _PARTS + 1  # COST_TOLERANCE
     vehicles = min(instance.n, limits.fleet or instance.n)
@@ -130,21 +130,21 @@ def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> 
 
 
 def visits(data: pyvrp.ProblemData, instance: Instance, solution: Solution) -> pyvrp.Solution:
-    """Return ``solution`` as PyVRP writes it: routes of client numbers."""
+    """Return ``solution`` as PyVRP's solution: routes of client numbers."""
     return pyvrp.Solution(data, [np.searchsorted(instance.ids, route).tolist() for route in solution.routes])
 
 
-def solution_of(instance: Instance, found: pyvrp.Solution) -> Solution:
+def solution_of(instance: Instance, solution: pyvrp.Solution) -> Solution:
     """Return PyVRP's solution in the city's node numbers."""
     ids = instance.ids.tolist()
     return Solution.of(
-        [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in found.routes()
+        [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in solution.routes()
     )
 
 
 @dataclass
 class _ProcessorTime:
-    """Stops after so many seconds of processor time, so that a busy machine takes nothing from a run."""
+    """Stopping criterion of processor time, which is independent of the load of the machine."""
 
     seconds: float
     began: float = field(default_factory=time.thread_time)

@@ -1,8 +1,8 @@
-"""The model improving its own answer: neighbouring routes are decoded anew, and kept when better.
+"""Random re-construction: neighbouring routes are decoded again and replaced if the result is cheaper.
 
-After the random re-construction of Luo et al. (2023, "Neural combinatorial optimization with heavy
-decoder"). A part is a handful of routes, taken as an instance of its own, which the model has learned to
-solve: however large the whole, the parts can be of the sizes that it was trained on.
+After Luo et al. (2023, "Neural combinatorial optimization with heavy decoder"). A part consists of a few
+routes and is decoded as an instance by itself, so its size can be one that the model was trained on, however
+large the whole instance is.
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from mcvrp.model.random import philox_key, philox_order
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.solver import Answer
 
-_LEAST_GAIN = 1e-9  # share of a part's cost: less is rounding
+_LEAST_GAIN = 1e-9  # relative to a part's cost: smaller gains are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Reconstructed:
-    """FM-MCVRP that decodes random parts of its best sample again.
+    """FM-MCVRP with random re-construction of its best sample.
 
     Parameters
     ----------
     solver
-        Makes the first samples and those of the parts.
+        Solver for the first samples and those of the parts.
     rounds
-        How often parts are drawn. A round takes as many parts of an instance as find room beside one
-        another, and decodes those of all instances together.
+        Number of rounds. A round decodes disjoint parts of all instances together.
     part_customers
-        Fewest customers of a part, all where an instance has fewer. The model should have been
-        trained on this size.
+        Minimum number of customers of a part (all of a smaller instance), a size that the model was
+        trained on.
     part_samples
-        Samples of a part.
+        Samples per part.
 
     Raises
     ------
@@ -69,7 +68,7 @@ class Reconstructed:
 
     @property
     def device(self) -> str:
-        """Device that decoding runs on."""
+        """Device of decoding."""
         return self.solver.device
 
     @property
@@ -83,21 +82,21 @@ class Reconstructed:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance, no worse than the best of ``samples``; of one cost.
+        """Yield one answer per instance, at most as expensive as the best of ``samples``, with one cost.
 
-        Its seconds are its share of the time of all.
+        Its seconds are its share of the total time.
 
         Raises
         ------
         McvrpError
-            If the model does not know the city, or more samples are asked than the strategy has answers.
+            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
         """
         if not instances:
             return
         start = time.perf_counter()
         table = CityTable.of(city, self.solver.model.output.weight.device)
         decoded = self.solver.decoded(city, instances, samples, seed, table)
-        states = [canonical(city, found.best) for found in decoded]
+        states = [canonical(city, drawn.best) for drawn in decoded]
         for count in range(1, self.rounds + 1):
             self._improve(city, instances, states, seed, count, table)
         seconds = (time.perf_counter() - start) / len(instances)
@@ -114,15 +113,15 @@ class Reconstructed:
         count: int,
         table: CityTable,
     ) -> None:
-        """Replace each of ``states`` by what round ``count`` makes of it."""
+        """Improve each of ``states`` by round ``count``."""
         parts = [
             (k, part)
             for k, (instance, state) in enumerate(zip(instances, states, strict=True))
             for part in parts_of(city, state, self.part_customers, _order(instance, seed, count))
         ]
-        asked = [_part_instance(instances[k], part) for k, part in parts]
-        # another seed each round: the same part gets new samples, and new rotations
-        answers = self.solver.decoded(city, asked, self.part_samples, seed + count, table)
+        part_instances = [_part_instance(instances[k], part) for k, part in parts]
+        # another seed per round, so that an equal part gets new samples and rotations
+        answers = self.solver.decoded(city, part_instances, self.part_samples, seed + count, table)
         for (k, part), answer in zip(parts, answers, strict=True):
             if answer.costs.min() < cost(city, part) * (1 - _LEAST_GAIN):
                 kept = [route for route in states[k].routes if route not in part.routes]
@@ -132,9 +131,9 @@ class Reconstructed:
 def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -> list[Solution]:
     """Return parts of ``solution`` that share no route, each of at least ``least`` customers.
 
-    The customers in ``order`` take turns: where the customer's route is in no part yet, it and the
-    routes next to it that are free make one, two of them or more, until they have enough customers.
-    Too few that are left over stay out, unless they are all there are.
+    For each customer in ``order`` whose route is free, a part consists of that route and its nearest free
+    routes, at least two if there are, until it has enough customers. A remainder of too few customers is in
+    no part, unless it is the whole solution.
     """
     routes = solution.routes
     nearest = _nearest(city, routes)
@@ -156,13 +155,13 @@ def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -
 
 
 def _nearest(city: City, routes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Return for each route all routes by how far apart the middles of their customers are, itself first."""
+    """Return for each route all routes by the distance of their centroids, itself first."""
     centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
     delta = centres[:, None] - centres
     distance = np.hypot(delta[..., 0], delta[..., 1])
     np.fill_diagonal(distance, -1.0)
-    found: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
-    return found
+    nearest: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
+    return nearest
 
 
 def _order(instance: Instance, seed: int, count: int) -> list[int]:

@@ -1,6 +1,6 @@
-"""Registry of solvers: what each is called, what it takes, about how long it needs, where its class is.
+"""Registry of solvers: name, options, estimated time and class of each.
 
-Nothing here imports a solver: a worker loads the one that it runs, and none of those that need torch.
+Solvers are imported when they are made: a worker loads only the one that it runs, and no torch.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
-_WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6  # of an answer: to draw the instance, to write
+_WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = (
+    3e-4,
+    2e-6,
+)  # overhead per answer: generating the instance, writing
 
 
 @dataclass(frozen=True)
 class SolverEntry:
-    """A solver that labels can be made with, and a benchmark can have as a row.
+    """Solver for labels and benchmarks.
 
-    Workers get the entry itself, so that only the process which asks for a solver has to know it by name.
+    Workers receive the entry itself, so that only the driver needs the registration.
 
     Parameters
     ----------
     label
         Name in tables.
     where
-        Its class, "module:Class", which workers can import.
+        Class of the solver, "module:Class", importable by workers.
     takes
-        Arguments of the class that settings may give: time_limit (seconds a run), iterations, fleet,
-        population, granular (of the kind of HGS), budget (a named one, which is made of the others).
+        Arguments of the class that settings may set: time_limit (seconds per run), iterations, fleet,
+        population, granular (as in HGS), budget (a named combination of the others).
     seconds
-        About how long it takes on one core for a budget and a number of customers; a function of a
-        module, as it travels with the entry.
+        Estimated seconds on one core for a budget and a number of customers; a module-level function, as
+        the entry is pickled.
     costs
-        Which cities it takes: "any", "symmetric" or "straight" (no matrix of costs).
+        Supported cities: "any", "symmetric" or "straight" (no cost matrix).
     starts
-        How many solutions its method ``search`` can go on from, 0 where it has none: such a solver
-        finishes what a model has begun.
+        Number of solutions that its method ``search`` can start from, 0 without such a method.
     limits
-        Which of `Limits` ``search`` keeps: arguments of the class, too.
+        The `Limits` that ``search`` supports; also arguments of the class.
     """
 
     label: str
@@ -55,14 +57,14 @@ class SolverEntry:
     limits: tuple[str, ...] = ()
 
     def make(self, **options: Any) -> Solver:
-        """Return the solver with those of ``options`` that it takes; None is its own default.
+        """Return the solver with those of ``options`` that it takes; None: the solver's default.
 
         Raises
         ------
         SolverMissing
             If its program is not installed.
         McvrpError
-            If there is no such class, or it refuses an option.
+            If the class does not exist or rejects an option.
         """
         return self._made(self.takes, options)
 
@@ -74,33 +76,33 @@ class SolverEntry:
             raise McvrpError(
                 f"the solver {self.label} is not at {self.where} ({error}): correct its entry, or remove it"
             ) from error
-        given = {key: value for key, value in options.items() if key in takes and value is not None}
-        solver: Solver = kind(**given)
+        supported = {key: value for key, value in options.items() if key in takes and value is not None}
+        solver: Solver = kind(**supported)
         return solver
 
     def estimate(self, budget: Budget, n: int) -> float:
-        """Return about how many seconds one core takes for an instance of ``n`` customers, all told."""
+        """Return the estimated seconds of one core for an instance of ``n`` customers, overhead included."""
         return self.seconds(budget, n) + (_WRITE_SECONDS + _WRITE_SECONDS_A_CUSTOMER * n)
 
     def search(self, **options: Any) -> Search:
-        """Return the solver as a search that goes on from solutions, and keeps those limits that it can."""
-        assert self.starts, f"{self.label} takes no solutions to go on from"
+        """Return the solver as a search from solutions, with the limits that it supports."""
+        assert self.starts, f"{self.label} takes no initial solutions"
         search: Search = self._made(self.takes + self.limits, options)  # type: ignore[assignment]
         return search
 
     def keeps(self, limits: Limits) -> bool:
-        """Return whether its searches keep all ``limits`` that there are."""
+        """Return whether its searches support all ``limits`` that are set."""
         return limits.given.keys() <= set(self.limits)
 
     def require_costs(self, city: City, hint: str = USE_PYVRP) -> None:
-        """Raise McvrpError for a city whose costs it does not take."""
+        """Raise McvrpError if it does not support the costs of ``city``."""
         require_costs(self.label, self.costs, city, hint)
 
 
 def lkh_seconds(budget: Budget, n: int) -> float:
-    """Return about how long LKH-3 takes: a process to start, then its trials, n of them by default.
+    """Return the estimated seconds of LKH-3: the start of a process, then its trials, n by default.
 
-    Processor time measured, beside other work: 0.06 s at n = 20, 0.11 at 50, 0.22 at 100, 0.68 at 200,
+    Measured processor time: 0.06 s at n = 20, 0.11 at 50, 0.22 at 100, 0.68 at 200,
     3.9 at 400.
     """
     return 0.04 + n * (8e-4 + 1.5e-5 * (budget.iterations or n))
@@ -147,5 +149,5 @@ def takers(option: str) -> tuple[str, ...]:
 
 
 def finishers() -> tuple[str, ...]:
-    """Return the names of the solvers that can go on from solutions."""
+    """Return the names of the solvers that can start from solutions."""
     return tuple(name for name, entry in SOLVERS.items() if entry.starts)

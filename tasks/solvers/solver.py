@@ -1,4 +1,4 @@
-"""Protocol of solvers: an answer is the best of a few runs, its feasibility and cost checked."""
+"""Protocol of solvers; an answer is the best of several runs, with its feasibility and cost checked."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from mcvrp.tasks.support.text import unit_text
 if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded
 
-COORDINATE_SCALE = 1e4  # side of the city's square for solvers: rounding and penalty floors vanish
+COORDINATE_SCALE = (
+    1e4  # side of the city's square for solvers, large enough for integer rounding and penalty floors
+)
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
 
 
 class SolverMissing(McvrpError):
-    """The solver's program or package is not installed; the message says how to get it."""
+    """Missing program or package of a solver; the message names the installation command."""
 
 
 class SolverFailed(McvrpError):
-    """The solver ended without an answer to one instance."""
+    """Run of a solver without an answer to its instance."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,15 @@ class Answer:
     Parameters
     ----------
     solution
-        The best of the samples, feasible and canonical; None when no sample was feasible.
+        Best of the samples, feasible and canonical; None if no sample is feasible.
     costs
         Cost of each sample in the city's unit, infinite where infeasible, ``(samples,)``.
     seconds
         Wall-clock time of all samples together.
     failure
-        Why there is no solution.
+        Reason for which there is no solution.
     elapsed
-        Wall-clock time after each sample, ``(samples,)``, where they were made one after the other.
+        Wall-clock time after each sample, ``(samples,)``, if they were made one after the other.
     """
 
     solution: Solution | None
@@ -65,10 +67,10 @@ class Answer:
 
 
 class Solver(Protocol):
-    """A way to solve instances.
+    """Interface of a solver.
 
-    ``label`` names the solver in tables, ``version`` the program, ``device`` what one instance is
-    solved on, ``configuration`` how, in one line for a footnote.
+    ``label`` is its name in tables, ``version`` its program, ``device`` the device that solves one instance,
+    ``configuration`` its settings in one line for a footnote.
     """
 
     @property
@@ -83,20 +85,20 @@ class Solver(Protocol):
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance, in order: the best of ``samples`` runs from ``seed`` up."""
+        """Yield one answer per instance, in order: the best of ``samples`` runs from ``seed`` up."""
         ...
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a day's routes have to keep beside the capacity; None: there is no such limit.
+    """Constraints on a day's routes beside the capacity; None: unconstrained.
 
     Parameters
     ----------
     fleet
-        Most vehicles, so most routes.
+        Maximum number of vehicles, that is of routes.
     longest_route
-        Most that a route may cost, in the city's unit.
+        Maximum cost of a route, in the city's unit.
     """
 
     fleet: int | None = None
@@ -104,11 +106,11 @@ class Limits:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The limits that there are, by name: arguments of a solver that keeps them."""
+        """The limits that are set, as arguments of a solver that supports them."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def broken(self, city: City, solution: Solution) -> str | None:
-        """Return which limit ``solution`` breaks, or None; a route of just the longest length breaks none."""
+        """Return a description of the limit that ``solution`` violates, or None; equality is allowed."""
         if self.fleet is not None and len(solution.routes) > self.fleet:
             return f"more routes ({len(solution.routes):,}) than vehicles ({self.fleet:,})"
         if self.longest_route is not None:
@@ -129,7 +131,7 @@ def longest_route(city: City, solution: Solution) -> float:
 
 
 def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
-    """Return ``solution`` in at most ``fleet`` routes: the lightest go behind others, whatever these hold."""
+    """Return ``solution`` in at most ``fleet`` routes: the lightest are appended to others."""
     if fleet is None or len(solution.routes) <= fleet:
         return solution
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
@@ -140,21 +142,21 @@ def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solut
 
 
 class Search(Solver, Protocol):
-    """A solver that can go on from solutions."""
+    """Solver that can start from solutions."""
 
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
-        """Return the best solution of one run, from ``starts`` if any; SolverFailed if there is none."""
+        """Return the best solution of one run, started from ``starts`` if any; SolverFailed without one."""
         ...
 
 
-Costs = Literal["any", "symmetric", "straight"]  # straight: straight lines, no matrix of costs
+Costs = Literal["any", "symmetric", "straight"]  # straight: straight lines, no cost matrix
 
 
 USE_PYVRP = "use solver pyvrp (--set label.solver=pyvrp)"
 
 
 def require_costs(label: str, costs: Costs, city: City, hint: str = USE_PYVRP) -> None:
-    """Raise McvrpError for a city whose costs the solver ``label``, which takes ``costs``, does not take."""
+    """Raise McvrpError if the solver ``label``, which supports ``costs``, does not support the city's."""
     if costs == "straight" and city.matrix is not None:
         raise McvrpError(f"{label} takes straight lines only and the city has a matrix: {hint}")
     if costs == "symmetric" and not city.symmetric:
@@ -167,12 +169,12 @@ Run = Callable[[City, Instance, int], Solution]
 def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int) -> Answer:
     """Return the best of the runs with seeds ``seed`` to ``seed + samples - 1``.
 
-    Feasibility and cost come from `model.problem`, whatever the solver says of itself.
+    Feasibility and cost are computed by `model.problem`, not by the solver.
 
     Raises
     ------
     McvrpError
-        If the instance is another city's, or names a customer that is none.
+        If the instance belongs to another city or has unknown customers.
     """
     require_instances(city, [instance])
     start = time.perf_counter()
@@ -201,9 +203,9 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
 def network_answers(
     city: City, instances: Sequence[Instance], decode: Callable[[], Sequence[Decoded]]
 ) -> Iterator[Answer]:
-    """Yield the answers of a network, each with its share of the time that ``decode`` takes for all.
+    """Yield the answers of a network, each with its share of the total time of ``decode``.
 
-    They are feasible by construction, and checked again.
+    Feasible by construction, and checked again.
     """
     began = time.perf_counter()
     decoded = decode()
@@ -233,17 +235,17 @@ def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
 
 
 def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return the travel costs between the instance's nodes at the size that solvers like, ``(n+1, n+1)``.
+    """Return the scaled travel costs between the instance's nodes for solvers, ``(n + 1, n + 1)``.
 
-    Straight lines are scaled to a city of side 1e4, a matrix so that its largest entry is 1e4; one of
-    whole numbers by a whole number from 1 up, so that a solver which rounds counts exactly.
+    Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4. The factor of a
+    matrix of integers is an integer, so that solvers that round are exact.
     """
     costs = _costs(city, instance)
     return costs * _factor(city, costs)
 
 
 def cost_factor(city: City, instance: Instance) -> float:
-    """Return what `scaled_costs` multiplies costs with."""
+    """Return the factor of `scaled_costs`."""
     return _factor(city, _costs(city, instance))
 
 
@@ -259,5 +261,5 @@ def _factor(city: City, costs: NDArray[np.float64]) -> float:
 
 def _costs(city: City, instance: Instance) -> NDArray[np.float64]:
     costs = city.costs(instance.nodes)
-    np.fill_diagonal(costs, 0)  # staying is free: PyVRP insists, HGS-CVRP would pay it for each empty route
+    np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
     return costs

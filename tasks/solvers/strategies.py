@@ -1,4 +1,4 @@
-"""Registry of decoding strategies: how each is made of a spec's settings, and what decides its samples."""
+"""Registry of decoding strategies: construction from the settings of a spec, and identity of the samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Identity = tuple[str | int | float | None, ...]
 
 @dataclass(frozen=True)
 class Decoding:
-    """Settings of all strategies, each of which takes its own; the fields of specs are explained there."""
+    """Settings of all strategies; documented by the fields of the specs."""
 
     p: float = 0.9
     top_k: int | None = None
@@ -30,18 +30,18 @@ def _any_number(settings: Decoding) -> None:
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """A row of a benchmark; with any number of answers, also a way to solve a day.
+    """Decoding strategy of a benchmark; with unlimited answers, also of `solve`.
 
     Parameters
     ----------
     kind
-        Its abbreviation in tables, `Strategy.kind`.
+        Abbreviation in tables, `Strategy.kind`.
     make
-        Returns the strategy; torch is imported there.
+        Constructor of the strategy, which imports torch.
     answers
-        How many answers there are of an instance in one rotation; None: any number.
+        Number of answers per instance and rotation; None: unlimited.
     identity
-        What decides its samples, of the settings and the number of rotations; by default all of them.
+        Settings that determine its samples; default: all of them and the number of rotations.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class StrategyEntry:
     identity: Callable[[Decoding, int], Identity | None] | None = None
 
     def decides(self, name: str, settings: Decoding, rotations: int) -> Identity | None:
-        """Return what decides the samples of the strategy ``name``: other samples, another identity."""
+        """Return the settings that determine the samples of the strategy ``name``."""
         if self.identity is None:
             return (name, *astuple(settings), rotations)
         return self.identity(settings, rotations)
@@ -75,7 +75,7 @@ def _beam(settings: Decoding) -> Strategy:
 
 
 def nucleus_identity(settings: Decoding, rotations: int) -> Identity:
-    """Return what decides samples: with neutral settings what it was before there were others."""
+    """Return the settings that determine the samples; neutral ones are left out, as in older results."""
     more = (settings.top_k, settings.temperature)
     return (settings.p, rotations, *(more if more != (None, 1.0) else ()))
 
@@ -96,5 +96,5 @@ STRATEGIES = Registry(
 
 
 def sampling_strategies() -> tuple[str, ...]:
-    """Return the names of the strategies that answer any number of times."""
+    """Return the names of the strategies with unlimited answers."""
     return tuple(name for name, entry in STRATEGIES.items() if entry.answers(Decoding()) is None)

@@ -1,9 +1,8 @@
-"""Searches that start from the samples of a model instead of random solutions, within a total time.
+"""Warm-started searches: from the samples of a model instead of random solutions, within a total time.
 
-Equal time means: the seconds of decoding, one instance at a time (processor time on one core, or wall-clock
-on a GPU), and the processor time of the search's thread are together no more than the total. A search
-alone with the total as its time limit is what to compare with. Knows routes, not the network that they
-come from.
+Equal time means that the seconds of decoding, one instance at a time (processor time of one core, or
+wall-clock time on a GPU), plus the processor time of the search's thread are at most the total. The baseline
+is a search with the total as its time limit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Routes = tuple[tuple[int, ...], ...]  # of a solution, the depot left out
 
 @dataclass(frozen=True)
 class Start:
-    """The samples of one instance, in the city's node numbers, and the seconds that decoding them took."""
+    """The samples of one instance, in the city's node numbers, and the seconds of decoding."""
 
     routes: tuple[Routes, ...]
     seconds: float
@@ -38,25 +37,25 @@ class Start:
 
 @dataclass(frozen=True)
 class WarmStarted:
-    """A search that is given samples of the instances, and what their decoding left of the time.
+    """A search with samples of the instances as starts and the remaining time.
 
     Parameters
     ----------
     finisher
-        Who searches, from as many of the best samples (each solution once) as it takes: they join the
-        population of HGS, PyVRP starts from the best.
+        Solver of the search, which takes as many of the best distinct samples as it supports: HGS adds
+        them to its population, PyVRP starts from the best.
     total
-        Seconds of an instance, decoding included.
+        Seconds per instance, decoding included.
     starts
-        The samples of each instance that will be asked for, in their order.
+        Samples of each instance, in the order of the instances.
     version
-        Of the model that the samples come from.
+        Name and version of the model.
     device
-        What both ran on.
+        Device of both.
     sampler
         Name of the model with its decoder, as in tables.
     population
-        HGS's smallest population, None for its own.
+        HGS's minimum population size; None: its default.
 
     Raises
     ------
@@ -96,16 +95,16 @@ class WarmStarted:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer an instance, no worse than its best sample; of one cost, whatever ``samples``.
+        """Yield one answer per instance, at most as expensive as its best sample, with one cost.
 
-        The starts have as many samples as they have. Where decoding took all the time, the best of them is
-        the answer.
+        ``samples`` is ignored, as the starts are given. If decoding took all the time, the best sample is the
+        answer.
 
         Raises
         ------
         McvrpError
-            If there is not one start an instance, a start has no sample that serves its instance,
-            or the finisher does not take the city's costs.
+            If there is not one start per instance, a start has no feasible sample, or the finisher does not
+            support the city's costs.
         """
         if len(instances) != len(self.starts):
             raise McvrpError(
@@ -122,10 +121,10 @@ class WarmStarted:
         best = starts[0]
         left = self.total - start.seconds - (time.thread_time() - processor)
         if left > 0:
-            with contextlib.suppress(SolverFailed):  # then the best sample stands
-                found = self._search(left).search(city, instance, seed, starts)
-                if infeasibility(instance, found) is None:
-                    best = min(best, canonical(city, found), key=lambda solution: cost(city, solution))
+            with contextlib.suppress(SolverFailed):  # the best sample remains
+                result = self._search(left).search(city, instance, seed, starts)
+                if infeasibility(instance, result) is None:
+                    best = min(best, canonical(city, result), key=lambda solution: cost(city, solution))
         seconds = start.seconds + time.perf_counter() - began
         return Answer(best, np.array([cost(city, best)]), seconds)
 
@@ -134,7 +133,7 @@ class WarmStarted:
 
 
 def _cheapest(city: City, instance: Instance, start: Start, most: int) -> list[Solution]:
-    """Return the cheapest samples that serve the instance, canonical, each once, the cheapest first."""
+    """Return the cheapest feasible samples, canonical and distinct, in ascending order of cost."""
     samples = sorted(map(Solution, start.routes), key=lambda solution: cost(city, solution))
     chosen: dict[Solution, None] = {}
     reason: str | None = None

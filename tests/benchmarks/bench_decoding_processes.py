@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
 import psutil
 import torch
 
@@ -32,6 +31,7 @@ from mcvrp.tasks.solvers.devices import torch_threads
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.support.machine import busy_seconds, local_cores
 from mcvrp.tasks.support.pool import Pool
+from tests.support.networks import require_equal
 
 ROUNDS = 5  # of a way with nothing beside it
 BUSY_ROUNDS = 3  # beside busy processes; of threads one, which takes long enough
@@ -144,13 +144,6 @@ def report(case: Case, pool: Pool, cores: int) -> None:
             f"{others:.1f}",
         ]
         print(f"| {' | '.join(cells)} |", flush=True)
-
-
-def require_equal(some: Sequence[Decoded], others: Sequence[Decoded]) -> None:
-    """Require the same paths and costs, bit for bit."""
-    for one, other in zip(some, others, strict=True):
-        np.testing.assert_array_equal(one.paths, other.paths)
-        np.testing.assert_array_equal(one.costs, other.costs)
 
 
 @contextlib.contextmanager

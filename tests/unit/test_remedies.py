@@ -13,14 +13,15 @@ VERBS = set(
     re.findall(
         r"\w+",
         "add ask call check choose copy correct create decode delete draw end export free give import "
-        "install keep label leave let list look lower make move name pip promote put raise register "
+        "install keep label leave let list look lower make move name omit pip promote put raise register "
         "remove rename repair report request reserve restore route run save say see set solve split start "
-        "stop take train update use wait write",
+        "stop take train update upload use wait write",
     )
 )
 # A bound and what was given instead: the sentence says itself what to give.
 BOUND = re.compile(r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$")
-HINTS = {"hint", "HINT", "_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}  # variables with a remedy
+# Variables that contain a remedy.
+HINTS = {"hint", "HINT", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}
 # Sentences that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
     "--{}: {}",  # of a field

@@ -23,7 +23,7 @@ from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.benchmark.run import run_benchmark
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, planned_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.support.ray_session import ray_session
@@ -93,7 +93,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
     file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
     city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
     with ray_session(1):
-        require_sizes(spec, planned_city(store, spec.city))
+        require_sizes(spec, plan_city(store, spec.city).city)
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))

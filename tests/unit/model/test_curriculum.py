@@ -1,23 +1,26 @@
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
+from numpy.typing import NDArray
 
-from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.curriculum import Curriculum, Order, Samples
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.random import philox_order
 
 
-def curriculum(counts, first, last, batch, **options):
+def curriculum(counts: Sequence[int], first: int, last: int, batch: int, **options: Any) -> Curriculum:
     return Curriculum(tuple(counts), 20, first, last, batch, ("data", "1", "I"), **options)
 
 
-def pairs(samples):
+def pairs(samples: Samples) -> list[tuple[int, int]]:
     return list(zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True))
 
 
-def stream(phase):
+def stream(phase: Curriculum) -> list[tuple[int, int]]:
     return [pair for step in range(1, phase.steps + 1) for pair in pairs(phase.global_batch(step))]
 
 
@@ -30,8 +33,10 @@ def stream(phase):
         (400, 400, None, 38_100_000, 148_828),  # II-C: 38.1 M, 149 K
     ],
 )
-def test_samples_and_steps_of_the_paper(first, last, trunc, samples, steps):
-    """The four phases of Table 2 with 100,000 rows a size and batches of 256."""
+def test_samples_and_steps_of_the_paper(
+    first: int, last: int, trunc: int | None, samples: int, steps: int
+) -> None:
+    """The four phases of Table 2 with 100,000 rows per size and batches of 256."""
     phase = curriculum([100_000] * 381, first, last, 256, trunc=trunc)
     assert (phase.samples, phase.steps) == (samples, steps)
 
@@ -46,8 +51,10 @@ def test_samples_and_steps_of_the_paper(first, last, trunc, samples, steps):
     trunc=st.sampled_from([None, 1, 5, 100]),
     order=st.sampled_from(["paper", "bucketed"]),
 )
-def test_every_sample_is_shown_once_a_set(counts, first, span, batch, passes, trunc, order):
-    """The stream is each set's samples as often as the phase lists the set, less the last partial batch."""
+def test_every_sample_occurs_once_per_set(
+    counts: list[int], first: int, span: int, batch: int, passes: int, trunc: int | None, order: Order
+) -> None:
+    """The stream has the samples of each set once per pass, without the last partial batch."""
     last = min(first + span, 19 + len(counts))
     kept = [min(count, trunc or count) for count in counts]
     assume(batch <= sum(kept[: first - 19]))
@@ -64,7 +71,7 @@ def test_every_sample_is_shown_once_a_set(counts, first, span, batch, passes, tr
     assert all(0 <= row < counts[size - 20] for size, row in shown)
 
 
-def test_sets_follow_each_other_and_share_the_batch_between_them():
+def test_sets_follow_each_other_and_share_the_batch_between_them() -> None:
     """In the paper's order, the first samples are those of Cr_20, then those of Cr_21, whatever the batch."""
     phase = curriculum([10, 10], 20, 21, 8)
     shown = stream(phase)
@@ -73,9 +80,9 @@ def test_sets_follow_each_other_and_share_the_batch_between_them():
     assert {size for size, _ in shown[10:24]} == {20, 21}
 
 
-def test_any_step_can_be_asked_for_first():
-    """A batch does not depend on the batches asked for before it."""
-    for order in ("paper", "bucketed"):
+def test_a_batch_does_not_depend_on_earlier_requests() -> None:
+    """Any step can be requested first."""
+    for order in get_args(Order):
         first = curriculum([500] * 3, 20, 22, 16, order=order)
         batches = [pairs(first.global_batch(step)) for step in range(1, first.steps + 1)]
         for step in (first.steps, 1, first.steps // 2, 2):
@@ -83,11 +90,11 @@ def test_any_step_can_be_asked_for_first():
             assert pairs(again.global_batch(step)) == batches[step - 1]
 
 
-def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch):
+def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a window may be of several sets: none of them sorts a set of millions again."""
-    calls = []
+    calls: list[int] = []
 
-    def counted(key, stream, count):
+    def counted(key: int, stream: tuple[int, int], count: int) -> NDArray[np.int64]:
         calls.append(count)
         return philox_order(key, stream, count)
 
@@ -98,7 +105,7 @@ def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch):
     assert sorted(calls) == [60, 100, 200, 300]  # the batches of the only window, and three sets
 
 
-def test_streams_differ_and_passes_are_shuffled_anew():
+def test_streams_differ_and_passes_are_shuffled_again() -> None:
     """Another seed, and another pass over the same set, give another order."""
     one = curriculum([300], 20, 20, 100, passes=2)
     other = Curriculum((300,), 20, 20, 20, 100, ("data", "2", "I"))
@@ -107,24 +114,24 @@ def test_streams_differ_and_passes_are_shuffled_anew():
     assert stream(one)[:300] != stream(other)
 
 
-def test_truncated_subsets_are_shared_by_phases_with_the_same_name():
+def test_truncated_subsets_are_shared_by_phases_with_the_same_name() -> None:
     """The truncated data of a size is the same in every phase of a run, and no prefix."""
     one = Curriculum((1000,), 20, 20, 20, 10, ("a",), trunc_stream=("t",), trunc=50)
     other = Curriculum((1000, 9), 20, 20, 21, 10, ("b",), trunc_stream=("t",), trunc=50)
     assert one.subset(20).tolist() == other.subset(20).tolist() != list(range(50))
 
 
-def test_a_batch_of_the_stream_is_what_it_always_was():
-    """Golden values: a change here breaks the resume of every run that exists."""
+def test_batches_of_the_stream_have_golden_values() -> None:
+    """A change breaks the resume of every existing run."""
     assert pairs(curriculum([100] * 3, 20, 22, 4).global_batch(30)) == GOLDEN_BATCH
     assert pairs(curriculum([100] * 3, 20, 22, 4, order="bucketed").global_batch(30)) == GOLDEN_BUCKET
     np.testing.assert_allclose(curriculum([100] * 3, 20, 22, 4).angles(30), GOLDEN_ANGLES, rtol=1e-6)
 
 
-def test_buckets_pad_less_and_stay_random():
+def test_buckets_pad_less_and_stay_random() -> None:
     """Sorting inside a window brings sizes together; the sequence of batches stays without a trend."""
-    padding = {}
-    for order in ("paper", "bucketed"):
+    padding: dict[Order, float] = {}
+    for order in get_args(Order):
         phase = curriculum([200] * 40, 59, 59, 16, order=order)
         sizes = [phase.global_batch(step).sizes for step in range(1, phase.steps + 1)]
         padding[order] = sum((s.max() - s).sum() for s in sizes) / sum(s.max() * len(s) for s in sizes)
@@ -133,8 +140,8 @@ def test_buckets_pad_less_and_stay_random():
     assert padding["bucketed"] < padding["paper"] / 10
 
 
-def test_rotations_are_uniform_and_differ_by_step():
-    """Angles cover [0, 2 pi) evenly and are drawn anew at each step."""
+def test_rotations_are_uniform_and_differ_by_step() -> None:
+    """Angles are uniform on [0, 2 pi) and drawn for each step."""
     phase = curriculum([5000], 20, 20, 2500)
     first, second = phase.angles(1), phase.angles(2)
     assert first.dtype == np.float32
@@ -152,8 +159,8 @@ def test_rotations_are_uniform_and_differ_by_step():
         (20, 20, 11, "fewer"),
     ],
 )
-def test_impossible_phases_are_refused(first, last, batch, match):
-    """Sets out of order, missing data and phases without a whole batch are errors from the start."""
+def test_invalid_phases_are_rejected(first: int, last: int, batch: int, match: str) -> None:
+    """Sets out of order, missing data, and phases without a whole batch."""
     with pytest.raises(McvrpError, match=match):
         curriculum([10] * 3, first, last, batch)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -19,8 +19,10 @@ from mcvrp.model.feasibility import feasible_along
 from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Independent
+from tests.support.networks import require_equal
+from tests.support.optimum import every_path
 
 CITY = City.uniform(40, seed=3)
 _COSTS = np.random.default_rng(5).uniform(1.0, 2.0, (41, 41)) * (1 - np.eye(41))
@@ -163,14 +165,13 @@ def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: i
     options = {"strategy": strategy, "samples": 5, "rotations": rotations}
     together = decode(MODEL, CITY, MIXED, **options)  # type: ignore[arg-type]
     backwards = decode(MODEL, CITY, MIXED[::-1], max_batch=3, **options)[::-1]  # type: ignore[arg-type]
-    for k, instance in enumerate(MIXED):
-        (alone,) = decode(MODEL, CITY, [instance], **options)  # type: ignore[arg-type]
-        np.testing.assert_array_equal(together[k].paths, alone.paths)
-        np.testing.assert_array_equal(backwards[k].paths, alone.paths)
+    alone = [decode(MODEL, CITY, [instance], **options)[0] for instance in MIXED]  # type: ignore[arg-type]
+    require_equal(together, alone)
+    require_equal(backwards, alone)
 
 
 def test_samples_that_share_a_rotation_share_its_frame_and_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sample i sees rotation i mod R, rotation 0 is none, and R encodings are all there are."""
+    """Sample i has rotation i mod R, rotation 0 is the identity, and there are R encodings."""
     encoded: list[int] = []
     encode = FmMcvrp.encode
 
@@ -216,8 +217,7 @@ def test_a_cache_that_was_too_short_grows(strategy: Strategy, monkeypatch: pytes
     """With no room for the network's many depot visits at first, the answer is the same."""
     expected = run(MIXED, strategy, samples=3)
     monkeypatch.setattr(paths, "_SPARE_ROUTES", -3.0)
-    for a, b in zip(run(MIXED, strategy, samples=3), expected, strict=True):
-        np.testing.assert_array_equal(a.paths, b.paths)
+    require_equal(run(MIXED, strategy, samples=3), expected)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.1])
@@ -228,49 +228,37 @@ def test_when_ended_paths_leave_changes_nothing(
     """Never, at once, or when a quarter has ended: the same paths."""
     expected = run(MIXED, strategy, samples=6)
     monkeypatch.setattr(paths, "_RETIRE", share)
-    for a, b in zip(run(MIXED, strategy, samples=6), expected, strict=True):
-        np.testing.assert_array_equal(a.paths, b.paths)
+    require_equal(run(MIXED, strategy, samples=6), expected)
 
 
 # --- beam search
 
 
 def log_probability(model: FmMcvrp, instance: Instance, path: list[int]) -> float:
-    """Of a whole path, by one full forward pass."""
+    """Return the log-probability of a whole path, by one full forward pass."""
     following = torch.from_numpy(np.searchsorted(instance.nodes, path[1:]))
     return float(
         full_scores(model, instance, path).double().log_softmax(-1).gather(1, following[:, None]).sum()
     )
 
 
-def every_path(instance: Instance, path: tuple[int, ...] = (0,), load: int = 0) -> Iterator[list[int]]:
-    """All feasible paths through an instance that begin with ``path``."""
-    left = [(int(c), int(d)) for c, d in zip(instance.ids, instance.demands, strict=True) if c not in path]
-    if not left:
-        yield [*path, 0]
-        return
-    for customer, demand in left:
-        if load + demand <= instance.capacity:
-            yield from every_path(instance, (*path, customer), load + demand)
-    if path[-1] != 0:
-        yield from every_path(instance, (*path, 0), 0)
-
-
 def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -> None:
     """Against all paths of an instance, each with its probability by a full forward pass."""
     instance = STREAM(3, 5)
-    known = sorted(((log_probability(MODEL, instance, p), p) for p in every_path(instance)), reverse=True)
-    assert sum(np.exp(value) for value, _ in known) == pytest.approx(1.0, abs=1e-5)
-    (decoded,) = run([instance], Beam(len(known) + 3, dominance=False), samples=len(known) + 3)
-    found = [trimmed(instance, decoded, k) for k in range(len(known) + 3)]
-    assert found[: len(known)] == [path for _, path in known]
-    assert found[len(known) :] == [found[0]] * 3  # where there are no more, the best again
+    positions = every_path(instance.demands.tolist(), instance.capacity)
+    paths = [Solution.from_path(instance.nodes[path]).path.tolist() for path in positions]
+    expected = sorted(((log_probability(MODEL, instance, path), path) for path in paths), reverse=True)
+    assert sum(np.exp(value) for value, _ in expected) == pytest.approx(1.0, abs=1e-5)
+    width = len(paths) + 3
+    (decoded,) = run([instance], Beam(width, dominance=False), samples=width)
+    beam = [trimmed(instance, decoded, k) for k in range(width)]
+    assert beam[:-3] == [path for _, path in expected]
+    assert beam[-3:] == [beam[0]] * 3  # padded with the most probable path
 
 
 def test_a_beam_of_width_1_is_greedy() -> None:
     """Any sizes may meet in the batch."""
-    for a, b in zip(run(MIXED, Beam(1)), run(MIXED, Greedy()), strict=True):
-        np.testing.assert_array_equal(a.paths, b.paths)
+    require_equal(run(MIXED, Beam(1)), run(MIXED, Greedy()))
 
 
 @pytest.mark.parametrize("width", [2, 3, 8])
@@ -378,7 +366,7 @@ def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decoding.paths_at_once(MODEL, 20, share=1) == 1
     (scarce,) = run([MIXED[1]], samples=3)
     monkeypatch.undo()
-    np.testing.assert_array_equal(scarce.paths, run([MIXED[1]], samples=3)[0].paths)
+    require_equal([scarce], run([MIXED[1]], samples=3))
 
 
 def test_a_network_in_bf16_answers_feasibly() -> None:

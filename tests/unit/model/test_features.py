@@ -1,4 +1,4 @@
-"""Features and mask against a slow reference that reads DESIGN's words one token at a time."""
+"""Features of tokens against a slow reference, one token at a time; order of routes under rotation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.feasibility import feasible_along
-from mcvrp.model.features import CityTable, problem_features, solution_features
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.features import CityTable, problem_features, rolled_path, solution_features
 from mcvrp.model.problem import City, Instance, Solution
 from tests.support.batches import batch_of
 
@@ -60,35 +60,6 @@ def test_every_feature_equals_its_definition(city: City, pairs: Pairs, angle: fl
             np.testing.assert_allclose(solution[row, step], expected, atol=2e-6)
 
 
-def test_mask_allows_exactly_the_feasible_next_nodes(pairs: Pairs) -> None:
-    """A node may follow if it is in the instance, unserved, light enough, and not depot after depot."""
-    batch = batch_of(pairs)
-    allowed = feasible_along(batch.demands, batch.capacity, batch.lengths, batch.path)
-    for row, (instance, solution) in enumerate(pairs):
-        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-        served: set[int] = set()
-        load = 0
-        for step, node in enumerate(solution.path[:-1].tolist()):
-            load = 0 if node == 0 else load + demand[node]
-            served.add(node)
-            expected = {
-                k
-                for k, j in enumerate(instance.nodes.tolist())
-                if (j == 0 and node != 0)
-                or (j != 0 and j not in served and demand[j] + load <= instance.capacity)
-            }
-            assert set(torch.nonzero(allowed[row, step])[:, 0].tolist()) == expected
-
-
-def test_a_path_never_leaves_its_own_mask(pairs: Pairs) -> None:
-    """Every token of a feasible solution is allowed by the mask of the token before it."""
-    batch = batch_of(pairs)
-    allowed = feasible_along(batch.demands, batch.capacity, batch.lengths, batch.path)
-    for row, (_, solution) in enumerate(pairs):
-        steps = torch.arange(len(solution.path) - 1)
-        assert allowed[row, steps, batch.path[row, steps + 1]].all()
-
-
 def test_a_full_turn_changes_nothing(city: City, pairs: Pairs) -> None:
     """Rotation by 2 pi is the identity; by any angle it keeps demand, type and distance."""
     table = CityTable.of(city)
@@ -112,3 +83,36 @@ def test_what_a_node_looks_like_stays_when_its_city_is_extended() -> None:
     assert float(after.kappa[4]) == pytest.approx(1.25)
     grandchild = City(np.vstack([child.xy, [[0.9, 0.1]]]), extends=(3, 5))
     assert torch.equal(CityTable.of(grandchild).kappa[:6], after.kappa)
+
+
+def turned(city: City, angle: float) -> City:
+    """Return ``city`` turned about its depot, in a frame that is large enough."""
+    delta = city.xy - city.xy[0]
+    cos, sin = math.cos(angle), math.sin(angle)
+    return City(delta @ np.array([[cos, sin], [-sin, cos]]), origin=(-1.0, -1.0), scale=2.0)
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.7, 2.0, 3.5, 6.2])
+def test_rolled_routes_are_canonical_in_the_rotated_city(city: City, pairs: Pairs, angle: float) -> None:
+    """Canonical routes, rolled, are the canonical routes of the city rotated by the same angle."""
+    labels = [(instance, canonical(city, solution)) for instance, solution in pairs]
+    batch = batch_of(labels, angle)
+    assert batch.angle is not None
+    rolled = rolled_path(CityTable.of(city), batch.ids, batch.path, batch.path_lengths, batch.angle)
+    seen = turned(city, float(batch.angle[0]))
+    expected = batch_of([(instance, canonical(seen, solution)) for instance, solution in labels])
+    assert torch.equal(rolled, expected.path)
+
+
+def test_padding_and_other_rows_do_not_change_a_rolled_path(city: City, pairs: Pairs) -> None:
+    """A path is rolled equally alone and in a batch of longer ones; its padding stays at the end."""
+    labels = [(instance, canonical(city, solution)) for instance, solution in pairs]
+    table, whole = CityTable.of(city), batch_of(labels, 4.0)
+    assert whole.angle is not None
+    together = rolled_path(table, whole.ids, whole.path, whole.path_lengths, whole.angle)
+    for row, label in enumerate(labels):
+        alone = batch_of([label], 4.0)
+        assert alone.angle is not None
+        path = rolled_path(table, alone.ids, alone.path, alone.path_lengths, alone.angle)[0]
+        assert torch.equal(together[row, : len(path)], path)
+        assert not together[row, len(path) :].any()

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chisquare
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream, Rules, Split
+from mcvrp.model.instances import InstanceStream, Rules, Split, instance_rows
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_uniforms
 
@@ -129,13 +129,35 @@ def test_draws_are_uniform() -> None:
         assert chisquare(counts).pvalue > 1e-3
 
 
-def test_the_whole_city_can_be_asked() -> None:
-    """n = m draws every customer once."""
-    assert InstanceStream(CITY, 1, "train")(60, 5).ids.tolist() == list(range(1, 61))
-
-
 @pytest.mark.parametrize("n", [0, 61])
 def test_more_than_the_city_is_refused(n: int) -> None:
     """The message names what was asked and what there is."""
     with pytest.raises(McvrpError, match=f"cannot draw {n} customers from a city of 60"):
         InstanceStream(CITY, 1, "train")(n, 0)
+
+
+@pytest.mark.parametrize(
+    ("customers", "n", "rules"),
+    [
+        (60, 20, Rules()),
+        (21, 21, Rules(demand=(2, 5), capacity=(5, 40))),  # nearly all of the city: the shuffle meets itself
+        (1, 1, Rules(capacity=(9, 9))),
+        (2000, 500, Rules()),
+    ],
+)
+def test_rows_are_the_instances_of_the_stream(customers: int, n: int, rules: Rules) -> None:
+    """Customers, demands and capacities of each, the depot first."""
+    stream = InstanceStream(City.uniform(customers, seed=2), 7, "train", rules)
+    rows = instance_rows(stream, n, 3, 20)
+    assert len(rows.ids) == 17
+    for k, i in enumerate(range(3, 20)):
+        instance = stream(n, i)
+        assert np.array_equal(rows.ids[k], instance.nodes)
+        assert np.array_equal(rows.demands[k], [0, *instance.demands])
+        assert rows.capacity[k] == instance.capacity
+
+
+def test_a_size_that_the_stream_refuses_is_refused() -> None:
+    """The same sentence as for one instance."""
+    with pytest.raises(McvrpError, match="cannot draw 21 customers from a city of 20"):
+        instance_rows(InstanceStream(City.uniform(20, seed=1), 1, "train"), 21, 0, 1)

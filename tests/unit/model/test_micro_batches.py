@@ -1,16 +1,21 @@
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from numpy.typing import NDArray
 
-from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import capacity_range
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 
+Array = NDArray[np.int64]
+
 
 @st.composite
-def batches(draw):
-    """Return the sizes and path lengths of a batch, and how many ranks share it."""
+def batches(draw: st.DrawFn) -> tuple[Array, Array, int]:
+    """Return the sizes and path lengths of a batch, and its number of ranks."""
     ranks = draw(st.integers(1, 5))
     count = ranks * draw(st.integers(1, 12))
     sizes = np.array(draw(st.lists(st.integers(1, 30), min_size=count, max_size=count)))
@@ -24,11 +29,12 @@ def batches(draw):
     samples=st.none() | st.integers(1, 20),
     tokens=st.none() | st.integers(1, 300),
 )
-def test_every_sample_is_in_one_micro_batch(batch, order, samples, tokens):
+def test_every_sample_is_in_one_micro_batch(
+    batch: tuple[Array, Array, int], order: Order, samples: int | None, tokens: int | None
+) -> None:
     """Any limits: each sample once, equal shares, equally many pieces, no limit broken."""
     sizes, path_lengths, ranks = batch
-    options = {"order": order, "samples": samples, "tokens": tokens}
-    cut = micro_batches(sizes, path_lengths, ranks=ranks, **options)
+    cut = micro_batches(sizes, path_lengths, ranks=ranks, order=order, samples=samples, tokens=tokens)
     everything = np.concatenate([piece for mine in cut for piece in mine])
     assert sorted(everything.tolist()) == list(range(len(sizes)))
     assert len(cut) == ranks
@@ -43,11 +49,11 @@ def test_every_sample_is_in_one_micro_batch(batch, order, samples, tokens):
 
 
 @given(batches())
-def test_the_papers_order_is_left_as_it_is(batch):
+def test_the_papers_order_is_kept(batch: tuple[Array, Array, int]) -> None:
     """In the paper's order the ranks take consecutive samples; the sorted order costs no more tokens."""
     sizes, path_lengths, ranks = batch
-    tokens = {}
-    for order in ("paper", "bucketed"):
+    tokens: dict[Order, int] = {}
+    for order in get_args(Order):
         cut = micro_batches(sizes, path_lengths, ranks=ranks, order=order)
         pieces = [piece for mine in cut for piece in mine]
         tokens[order] = sum(sum(computed_tokens(sizes[p], path_lengths[p])) for p in pieces)
@@ -57,25 +63,26 @@ def test_the_papers_order_is_left_as_it_is(batch):
     assert tokens["bucketed"] <= tokens["paper"]
 
 
-def test_pieces_that_only_even_out_the_ranks_are_the_largest_split():
+def test_the_largest_pieces_are_split_to_even_out_the_ranks() -> None:
     """A rank with one size splits it where another has two sizes."""
     sizes = np.array([20, 20, 20, 21, 22, 22, 22, 22])
     cut = micro_batches(sizes, sizes + 3, ranks=2, order="bucketed")
     assert [[piece.tolist() for piece in mine] for mine in cut] == [[[0, 1, 2], [3]], [[4, 5], [6, 7]]]
 
 
-def test_a_batch_that_cannot_be_shared_is_refused():
+def test_a_batch_that_cannot_be_shared_is_rejected() -> None:
     """Ranks have equally many samples, or their micro-batches would not meet."""
     with pytest.raises(McvrpError, match=r"batch = 7 cannot be shared by 2 ranks: give a multiple of 2"):
         micro_batches(np.full(7, 20), np.full(7, 24), ranks=2, order="paper")
 
 
-def paths_of(n, count):
-    """Return path lengths as HGS labels have them: as few routes as the demands need, a few one more."""
+def path_lengths_of(n: int, count: int) -> Array:
+    """Return path lengths like those of HGS labels: the minimum of routes, in a few cases one more."""
     rng = np.random.default_rng(n)
     low, high = capacity_range(n)
     demands = rng.integers(1, 10, (count, n)).sum(1)
-    return n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
+    lengths: Array = n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
+    return lengths
 
 
 @pytest.mark.parametrize(
@@ -87,12 +94,12 @@ def paths_of(n, count):
         (range(20, 401), 256, 16),
     ],
 )
-def test_hardly_any_of_what_is_computed_is_padding(sizes, batch, ranks):
+def test_bucketed_batches_have_little_padding(sizes: range, batch: int, ranks: int) -> None:
     """Bucketed, at most 3 % of the computed tokens are padding; the paper's order has 9 % and far more."""
     count = 1000
-    lengths = {n: paths_of(n, count) for n in sizes}
-    waste = {}
-    for order in ("bucketed", "paper"):
+    lengths = {n: path_lengths_of(n, count) for n in sizes}
+    waste: dict[Order, float] = {}
+    for order in get_args(Order):
         counts = (count,) * len(sizes)
         phase = Curriculum(counts, sizes[0], sizes[-1], sizes[-1], batch, ("data",), order=order)
         real = computed = 0

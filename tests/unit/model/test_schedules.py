@@ -1,21 +1,22 @@
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.schedules import Schedule
+from mcvrp.model.schedules import Kind, Schedule
 
 
 @pytest.mark.parametrize("step", [1, 9_999, 10_000, 10_001, 284_261])
-def test_t5_is_the_formula_of_the_paper(step):
+def test_t5_is_the_formula_of_the_paper(step: int) -> None:
     """A peak of 0.01 after 10,000 steps is 1 / sqrt(max(step, 10,000)), which ends near 0.002."""
     schedule = Schedule("t5", 0.01, warmup=10_000)
     assert schedule(step, 284_261) == pytest.approx(1 / max(step, 10_000) ** 0.5, rel=1e-12)
     assert schedule(284_261, 284_261) == pytest.approx(0.002, rel=0.07)
 
 
-def test_constant_is_constant():
+def test_constant_is_constant() -> None:
     """Without warm-up every step has the peak, with it every step after it."""
     schedule = Schedule("constant", 2e-3)
     assert {schedule(step, 50) for step in range(1, 51)} == {2e-3}
@@ -23,7 +24,7 @@ def test_constant_is_constant():
     assert {warmed(step, 50) for step in range(10, 51)} == {2e-3}
 
 
-def test_knee_rises_stays_and_falls_in_equal_steps():
+def test_knee_rises_stays_and_falls_in_equal_steps() -> None:
     """The warm-up reaches the peak at its last step; the tail ends one step above 0."""
     schedule = Schedule("knee", 1.0, warmup=4, tail=0.2)
     rates = [schedule(step, 20) for step in range(1, 21)]
@@ -31,7 +32,7 @@ def test_knee_rises_stays_and_falls_in_equal_steps():
     assert rates[-5:] == [1.0, 1.0, 0.75, 0.5, 0.25]
 
 
-def test_cosine_falls_along_half_a_cosine():
+def test_cosine_falls_along_half_a_cosine() -> None:
     """After the warm-up: the peak, half of it midway, and nearly 0 at the last step."""
     schedule = Schedule("cosine", 1.0, warmup=10)
     assert [schedule(step, 109) for step in (5, 10, 60, 110 - 1)] == pytest.approx([0.5, 1, 0.5, 0], abs=3e-4)
@@ -48,14 +49,16 @@ def test_cosine_falls_along_half_a_cosine():
     tail=st.floats(0, 1, exclude_min=True),
     peak=st.floats(1e-6, 1),
 )
-def test_every_rate_is_above_zero_and_at_most_the_peak(kind, steps, warmup, tail, peak):
+def test_every_rate_is_above_zero_and_at_most_the_peak(
+    kind: Kind, steps: int, warmup: int, tail: float, peak: float
+) -> None:
     """No step is wasted at a learning rate of 0, and none exceeds the peak."""
     schedule = Schedule(kind, peak, warmup, tail if kind == "knee" else 0.0)
     assert all(0 < schedule(step, steps) <= peak for step in range(1, steps + 1))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "hint"),
+    ("arguments", "message"),
     [
         (("constant", 0.0), "lr must be positive"),
         (("constant", 1.0, -1), "warmup must not be negative"),
@@ -67,7 +70,7 @@ def test_every_rate_is_above_zero_and_at_most_the_peak(kind, steps, warmup, tail
         (("knee", 1.0, 5), "knee needs a tail above 0"),
     ],
 )
-def test_what_makes_no_schedule_is_refused(wrong, hint):
-    """A schedule that cannot be meant is an error when it is made, not when it is used."""
-    with pytest.raises(McvrpError, match=hint):
-        Schedule(*wrong)
+def test_invalid_schedules_are_rejected(arguments: tuple[Any, ...], message: str) -> None:
+    """The constructor validates its arguments."""
+    with pytest.raises(McvrpError, match=message):
+        Schedule(*arguments)

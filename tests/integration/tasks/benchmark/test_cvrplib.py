@@ -10,7 +10,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_places
+from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_paths
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.support.ray_session import ray_session
 
@@ -63,9 +63,9 @@ def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:
     """No folder, no instance, no solver, an invalid instance, another benchmark: one sentence each."""
     store = Store.open(tmp_path / "store")
     with pytest.raises(McvrpError, match="there is no local folder"):
-        vrp_places(store, str(tmp_path / "nowhere"))
+        vrp_paths(store, str(tmp_path / "nowhere"))
     with pytest.raises(McvrpError, match=r"add files that end in \.vrp"):
-        vrp_places(store, str(tmp_path))
+        vrp_paths(store, str(tmp_path))
     with pytest.raises(McvrpError, match="a model is tied to one city"):
         run(store, folder, methods=("fm-gs",))
     (folder / "up.vrp").write_text(STRAIGHT.replace("DIMENSION : 22", "DIMENSION : 23"))

@@ -31,10 +31,10 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     command = f"solve {workplace.folder}/monday.csv --city small --model small --capacity 30 --out {out}"
     done = workplace.mcvrp(*command.split(), "--samples", "5", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["lines"], found["customers"], found["capacity"]) == (31, 30, 30)
-    assert found["compared"]["label"] == "HGS"
-    assert {Path(file).name for file in found["files"]} == set(os.listdir(out))
+    document = json.loads(done.stdout)
+    assert (document["lines"], document["customers"], document["capacity"]) == (31, 30, 30)
+    assert document["compared"]["label"] == "HGS"
+    assert {Path(file).name for file in document["files"]} == set(os.listdir(out))
     again = workplace.mcvrp(*command.split(), "--samples", "5", "--no-hgs")
     assert "2 orders of customer '7' merged into one of 16" in again.stdout
     assert "existing routes of the same orders were replaced" in again.stdout
@@ -51,8 +51,8 @@ def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
     command = f"solve {DATA / 'E-n22-k4.vrp'} --time-limit 0.3 --out {tmp_path}/out --json"
     done = place.mcvrp(*command.split())
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["cost"], found["best_known"], found["model"]) == (375, 375, None)
+    document = json.loads(done.stdout)
+    assert (document["cost"], document["best_known"], document["model"]) == (375, 375, None)
     assert (tmp_path / "out" / "E-n22-k4.sol").read_text().endswith("Cost 375\n")
     assert not place.store.exists()
 
@@ -70,21 +70,21 @@ settings.prepare(verbose=False)
 from mcvrp.flows.server.server import prefect_server
 with prefect_server():
     from mcvrp.flows.solve import solve
-    found = solve(
+    first = solve(
         city="small", model="small", capacity=30,
         solve={"samples": 4, "hgs": False, "polish": "pyvrp", "time_limit": 0.5, "fleet": 2},
         orders=[{"customer": "3", "demand": 4}, {"customer": "9", "demand": 5}],
     )
     from prefect.client.orchestration import get_client
     with get_client(sync_client=True) as client:
-        (artifact,) = (found for found in client.read_artifacts() if found.type == "markdown")
+        (artifact,) = (each for each in client.read_artifacts() if each.type == "markdown")
     again = solve(
         city=None, model="absent", orders="store:orders/e.vrp", unrounded=True,
-        start=f"store:solutions/orders-{found.digest}/routes.csv",
+        start=f"store:solutions/orders-{first.digest}/routes.csv",
         solve={"samples": 0, "hgs": False, "time_limit": 0.3, "fleet": 5},
     )
-print(found.customers, found.cost > 0, again.city, again.cost.is_integer(), again.polish, again.routes <= 5)
-print(*found.notes, *again.notes)
+print(first.customers, first.cost > 0, again.city, again.cost.is_integer(), again.polish, again.routes <= 5)
+print(*first.notes, *again.notes)
 print(artifact.data)
 """
     done = workplace.python("-c", program)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.decoding import Nucleus
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, cost, infeasibility
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished
@@ -17,6 +14,7 @@ from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import WarmStarted
+from tests.support.networks import small_solver
 from tests.support.optimum import SMALL, best_cost
 
 LINES = City.uniform(30, seed=3)
@@ -25,9 +23,7 @@ ONE_WAY = City(LINES.xy, ROADS)
 
 
 def model() -> FmMcvrpSolver:
-    torch.manual_seed(0)
-    config = NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
-    return FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(1.0), rotations=4)
+    return small_solver(LINES, rotations=4, p=1.0)
 
 
 @pytest.mark.parametrize(("finisher", "city"), [("hgs", LINES), ("pyvrp", LINES), ("pyvrp", ONE_WAY)])
@@ -58,9 +54,7 @@ def test_improved_samples_lie_between_the_optimum_and_the_samples(improve: objec
 def test_parts_of_forty_customers_get_better_one_by_one() -> None:
     """Re-construction of parts of ten takes a good share of an untrained network's cost."""
     city = City.uniform(50, seed=2)
-    torch.manual_seed(0)
-    config = NetworkConfig(51, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
-    solver = FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(1.0), rotations=8)
+    solver = small_solver(city, rotations=8, p=1.0)
     instance = InstanceStream(city, 1, "test", Rules(capacity=(15, 20)))(40, 0)
     (before,) = solver.solve(city, [instance], samples=8, seed=1)
     (after,) = Reconstructed(solver, 10, 10, 32).solve(city, [instance], samples=8, seed=1)

@@ -137,8 +137,8 @@ def test_the_best_solution_is_found_across_parts(store: Store) -> None:
     _, rows = answered(store, changed(heuristic_samples=(5,)), "hgs")
     _, all_nine = answered(store, changed(heuristic_samples=(9,)), "hgs")
     for row, whole in zip(rows, all_nine, strict=True):
-        known = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
-        assert (row.routes is not None) == known
+        is_stored = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
+        assert (row.routes is not None) == is_stored
     assert any(row.routes is None for row in rows)
     assert {part.block.partition("-after-")[2] for part in stored_parts(store, "b")} == {"", "1", "3"}
 

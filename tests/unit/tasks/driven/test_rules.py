@@ -1,4 +1,7 @@
-"""Rules for driven routes: what keeps them comes back as driven, what does not is named, nothing is lost."""
+"""Validation of driven routes: valid days are returned as driven, invalid rows are rejected with a reason.
+
+The reason of each rule is tested by `tests.properties.test_malformed_inputs`.
+"""
 
 from __future__ import annotations
 
@@ -47,27 +50,6 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
     assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
     assert day.rows.tolist() == [2, 3, 4, 5]
     assert check(GOOD).rejected.empty
-
-
-def test_a_repeated_row_goes_alone() -> None:
-    """The first of equal rows stays, and its route with it."""
-    checked = check([*GOOD, GOOD[0]])
-    assert checked.rejected[["row", "reason"]].values.tolist() == [[6, "duplicate of row 2"]]
-    assert checked.days[0].rows.tolist() == [2, 3, 4, 5]
-
-
-def test_a_day_is_taken_once() -> None:
-    """Rows of a day that is known already say from where."""
-    checked = check(GOOD, taken={datetime.date(2026, 2, 27): "monday.csv"})
-    assert not checked.days
-    assert set(checked.rejected["reason"]) == {"day 2026-02-27 was already read from monday.csv"}
-
-
-def test_an_empty_table_has_no_days() -> None:
-    """No rows, no days, nothing rejected."""
-    checked = check([])
-    assert not checked.days
-    assert checked.rejected.empty
 
 
 CELLS = {

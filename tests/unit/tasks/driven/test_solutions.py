@@ -1,4 +1,4 @@
-"""Tests of solutions of CVRPLIB as days: routes and orders of two files, or a sentence that says why not."""
+"""Solutions of CVRPLIB as driven days: routes and orders from two files, or an error message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import read_day
 from mcvrp.storage.labels.schema import Label
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 
@@ -56,7 +56,7 @@ def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
 def test_what_is_no_day_is_refused_with_its_reason(
     tmp_path: Path, name: str, vrp: bytes, sol: bytes, part: str
 ) -> None:
-    """No date, no solution, another city, constraints: the receipt says it, and no day is there."""
+    """No date, no solution, another city, constraints: the receipt has the error, and no day is stored."""
     store = Store.open(tmp_path)
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
@@ -66,7 +66,7 @@ def test_what_is_no_day_is_refused_with_its_reason(
 
 
 def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
-    """Alone it is not taken, and it says so; once the instance is there, it is."""
+    """It is reported and not ingested until its instance exists."""
     store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
     store.put("incoming/2026-01-31.sol", SOL)
     before = take(store, vrp)
@@ -75,4 +75,25 @@ def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
         "incoming/2026-01-31.sol waits for 2026-01-31.vrp in the same folder"
     ]
     store.put("incoming/2026-01-31.vrp", VRP)
+    assert take(store, vrp).days == ["2026-01-31"]
+
+
+def test_a_store_that_does_not_respond_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the instance cannot be read from the store, there is no receipt: the solution is tried again."""
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/E-2026-01-31.vrp", VRP)
+    store.put("incoming/E-2026-01-31.sol", SOL)
+    get = Store.get
+
+    def silent(self: Store, path: str) -> bytes:
+        if path.endswith(".vrp"):
+            raise StoreUnavailable("no response")
+        return get(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "get", silent)
+        with pytest.raises(StoreUnavailable):
+            take(store, vrp)
     assert take(store, vrp).days == ["2026-01-31"]

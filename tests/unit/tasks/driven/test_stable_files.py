@@ -1,4 +1,4 @@
-"""Files on their way: none is taken before it is whole, and none is left for good."""
+"""Files that are being written: none is ingested before it is complete, and none is left indefinitely."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def put(store: Store, name: str, data: bytes, age: float) -> Path:
-    """Write a file as somebody else would, ``age`` seconds ago by its date."""
+    """Write a file without the store, ``age`` seconds ago by its date."""
     path = Path(store.uri, "incoming", name)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
@@ -48,7 +48,7 @@ def look(
 
 
 def test_what_was_left_alone_is_taken_at_once(store: Store) -> None:
-    """Files of other names are none of ours, whatever happens to them."""
+    """Files with other suffixes are ignored."""
     put(store, "old.CSV", WHOLE, 60)
     put(store, "notes.txt", b"half a sen", 0)
     assert look(store) == (["old.CSV"], {}, 0)

@@ -1,4 +1,4 @@
-"""Taking files of driven routes: once each, nothing lost, and the same days after any interruption."""
+"""Ingestion of files of driven routes: once each, nothing lost, and the same days after any interruption."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
 
 
 def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
-    """They stand in quarantine with reasons, in a form that can be corrected and sent again."""
+    """They are quarantined with reasons, in a form that can be corrected and submitted again."""
     store.put("incoming/saturday.csv", MIXED.encode())
     (receipt,) = take(store).receipts
     assert (receipt.rows, receipt.rejected) == (2, 1)
@@ -96,7 +97,7 @@ def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
-    """It is not read, and it holds up nothing: the others are taken, and it is said why it is not."""
+    """It is not read: the other files are ingested, and it is reported."""
     store.put("incoming/friday.csv", GOOD.encode())
     (tmp_path / "incoming/saturday.csv").touch()
     os.truncate(tmp_path / "incoming/saturday.csv", MOST_BYTES + 1)  # of a file with nothing in it
@@ -108,7 +109,7 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
 
 
 def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is replaced while it is taken counts as it was: its bytes are read once."""
+    """A file that is replaced during its ingestion is read once: days and checksum are of the same bytes."""
     store.put("incoming/friday.csv", GOOD.encode())
     get = Store.get
 
@@ -124,7 +125,7 @@ def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: p
 
 
 def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
-    """The second file's rows say which one was before."""
+    """The rows of the second file are rejected with the name of the first."""
     store.put("incoming/friday.csv", GOOD.encode())
     store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
     first, second = take(store).receipts
@@ -134,25 +135,25 @@ def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
     assert "day 2026-02-27 was already read from friday.csv" in aside
 
 
-def test_a_file_that_cannot_be_read_is_refused_once(store: Store) -> None:
-    """Its receipt says why, other files are taken, and the file itself stays."""
-    store.put("incoming/a.csv", b"day,stop\n1,2\n")
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        ("a.csv", lambda: b"day,stop\n1,2\n", "a.csv has no column date, route, customer"),
+        ("a.xlsx", FAR, "far from the table"),  # crashes its reader
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_once(
+    store: Store, name: str, data: Callable[[], bytes], error: str
+) -> None:
+    """Its receipt has the error, the next file is ingested in the same call, and the file itself stays."""
+    store.put(f"incoming/{name}", data())
     store.put("incoming/friday.csv", GOOD.encode())
     refused, good = take(store).receipts
-    assert "a.csv has no column date, route, customer" in (refused.refused or "")
+    assert refused.refused is not None
+    assert name in refused.refused
+    assert error in refused.refused
     assert good.days == ("2026-02-27",)
-    assert store.exists("incoming/a.csv")
-    assert take(store).known == 2
-
-
-def test_a_spreadsheet_that_ends_its_reader_is_refused_once(store: Store) -> None:
-    """Its receipt says why, and the good file behind it is taken in the same look."""
-    store.put("incoming/a.xlsx", FAR())
-    store.put("incoming/friday.csv", GOOD.encode())
-    refused, good = take(store).receipts
-    assert "a.xlsx" in (refused.refused or "")
-    assert "far from the table" in (refused.refused or "")
-    assert good.days == ("2026-02-27",)
+    assert store.exists(f"incoming/{name}")
     assert take(store).known == 2
 
 
@@ -160,7 +161,7 @@ def test_a_spreadsheet_that_ends_its_reader_is_refused_once(store: Store) -> Non
 def test_a_spreadsheet_whose_reader_is_stopped_waits(
     store: Store, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    """Nothing is wrong with the file: others are taken, it is named, and taken the next time."""
+    """The file may be valid: it is reported and tried again by the next ingestion; others are ingested."""
     rows = [HEADER.split(","), *([(DAY, 46081), r, s, c, d, 10] for r, s, c, d in STOPS)]
     store.put("incoming/a.xlsx", xlsx({"Routes": rows}))
     store.put("incoming/friday.csv", GOOD.encode())
@@ -182,7 +183,7 @@ def test_a_spreadsheet_whose_reader_is_stopped_waits(
 
 
 def test_half_a_file_is_not_taken(store: Store) -> None:
-    """It would make half a day, and the rest would come too late: it is named, and taken once whole."""
+    """It would give half a day, and the rest would be refused: it is ingested once complete."""
     half = GOOD[:-20]
     store.put("incoming/friday.csv", half.encode())
     before = everything(store)
@@ -195,7 +196,7 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
 
 
 def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
-    """The sentence says how, and what it says repairs it."""
+    """The error message has the steps, and they repair it."""
     store.put("incoming/friday.csv", GOOD.encode())
     key = take(store).receipts[0].key
     day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)
@@ -215,7 +216,7 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """After any number of writes, taking again ends with what an undisturbed one writes, byte for byte."""
+    """After any number of writes, the next ingestion ends with the bytes of an uninterrupted one."""
     two_days = GOOD + MIXED.removeprefix(f"{HEADER}\n")
     undisturbed = Store.open(tmp_path / "undisturbed")
     for each in (store, undisturbed):
@@ -224,8 +225,8 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
 
     left = [writes]
 
-    def stopped(really):
-        def write(*arguments, **options):
+    def stopped(really: Callable[..., object]) -> Callable[..., object]:
+        def write(*arguments: object, **options: object) -> object:
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
@@ -245,7 +246,7 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
 
 
 def test_days_of_another_city_are_refused(store: Store) -> None:
-    """Nothing is taken beside them, and the sentence names both; a city that extends theirs takes them."""
+    """Nothing is ingested, and the error names both cities; a city that extends theirs accepts them."""
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     store.put("incoming/saturday.csv", MIXED.encode())

@@ -1,4 +1,4 @@
-"""Keeping house: nothing that is needed ever goes, whoever is stopped or works beside it."""
+"""Garbage collection: nothing referenced is removed, despite interruptions and concurrent processes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def steps(store: Store, run: str = "run") -> list[int]:
 
 
 def test_nothing_goes_unless_it_is_asked(store: Store) -> None:
-    """A dry run tells what, how much and why, and changes no byte."""
+    """A dry run reports what, how much and why, and changes no byte."""
     for number in (1, 2, 3):
         version(store, number)
     move_champion(store, "m", 3, pointer(store, "m", "champion"))
@@ -108,7 +108,7 @@ def test_nothing_goes_unless_it_is_asked(store: Store) -> None:
 
 
 def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
-    """Of an unfinished phase the newest and the best, of a finished one the last; scraps go."""
+    """The latest and the best of an unfinished phase, the last of a finished one; leftovers are removed."""
     for step in (5, 10, 15, 20):
         checkpoint(store, "run", step)
         checkpoint(store, "ended", step, steps=20)
@@ -122,7 +122,7 @@ def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
 
 
 def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
-    """A checkpoint that this program cannot read may be worth much to another."""
+    """A checkpoint of a newer version of mcvrp is skipped."""
     folder = checkpoint(store, "run", 5)
     for step in (10, 15, 20):
         checkpoint(store, "run", step)
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
 
 
 def test_a_run_goes_with_its_models(store: Store) -> None:
-    """Checkpoints of finished runs stay as long as one of their models does, metrics for good."""
+    """Checkpoints of finished runs are kept as long as one of their models, metrics indefinitely."""
     for number, run in ((1, "old"), (2, "new")):
         checkpoint(store, run, 30)
         store.put(layout.phase_metrics(run, "I"), b"metrics")
@@ -148,33 +148,27 @@ def test_a_run_goes_with_its_models(store: Store) -> None:
     assert store.exists(layout.phase_metrics("old", "I"))
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_somebody_works_on_is_left_alone(store: Store, elsewhere: bool) -> None:
-    """A lease keeps a run as it is, and says so; when its holder is dead, it keeps nothing."""
+def test_a_run_under_a_lease_is_left_alone(store: Store) -> None:
+    """A run under a lease is skipped, here and on another machine, unless the holder is dead."""
     for step in (5, 10, 15, 20):
         checkpoint(store, "run", step)
     path = layout.trainer_lease("run")
     before = everything(store)
-    if elsewhere:
-        away = replace(Holder.here(), machine="another")
-        store.put(path, away.encode())
-    else:
-        with holding(store, path, "run"):
-            (skipped,) = clean(store, POLICY, delete=True, now=NOW).skipped
-        store.put(path, replace(Holder.here(), process=2**22 + 1, started="never").encode())
-        assert {**everything(store), path: b""} == {**before, path: b""}
-    if elsewhere:
-        (skipped,) = clean(store, POLICY, delete=True, now=time.time()).skipped
-        assert {**everything(store), path: b""} == {**before, path: b""}
-        return
-    assert skipped.path == "training/run"
-    assert "in use by process" in skipped.why
+    with holding(store, path, "run"):
+        (here,) = clean(store, POLICY, delete=True, now=NOW).skipped
+    store.put(path, replace(Holder.here(), machine="another").encode())
+    (elsewhere,) = clean(store, POLICY, delete=True, now=time.time()).skipped
+    for skipped in (here, elsewhere):
+        assert skipped.path == "training/run"
+        assert "in use by process" in skipped.why
+    assert {**everything(store), path: b""} == {**before, path: b""}
+    store.put(path, replace(Holder.here(), process=2**22 + 1, started="never").encode())
     cleaned(store)
     assert steps(store) == [15, 20]
 
 
 def test_what_is_young_is_left_alone(store: Store) -> None:
-    """A writer at work is not disturbed, whatever there is."""
+    """Files within the grace period are kept, of every kind."""
     for number in (1, 2, 3):
         version(store, number, days=0.5)
     for step in (5, 10, 15, 20):
@@ -188,7 +182,7 @@ def test_what_is_young_is_left_alone(store: Store) -> None:
 
 
 def test_labels_lose_scraps_only(store: Store) -> None:
-    """Staged rows that are in a shard, what was taken out long ago, what a killed writer left."""
+    """Staged rows that are in a shard, old corrupt files, temporary files of killed writers."""
     from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
 
     spec = label_spec(largest=20, count=10)
@@ -236,7 +230,7 @@ def nights(store: Store) -> None:
 
 
 def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(store: Store) -> None:
-    """Labels and runs of others go; records, and what people have named themselves, never do."""
+    """Datasets and runs of other nights are removed; records, and names that users chose, never are."""
     nights(store)
     cleaned(store)
     left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
@@ -248,7 +242,7 @@ def test_a_night_stays_as_long_as_its_model_and_the_last_one_until_the_next(stor
 
 
 def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(store: Store) -> None:
-    """The lease of the night at work keeps them all, whichever it may take up; so do ``keep_days``."""
+    """The lease of a running night keeps all of them, as it may resume any; so does ``keep_days``."""
     nights(store)
     before = everything(store)
     with holding(store, layout.retraining_lease("m"), "retraining"):
@@ -269,7 +263,7 @@ def test_nights_are_left_alone_while_a_model_is_retrained_or_they_are_young(stor
 
 
 def test_of_attention_models_leftovers_go(store: Store) -> None:
-    """State of a finished training, and weights without a card; never what a training goes on from."""
+    """State of a finished training, and weights without a card; never the state of an unfinished one."""
     card = AttentionCard("a", 20, "c", {}, {}, 1, 0.0, (), 1.0, "here")
     for n in (20, 30, 40):
         write(store, f"{layout.attention_size_dir('a', n)}/model.safetensors", b"weights", 100)
@@ -286,13 +280,13 @@ def test_of_attention_models_leftovers_go(store: Store) -> None:
 
 
 def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
-    """It goes after `keep_days`, and where nobody is at work; what has results stays, whoever wrote them."""
+    """It is removed after `keep_days` unless it is running; a run with results is kept."""
     part = layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
     write_part(store, part, [ROW])
     write_results(store, "b", [ROW], ["hgs-other-"])
     write_part(store, layout.benchmark_part("dropped", "hgs-abc", 20, 0, 1), [ROW])
     age(store, "benchmarks", 100)
-    store.put("benchmarks/b/table.md", b"")  # somebody is at it
+    store.put("benchmarks/b/table.md", b"")  # it is running
     assert [candidate.path for candidate in cleaned(store).candidates] == ["benchmarks/dropped"]
     write_parquet(store, layout.benchmark_results("b"), read_results(store, "b").replace_schema_metadata())
     age(store, "benchmarks", 100)
@@ -305,7 +299,7 @@ def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
 
 
 def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
-    """By default they stay for good."""
+    """By default they are kept indefinitely."""
     store.put("solutions/monday/routes.csv", b"")
     age(store, "solutions", 100)
     assert cleaned(store, solution_days=None).candidates == ()
@@ -313,7 +307,7 @@ def test_old_solutions_go_where_that_is_wanted(store: Store) -> None:
 
 
 def test_caches_of_datasets_that_are_gone_go(store: Store, tmp_path: Path) -> None:
-    """Of this store's only, and only where nobody has them open."""
+    """Only those of this store, and only if no process has them open."""
     from mcvrp.storage.labels.cache import LabelCache, abandoned_caches
     from mcvrp.storage.labels.dataset import Dataset
     from tests.support.datasets import label_spec, make_dataset
@@ -350,7 +344,7 @@ def crowded(store: Store) -> Store:
 
 
 def test_a_rollback_leads_to_a_version_that_is_there(crowded: Store) -> None:
-    """The champion before is kept as the champion is."""
+    """The previous champion is kept like the champion."""
     cleaned(crowded)
     assert versions(crowded, "m") == [3, 4, 5]
     assert roll_back(crowded, "m") == (4, 3)
@@ -362,7 +356,7 @@ def test_a_rollback_leads_to_a_version_that_is_there(crowded: Store) -> None:
 def test_a_version_that_is_promoted_meanwhile(
     crowded: Store, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Either it is kept, or whoever promotes is told; no alias ever names what is gone."""
+    """Either it is kept, or the promotion fails; no alias ever points to a removed version."""
     put = Store.put_json
     refused: list[str] = []
 
@@ -430,7 +424,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
     keep: int,
     stop: int,
 ) -> None:
-    """Any aliases, ages and policy, killed anywhere: what is named, newest or young keeps every byte."""
+    """Any aliases, ages and policy, killed anywhere: referenced, latest and young versions keep all bytes."""
     store = Store(str(tmp_path_factory.mktemp("store")))
     for run in ("a", "b"):
         for step in (10, 20, 30):
@@ -468,10 +462,10 @@ def test_nothing_reachable_from_an_alias_ever_goes(
 
 @pytest.mark.slow
 def test_cleaning_that_is_killed_is_ended_by_the_next(crowded: Store, tmp_path: Path) -> None:
-    """Amid any write: what is to stay is there all the time, and run again nothing else is."""
+    """Kept files exist at any write, and the next run removes the rest."""
 
     def files(store: Store) -> dict[str, bytes]:
-        aside = ("models_removed.json", "/lease.json", ".killed.tmp")  # a lease of the dead is nobody's
+        aside = ("models_removed.json", "/lease.json", ".killed.tmp")  # the lease of a dead process is free
         return {path: data for path, data in everything(store).items() if not path.endswith(aside)}
 
     for step in (5, 10, 15, 20):
@@ -492,7 +486,7 @@ def test_cleaning_that_is_killed_is_ended_by_the_next(crowded: Store, tmp_path: 
 
 @pytest.mark.parametrize("most", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_cleaning_outlasts_a_silent_store(crowded: Store, tmp_path: Path, outage: Outage, most: int) -> None:
-    """Whatever request gets no answer for a while, what is removed is the same, and what is told of it."""
+    """If any request is not answered for a while, the same files are removed and reported."""
     for step in (5, 10, 15, 20):
         checkpoint(crowded, "run", step)
     nights(crowded)
@@ -518,7 +512,7 @@ def environment(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_the_command_shows_first_and_removes_when_told(
     crowded: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`mcvrp gc` lists and sums up; --delete does what it said; --set changes the policy."""
+    """`mcvrp gc` lists and sums up, --delete removes, --set changes the policy."""
     setting = ["--set", "gc.keep_models=1"]
     assert cli.run(["gc", *setting]) == 0
     out = capsys.readouterr().out
@@ -534,7 +528,7 @@ def test_the_command_shows_first_and_removes_when_told(
 
 @pytest.mark.usefixtures("environment")
 def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """`mcvrp rollback m`, once and once more; then it says that there is nothing to go back to."""
+    """`mcvrp rollback m`, twice; then there is no earlier champion."""
     assert cli.run(["rollback", "m", "--why", "late lorries"]) == 0
     assert capsys.readouterr().out == "champion of m is version 3, it was version 4\n"
     assert cli.run(["rollback", "m"]) == 0
@@ -542,7 +536,7 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     assert "model 'm' has no champion before version 2" in capsys.readouterr().err
     assert cli.run(["promote", "m", "4", "--why", "repaired"]) == 0
     assert cli.run(["promote", "m", "4"]) == 2
-    assert "version 4 is the champion of model 'm' already" in capsys.readouterr().err
+    assert "version 4 is already the champion of model 'm'" in capsys.readouterr().err
     assert cli.run(["models"]) == 0
     shown = capsys.readouterr().out
     assert "late lorries (rolled back)" in shown
@@ -555,10 +549,10 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     ("arguments", "said"),
     [
         ("rollback nothing", "model 'nothing' has no champion"),
-        ("rollback ../m", "'../m' is no name for a model"),
+        ("rollback ../m", "'../m' is not a valid name for a model"),
         ("promote m 9", "no version 9"),
         ("promote m challenger", "no challenger to promote"),
-        ("promote m champion", "'champion' is no version"),
+        ("promote m champion", "'champion' is not a version"),
         ("models show n", "there is no model 'n'"),
         ("gc --set gc.keep_models=0", "gc.keep_models must be at least 1"),
         ("gc --set gc.grace_hours=0", "gc.grace_hours must be at least 1"),
@@ -567,7 +561,7 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
 def test_what_cannot_be_done_is_said(
     crowded: Store, arguments: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One sentence, exit code 2, and nothing has changed."""
+    """One sentence, exit code 2, and no change of the store."""
     before = everything(crowded)
     assert cli.run(arguments.split()) == 2
     err = capsys.readouterr().err

@@ -67,17 +67,17 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     monkeypatch.setattr(report_pictures, "solutions", record)
     monkeypatch.setattr(report_pictures, "png", lambda figure: str(figure).encode())
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
-    found = {
+    figures = {
         picture.name: picture
         for picture in pictures(CITY, results(store), 20, [])
         if "instance with" in picture.caption
     }
-    assert list(found) == ["solution", "best-gap-20", "best-gap-30"]
+    assert list(figures) == ["solution", "best-gap-20", "best-gap-30"]
     assert drawn == [(n, ["FM-MCVRP (GS)", "HGS"]) for n in (20, 20, 30)]
     stream = InstanceStream(CITY, 1, "test", RULES)
     for name, n, index in (("solution", 20, 0), ("best-gap-20", 20, 1), ("best-gap-30", 30, 0)):
-        assert found[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
-        assert f"(number {index})" in found[name].caption
+        assert figures[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
+        assert f"(number {index})" in figures[name].caption
 
 
 @pytest.fixture

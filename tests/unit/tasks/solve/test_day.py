@@ -60,17 +60,17 @@ def orders(*ids: int) -> list[Order]:
 def test_routes_serve_everybody(network: FmMcvrp, n: int, polish: str) -> None:
     """With any polish they are feasible, at the city's cost, never above that of the best sample."""
     day = instance(n)
-    found = routed(network, day, samples=8, polish=polish, time_limit=0.3)
-    assert infeasibility(day, found.solution) is None
-    assert found.cost == cost(CITY, found.solution)
-    assert found.cost <= found.sampled + 1e-9
-    assert found.samples >= min(8, 4)
+    result = routed(network, day, samples=8, polish=polish, time_limit=0.3)
+    assert infeasibility(day, result.solution) is None
+    assert result.cost == cost(CITY, result.solution)
+    assert result.cost <= result.sampled + 1e-9
+    assert result.samples >= min(8, 4)
 
 
 def test_polishing_is_worth_it(network: FmMcvrp) -> None:
     """The samples of an untrained network improve a lot."""
-    found = routed(network, instance(25), samples=8)
-    assert found.cost < 0.8 * found.sampled
+    result = routed(network, instance(25), samples=8)
+    assert result.cost < 0.8 * result.sampled
 
 
 @pytest.mark.parametrize("polish", ["none", "local-search"])
@@ -88,16 +88,16 @@ def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> N
 
 def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
     """Even a short limit gives a few samples; all of them would take minutes."""
-    found = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
-    assert 4 <= found.samples < 100_000
+    result = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
+    assert 4 <= result.samples < 100_000
 
 
 def test_threads_are_as_before(network: FmMcvrp) -> None:
     """A worker of other flows keeps its threads; few samples do not start another process."""
     before = torch.get_num_threads()
-    found = routed(network, instance(5), samples=1, threads=before + 1)
+    result = routed(network, instance(5), samples=1, threads=before + 1)
     assert torch.get_num_threads() == before
-    assert found.device == "1 CPU core"
+    assert result.device == "1 CPU core"
 
 
 def test_more_cores_draw_the_same_samples(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +120,9 @@ def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
     """Costs come from the matrix, routes keep their direction, and PyVRP is the baseline."""
     city = one_way_city()
     day = instance(12, city)
-    found = routed(network, day, city, samples=8)
-    assert infeasibility(day, found.solution) is None
-    assert found.cost == float(city.legs(found.solution.path).sum())
+    result = routed(network, day, city, samples=8)
+    assert infeasibility(day, result.solution) is None
+    assert result.cost == float(city.legs(result.solution.path).sum())
     assert baseline(city, day, 0.1, 0).label == "PyVRP"
     assert baseline(CITY, instance(12), 0.1, 0).label == "HGS"
 
@@ -151,10 +151,10 @@ def test_a_day_without_a_model(store: Store, polish: str) -> None:
     spec = SolveSpec(samples=0, polish=polish, time_limit=0.2)
     planned = plan_day(store, "small", "absent", orders(3, 8, 20, 21), 10, spec)
     solved = solve_day(store, planned, time.monotonic())
-    found = solved.summary
+    result = solved.summary
     assert infeasibility(planned.day.instance, solved.solution) is None
-    assert (found.model, found.model_version, found.best_sample, found.samples) == (None, None, None, 0)
-    assert (found.polish, found.compared is None) == (
+    assert (result.model, result.model_version, result.best_sample, result.samples) == (None, None, None, 0)
+    assert (result.polish, result.compared is None) == (
         ("pyvrp", False) if polish == "pyvrp" else ("hgs", True)
     )
 
@@ -162,9 +162,9 @@ def test_a_day_without_a_model(store: Store, polish: str) -> None:
 def test_an_instance_of_cvrplib_is_a_day(store: Store) -> None:
     """It needs neither city nor model; the search finds the published optimum of E-n22-k4."""
     planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.5))
-    found = solve_day(store, planned, time.monotonic()).summary
-    assert (found.city, found.customers, found.capacity, found.unit) == ("E-n22-k4", 21, 6000, "units")
-    assert (found.cost, found.best_known) == (375.0, 375.0)
+    result = solve_day(store, planned, time.monotonic()).summary
+    assert (result.city, result.customers, result.capacity, result.unit) == ("E-n22-k4", 21, 6000, "units")
+    assert (result.cost, result.best_known) == (375.0, 375.0)
 
 
 def test_an_instance_of_cvrplib_in_a_city_of_the_store(tmp_path: Path) -> None:

@@ -59,24 +59,24 @@ def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.Mon
     free = day.spec.model_copy(update={"polish": "none", "fleet": None, "longest_route": None})
     sample = route(network, CITY, day.day.instance, free, rotations=1)
     assert not keeps(CITY, sample.solution, 4, 2.6)
-    found = solve_day(store, day, time.monotonic())
-    assert infeasibility(day.day.instance, found.solution) is None
-    assert keeps(CITY, found.solution, 4, 2.6)
+    result = solve_day(store, day, time.monotonic())
+    assert infeasibility(day.day.instance, result.solution) is None
+    assert keeps(CITY, result.solution, 4, 2.6)
     assert any(
         note.startswith("the routes satisfy --fleet 4 and --longest-route 2.6; the longest is")
-        for note in found.summary.notes
+        for note in result.summary.notes
     )
-    assert found.summary.compared is not None
-    assert found.summary.compared.label == "HGS"
+    assert result.summary.compared is not None
+    assert result.summary.compared.label == "HGS"
 
 
 @pytest.mark.parametrize(("city", "search"), [("small", "hgs"), ("one-way", "pyvrp")])
 def test_a_search_without_a_model_keeps_the_limits(store: Store, city: str, search: str) -> None:
     """By default HGS searches if it supports the city; it is not compared with itself."""
     day = planned(store, city, samples=0, fleet=5, polish="local-search")
-    found = solve_day(store, day, time.monotonic())
-    assert (found.summary.polish, found.summary.compared) == (search, None)
-    assert keeps(day.city, found.solution, 5, np.inf)
+    result = solve_day(store, day, time.monotonic())
+    assert (result.summary.polish, result.summary.compared) == (search, None)
+    assert keeps(day.city, result.solution, 5, np.inf)
 
 
 @settings(max_examples=25)
@@ -96,11 +96,11 @@ def test_returned_routes_never_break_a_limit(
     longest = share * longest_route(city, start)
     spec = SolveSpec(samples=0, time_limit=0.005, fleet=fleet, longest_route=longest)
     try:
-        found = searched(city, instance, spec, start if begun else None)
+        result = searched(city, instance, spec, start if begun else None)
     except SolverFailed:
         return
-    assert infeasibility(instance, found.solution) is None
-    assert keeps(city, found.solution, fleet, longest * (1 + 1e-9))
+    assert infeasibility(instance, result.solution) is None
+    assert keeps(city, result.solution, fleet, longest * (1 + 1e-9))
 
 
 def test_the_comparison_keeps_the_limits() -> None:

@@ -32,11 +32,11 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
     """Nodes ascend, demands of a customer are added, columns that are not read are listed."""
-    found = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
-    assert found.instance.ids.tolist() == [1, 5]
-    assert found.instance.demands.tolist() == [2, 8]
-    assert (found.instance.capacity, found.orders) == (20, 4)
-    assert (found.merged, found.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
+    result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
+    assert result.instance.ids.tolist() == [1, 5]
+    assert result.instance.demands.tolist() == [2, 8]
+    assert (result.instance.capacity, result.orders) == (20, 4)
+    assert (result.merged, result.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
     assert day(SOUND, tmp_path).merged == day(SOUND, tmp_path).ignored == ()
 
 
@@ -57,8 +57,8 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
 )
 def test_formats_of_files(data: str | bytes, tmp_path: Path) -> None:
     """Separators, encodings, spellings of the header, blank lines, Parquet: the same two orders."""
-    found = day(data, tmp_path).instance
-    assert (found.ids.tolist(), found.demands.tolist()) == ([1, 2], [3, 4])
+    result = day(data, tmp_path).instance
+    assert (result.ids.tolist(), result.demands.tolist()) == ([1, 2], [3, 4])
 
 
 @pytest.mark.parametrize("n", [1, 5, 1200])
@@ -81,8 +81,8 @@ def test_orders_of_a_form(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     orders = [Order(customer="C2", demand=4), Order(customer="C1", demand=3)]
     assert Order.model_validate({"customer": 7, "demand": 1}).customer == "7"
-    found = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)
-    assert (found.source, found.instance.ids.tolist()) == ("orders", [1, 2])
+    result = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)
+    assert (result.source, result.instance.ids.tolist()) == ("orders", [1, 2])
     windowed = [Order.model_validate({"customer": "C1", "demand": 1, "tw_start": "8:00"})]
     with pytest.raises(McvrpError, match="tw_start of orders asks for a time window"):
         checked_day(read_orders(windowed, store), CITY, NAMES, "town", 20)
@@ -118,7 +118,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:
     """Up to 16 bits, for any number of orders; larger ones are refused, not truncated."""
-    found = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
-    np.testing.assert_array_equal(found.instance.demands, [65_535])
+    result = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
+    np.testing.assert_array_equal(result.instance.demands, [65_535])
     with pytest.raises(McvrpError, match="has a demand of 65,536 in 2 orders, more than 65,535"):
         day("customer,demand\nC1,60000\nC1,5536\n", tmp_path, 100_000)

@@ -73,12 +73,12 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
     """Its .sol has the routes and their cost, and the README names it."""
     planned = plan_day(store, None, "", str(VRP), None, SolveSpec(samples=0, time_limit=0.2))
     place = Place(Store.open(tmp_path))
-    found = solve_day(store, planned, time.monotonic())
-    assert {address.rpartition("/")[2] for address in write_day(place, found)} == FILES | {"E-n22-k4.sol"}
+    result = solve_day(store, planned, time.monotonic())
+    assert {address.rpartition("/")[2] for address in write_day(place, result)} == FILES | {"E-n22-k4.sol"}
     solution, price = parse_sol(
         "E.sol", place.store.get("E-n22-k4.sol"), parse_vrp("E.vrp", VRP.read_bytes())
     )
-    assert (solution, price) == (found.solution, found.summary.cost)
+    assert (solution, price) == (result.solution, result.summary.cost)
     readme = place.store.get("README.md").decode()
     assert "`E-n22-k4.sol`" in readme
     assert "HGS, without a model" in readme
@@ -153,9 +153,9 @@ def test_a_solution_in_the_store_can_be_inspected(day: Solved, written: Place, t
     store = Store.open(tmp_path)
     for name in FILES:
         store.put(f"solutions/monday/{name}", written.store.get(name))
-    found = inspect(store, "solutions/monday")
-    assert "routes.geojson" in found.text
-    assert found.document["cost"] == day.summary.cost
+    result = inspect(store, "solutions/monday")
+    assert "routes.geojson" in result.text
+    assert result.document["cost"] == day.summary.cost
 
 
 def test_an_interrupted_folder_has_no_summary(
@@ -239,12 +239,12 @@ def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int
     store = Store.open(tmp_path / "store")
     put_day(store)
 
-    def routed(there: Store) -> object:
-        found = solved(there, polish="none", time_limit=60.0)
-        place = Place(there, "solutions/monday")
-        require_free(place, found.planned, overwrite=False)
-        write_day(place, found)
-        return found.summary.cost
+    def routed(other: Store) -> object:
+        result = solved(other, polish="none", time_limit=60.0)
+        place = Place(other, "solutions/monday")
+        require_free(place, result.planned, overwrite=False)
+        write_day(place, result)
+        return result.summary.cost
 
     files = ("routes.csv", "routes.geojson")
     check_outlasted(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)

@@ -59,16 +59,16 @@ def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, cap
 def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> None:
     """Rows in any order, stops at the depot skipped; a note counts the common customers."""
     text = HEADER + "b,1,3\na,2,2\na,1,1\na,0,0\na,3,0\n"
-    found = start(tmp_path, text, day(1, 2, 3, 4))
-    assert found.solution == Solution(((4, 3), (1, 2)))
-    assert found.note.startswith("routes.csv has 3 of 4 customers")
+    result = start(tmp_path, text, day(1, 2, 3, 4))
+    assert result.solution == Solution(((4, 3), (1, 2)))
+    assert result.note.startswith("routes.csv has 3 of 4 customers")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("route,customer\na,1\n", "has no column stop"),
-        (HEADER + "a,first,1\n", "row 2: stop is 'first', no number"),
+        (HEADER + "a,first,1\n", "row 2: stop is 'first', not a number"),
         (HEADER + "a,1,9\n", "row 2: '9' is not a customer of the city"),
         (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is already on a route, in row 2"),
         (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' already has stop 1, in row 2"),
@@ -100,10 +100,10 @@ def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -
     routes = str(tmp_path / "yesterday" / "routes.csv")
     planned = plan_day(store, "small", "small", orders(4), 20, spec, start=routes)
     assert planned.start is not None
-    found = solve_day(store, planned, time.monotonic())
-    assert infeasibility(planned.day.instance, found.solution) is None
-    assert found.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
+    result = solve_day(store, planned, time.monotonic())
+    assert infeasibility(planned.day.instance, result.solution) is None
+    assert result.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
     assert any(
         "started from earlier routes: routes.csv has 12 of 15 customers" in note
-        for note in found.summary.notes
+        for note in result.summary.notes
     )

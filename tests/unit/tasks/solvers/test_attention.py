@@ -73,7 +73,7 @@ def test_another_city_and_a_size_without_a_model_are_refused() -> None:
     foreign = [InstanceStream(other, 1, "test", STREAM.rules)(5, 0)]
     with pytest.raises(McvrpError, match=rf"belongs to city {other.city_id}, not to city {CITY.city_id}"):
         next(SOLVER.solve(CITY, foreign, samples=1, seed=1))
-    with pytest.raises(McvrpError, match="no attention model for 6 customers, there are: 5, 8"):
+    with pytest.raises(McvrpError, match="no attention model for 6 customers, only for 5, 8"):
         next(SOLVER.solve(CITY, [STREAM(6, 0)], samples=1, seed=1))
     assert list(SOLVER.solve(CITY, [], samples=1, seed=1)) == []
 

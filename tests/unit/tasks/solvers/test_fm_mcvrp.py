@@ -9,25 +9,20 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Beam, Greedy, Nucleus
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.tasks.solvers import fm_mcvrp
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
 from mcvrp.tasks.solvers.solver import Solver
+from tests.support.networks import small_network
 
 CITY = City.uniform(30, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 INSTANCES = [STREAM(n, i) for i, n in enumerate((20, 20, 7, 21))]
 
 
-def network() -> FmMcvrp:
-    torch.manual_seed(0)
-    return FmMcvrp(NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)).eval()
-
-
 def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> None:
     """One answer an instance, in order, whatever the sizes."""
-    solver: Solver = FmMcvrpSolver(network(), Nucleus(), rotations=3)
+    solver: Solver = FmMcvrpSolver(small_network(CITY), Nucleus(), rotations=3)
     answers = list(solver.solve(CITY, INSTANCES, samples=5, seed=1))
     for instance, answer in zip(INSTANCES, answers, strict=True):
         assert answer.solution is not None
@@ -50,7 +45,7 @@ def test_starts_are_the_samples_of_each_instance_and_what_they_took(monkeypatch:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        solver = FmMcvrpSolver(network(), Nucleus(), rotations=3)
+        solver = FmMcvrpSolver(small_network(CITY), Nucleus(), rotations=3)
         starts = list(solver.starts(CITY, INSTANCES, samples=4, seed=1))
         assert torch.get_num_threads() == 2
     finally:
@@ -66,18 +61,18 @@ def test_starts_are_the_samples_of_each_instance_and_what_they_took(monkeypatch:
 
 def test_names_in_tables_say_how_it_decoded() -> None:
     """The label carries the decoder, the configuration p and the rotations."""
-    assert FmMcvrpSolver(network(), Greedy()).label == "FM-MCVRP (GS)"
-    sampled = FmMcvrpSolver(network(), Nucleus(0.8), rotations=10, version="m 1")
+    assert FmMcvrpSolver(small_network(CITY), Greedy()).label == "FM-MCVRP (GS)"
+    sampled = FmMcvrpSolver(small_network(CITY), Nucleus(0.8), rotations=10, version="m 1")
     assert sampled.label == "FM-MCVRP (NS)"
     assert "p = 0.8" in sampled.configuration
     assert "10 rotations" in sampled.configuration
     assert "model m 1" in sampled.configuration
-    assert FmMcvrpSolver(network(), Beam(2)).label == "FM-MCVRP (BS)"
+    assert FmMcvrpSolver(small_network(CITY), Beam(2)).label == "FM-MCVRP (BS)"
 
 
 def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instance by instance and token by token, also when scores come in pieces."""
-    model, table = network(), CityTable.of(CITY)
+    model, table = small_network(CITY), CityTable.of(CITY)
     right = 0
     for instance in INSTANCES:
         ids = torch.from_numpy(instance.nodes)[None]

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Nucleus
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers import local_search
-from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished, RandomStarts, polish, random_solution
 from mcvrp.tasks.solvers.solver import Solver
+from tests.support.networks import small_solver
 
 ROADS = np.random.default_rng(0).uniform(0.1, 1.0, (31, 31))
 CITIES = {"lines": City.uniform(30, seed=1), "one-way": City(City.uniform(30, seed=1).xy, ROADS)}
 CITY = CITIES["lines"]
 RULES = Rules(capacity=(12, 25))
-
-
-def solver() -> FmMcvrpSolver:
-    torch.manual_seed(0)
-    config = NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
-    return FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(), rotations=3, version="m 1")
 
 
 @settings(max_examples=25, deadline=None)
@@ -72,8 +64,8 @@ def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
     """One cost a sample, each at most the sample's; fewer samples are the first of more."""
     stream = InstanceStream(CITY, 1, "test", RULES)
     instances = [stream(n, 0) for n in (20, 7, 21)]
-    polished: Solver = Polished(solver())
-    raw = list(solver().solve(CITY, instances, samples=4, seed=1))
+    polished: Solver = Polished(small_solver(CITY))
+    raw = list(small_solver(CITY).solve(CITY, instances, samples=4, seed=1))
     four = list(polished.solve(CITY, instances, samples=4, seed=1))
     two = list(polished.solve(CITY, instances, samples=2, seed=1))
     for instance, before, after, fewer in zip(instances, raw, four, two, strict=True):
@@ -93,7 +85,7 @@ def test_what_is_polished_may_be_sampled_hotter() -> None:
     for hotter, expected in ((None, 0.7), (1.5, 1.5)):
         spec = BenchmarkSpec(sizes=(20,), p=0.8, temperature=0.7, polish_temperature=hotter)
         assert spec.decoding.temperature == 0.7
-        polished = row(spec, solver())
+        polished = row(spec, small_solver(CITY))
         assert isinstance(polished, Polished)
         assert polished.solver.strategy == Nucleus(0.8, temperature=expected)
         day = SolveSpec(temperature=0.7, polish_temperature=hotter)
@@ -132,6 +124,6 @@ def test_routes_of_random_solutions_are_full_or_end_by_chance() -> None:
 
 def test_names_in_tables_say_who_polished() -> None:
     """Label and configuration."""
-    polished = Polished(solver())
+    polished = Polished(small_solver(CITY))
     assert (polished.label, polished.version) == ("FM-MCVRP (NS) + local search", "m 1")
     assert "local search of pyvrp" in polished.configuration

@@ -7,25 +7,17 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.decoding import Nucleus
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Solution, cost, infeasibility
-from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.reconstruction import Reconstructed, parts_of
 from mcvrp.tasks.solvers.solver import Answer, Solver
+from tests.support.networks import small_solver
 
 CITY = City.uniform(30, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 INSTANCES = [STREAM(n, 0) for n in (20, 7, 28)]
-
-
-def solver() -> FmMcvrpSolver:
-    torch.manual_seed(0)
-    config = NetworkConfig(31, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
-    return FmMcvrpSolver(FmMcvrp(config).eval(), Nucleus(), rotations=3, version="m 1")
 
 
 @given(n=st.integers(1, 30), least=st.integers(1, 35), seed=st.integers(0, 1000), data=st.data())
@@ -62,10 +54,10 @@ def test_a_part_is_of_neighbouring_routes() -> None:
 
 def test_more_rounds_are_never_worse_than_fewer_or_none() -> None:
     """Feasible, canonical, of one cost, which falls with the rounds."""
-    before = [answer.costs.min() for answer in solver().solve(CITY, INSTANCES, samples=2, seed=1)]
+    before = [answer.costs.min() for answer in small_solver(CITY).solve(CITY, INSTANCES, samples=2, seed=1)]
     reached = []
     for rounds in (1, 3, 8):
-        rebuilt: Solver = Reconstructed(solver(), rounds, part_customers=10, part_samples=6)
+        rebuilt: Solver = Reconstructed(small_solver(CITY), rounds, part_customers=10, part_samples=6)
         answers = list(rebuilt.solve(CITY, INSTANCES, samples=2, seed=1))
         for instance, answer in zip(INSTANCES, answers, strict=True):
             assert answer.solution is not None
@@ -82,7 +74,7 @@ def test_an_answer_is_the_same_for_a_seed_and_alone() -> None:
     """Nothing depends on the other instances of a call, up to the last bits of the network's arithmetic."""
 
     def answers(*which: int, seed: int = 1) -> list[Answer]:
-        rebuilt = Reconstructed(solver(), 3, part_customers=10, part_samples=6)
+        rebuilt = Reconstructed(small_solver(CITY), 3, part_customers=10, part_samples=6)
         return list(rebuilt.solve(CITY, [INSTANCES[k] for k in which], samples=2, seed=seed))
 
     together = answers(0, 1, 2)
@@ -96,12 +88,12 @@ def test_rounds_and_sizes_are_positive() -> None:
     """Zero of anything is refused by name."""
     for name in ("rounds", "part_customers", "part_samples"):
         with pytest.raises(McvrpError, match=f"{name} of at least 1, not 0"):
-            Reconstructed(solver(), **{name: 0})
+            Reconstructed(small_solver(CITY), **{name: 0})
 
 
 def test_names_in_tables_say_what_was_rebuilt() -> None:
     """Label and configuration."""
-    rebuilt = Reconstructed(solver(), rounds=7, part_customers=22, part_samples=9)
+    rebuilt = Reconstructed(small_solver(CITY), rounds=7, part_customers=22, part_samples=9)
     assert (rebuilt.label, rebuilt.version) == ("FM-MCVRP (NS) + re-construction", "m 1")
     for words in ("7 rounds", "at least 22 customers", "9 samples"):
         assert words in rebuilt.configuration

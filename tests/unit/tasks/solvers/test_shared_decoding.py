@@ -1,16 +1,15 @@
-"""Decoding by several processes: the same samples to the last bit, and who has worked is said."""
+"""Decoding in several processes: equal samples to the last bit, and the number of processes in tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.network import FmMcvrp, NetworkConfig
+from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.devices import decoding_map
@@ -18,6 +17,7 @@ from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.support.pool import Pool
 from tests.support.attention import small_model
+from tests.support.networks import require_equal, small_network
 
 CITY = City.uniform(60, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
@@ -28,13 +28,12 @@ DEFAULT_THREADS = 2  # of a process that decodes alone
 
 @pytest.fixture(scope="module")
 def network() -> FmMcvrp:
-    torch.manual_seed(0)
-    return FmMcvrp(NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=2, ff=32)).eval()
+    return small_network(CITY, decoder_layers=2)
 
 
 @pytest.fixture(scope="module")
 def pools(network: FmMcvrp) -> Iterator[dict[int, Pool]]:
-    """Pools of one, two and three processes that are all at work."""
+    """Pools of one, two and three processes, all started."""
     made = {count: Pool(count, worth=0) for count in (1, 2, 3)}
     for count, pool in made.items():
         solver = FmMcvrpSolver(network, Greedy(), pool=pool)
@@ -43,13 +42,6 @@ def pools(network: FmMcvrp) -> Iterator[dict[int, Pool]]:
     yield made
     for pool in made.values():
         pool.close()
-
-
-def require_equal(some: Sequence[Decoded], others: Sequence[Decoded]) -> None:
-    """Require the same paths and costs, bit for bit."""
-    for one, other in zip(some, others, strict=True):
-        np.testing.assert_array_equal(one.paths, other.paths)
-        np.testing.assert_array_equal(one.costs, other.costs)
 
 
 @pytest.mark.parametrize("rotations", [1, 3])
@@ -68,7 +60,7 @@ def require_equal(some: Sequence[Decoded], others: Sequence[Decoded]) -> None:
 def test_samples_do_not_depend_on_the_number_of_processes(
     network: FmMcvrp, pools: dict[int, Pool], strategy: Strategy, samples: int, rotations: int
 ) -> None:
-    """Paths and costs of mixed sizes are equal with one, two and three processes, and with none beside."""
+    """Paths and costs of mixed sizes are equal with no, one, two and three worker processes."""
     rotations = rotations if strategy.width == 1 else min(rotations, 2)
     instances = INSTANCES[: 600 // samples]
     alone = FmMcvrpSolver(network, strategy, rotations).decoded(CITY, instances, samples, 3)
@@ -108,7 +100,7 @@ def test_re_construction_does_not_depend_on_the_number_of_processes(
 def test_attention_models_do_not_depend_on_the_number_of_processes(
     pools: dict[int, Pool], greedy: bool
 ) -> None:
-    """One network a size, which the processes get one after the other."""
+    """One network per size, which the processes receive in turn."""
     instances = [STREAM(n, i) for i in range(40) for n in (8, 12, 20)]
     models = {n: small_model(n) for n in (8, 12, 20)}
     samples = 1 if greedy else 24
