@@ -75,6 +75,13 @@ def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
     return run_night(store, SMALL, spec, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
+def decision(store: Store) -> TrialRecord:
+    """Return the record of a night."""
+    record = night(store).record
+    assert record
+    return record
+
+
 def test_without_routes_there_is_no_night(store: Store) -> None:
     """No training, no promotion, no write except for the lease."""
     before = everything(store)
@@ -121,12 +128,9 @@ def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
 def two_nights(store: Store) -> tuple[TrialRecord, TrialRecord]:
     """Return the records of a night on eight days and of one on four more."""
     drive(store, 1, 8)
-    first = night(store).record
+    first = decision(store)
     drive(store, 9, 12, "more.csv")
-    second = night(store).record
-    assert first
-    assert second
-    return first, second
+    return first, decision(store)
 
 
 def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
@@ -156,9 +160,8 @@ def test_a_night_that_is_cut_off_compares_on_the_same_instances(
     shutil.copytree(store.uri, tmp_path / "other")
     other = Store.open(tmp_path / "other")
     stopped(other, monkeypatch, trial, "write_pairs")
-    ended, undisturbed = night(other).record, night(store).record
-    assert ended
-    assert ended == undisturbed
+    ended = decision(other)
+    assert ended == decision(store)
     assert drawn_pairs(other, ended.name) == drawn_pairs(store, ended.name)
 
 
@@ -221,8 +224,7 @@ def test_not_promoted_says_why(store: Store, decided: list[bool]) -> None:
     """The champion stays, and the record has the reason."""
     decided.append(False)
     drive(store, 1, 8)
-    record = night(store).record
-    assert record
+    record = decision(store)
     assert (record.promote, record.reasons) == (False, ("so it was said",))
     assert pointer(store, "small", "champion").version == 1
     assert not night(store).new
@@ -298,7 +300,7 @@ def test_a_night_outlasts_a_silent_store(
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
 
-    def decision(there: Store) -> object:
+    def result(there: Store) -> object:
         done = night(there)
         return done.taken.stored, done.record, pointer(there, "small", "champion").version
 
@@ -306,7 +308,7 @@ def test_a_night_outlasts_a_silent_store(
         store,
         tmp_path / "silent",
         outage,
-        decision,
+        result,
         at_least=100,
         exact=(".safetensors", "0000.parquet"),
         most=most,
@@ -363,8 +365,7 @@ def test_a_champion_that_somebody_moved_is_left_alone(
     publish_another(waiting)
     for version in moved:
         move_champion(waiting, "small", version, pointer(waiting, "small", "champion"))
-    record = night(waiting).record
-    assert record
+    record = decision(waiting)
     assert pointer(waiting, "small", "champion").version == champion
     if champion == record.challenger:
         assert record.applied

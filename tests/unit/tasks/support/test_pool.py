@@ -28,7 +28,7 @@ def pid(context: tuple[object, ...], task: int) -> int:
     return os.getpid()
 
 
-def product(context: tuple[int, ...], task: int) -> int:
+def product(context: tuple[int, str] | tuple[int], task: int) -> int:
     time.sleep(0.002)
     return context[0] * task
 
