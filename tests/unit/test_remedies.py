@@ -12,23 +12,24 @@ from tests.unit.test_private_interfaces import ROOT, SOURCE
 VERBS = set(
     re.findall(
         r"\w+",
-        "add ask call check choose copy correct create decode delete draw end export free give import "
-        "install keep label leave let list look lower make move name omit pip promote put raise register "
-        "remove rename repair report request reserve restore route run save say see set solve split start "
-        "stop take train update upload use wait write",
+        "add allow ask call check choose compare copy correct create decode delete draw end export free "
+        "give import install keep label leave let list look lower make move name omit pip promote "
+        "put raise register remove rename repair report request reserve restore route run save say see set "
+        "solve split start stop take train update upload use wait write",
     )
 )
 # A bound and what was given instead: the sentence says itself what to give.
 BOUND = re.compile(r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$")
 # Variables that contain a remedy.
-HINTS = {"hint", "HINT", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}
+HINTS = {"hint", "HINT", "remedy", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}
 # Sentences that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
+    "city {} has {costs}",  # two texts with a remedy each
     "--{}: {}",  # of a field
     "attention model {name}, n={n}: {failure}",
     "train.base = {}: {error}",
     "{error} ({made})",
-    "{name}: {told}",  # of a file's rows
+    "{name}: {errors}",  # of a file's rows
     "{name} {}",  # what the reader of a spreadsheet says
     "network.{} is {}",  # in the sentence on a model's card
     "its network has {} parameters, the weights have {stored}",
