@@ -55,7 +55,7 @@ class Interface:
         return re.split(r"[:.]", self.name)[-1]
 
     def missing(self) -> str | None:
-        """Return what is not as it was seen, None where nothing is."""
+        """Return the difference from the recorded interface, or None."""
         try:
             owner, _, last = self.name.rpartition("." if "." in self.name.partition(":")[2] else ":")
             there = resolve_name(owner)
@@ -143,7 +143,7 @@ def test_a_parameter_that_is_gone_is_noticed() -> None:
 
 
 def test_every_reach_into_another_package_is_known() -> None:
-    """What the source imports, reads or replaces of others' private parts is the table."""
+    """The table lists all private parts of other packages that the source imports, reads or replaces."""
     known = {(interface.used, interface.last) for interface in INTERFACES}
     found = {
         (path.relative_to(ROOT).as_posix(), name) for path in SOURCE for name in reaches(path.read_text())
