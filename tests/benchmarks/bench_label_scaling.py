@@ -1,8 +1,8 @@
 """Throughput of one label driver: python -m tests.benchmarks.bench_label_scaling [nodes].
 
 A cluster of nodes with one core each on this machine (Ray's cluster utility), with a solver that sleeps as
-long as a real one would work, then returns the routes of a sweep. Workers, Ray, driver and store do their usual
-work on this machine's cores. Efficiency is the time slept over nodes times wall-clock time.
+long as a real one would work, then returns the routes of a sweep. Workers, Ray, driver and store do their
+usual work on this machine's cores. Efficiency is the time slept over nodes times wall-clock time.
 """
 
 from __future__ import annotations

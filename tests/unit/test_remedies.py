@@ -12,11 +12,10 @@ from tests.unit.test_private_interfaces import ROOT, SOURCE
 VERBS = set(
     re.findall(
         r"\w+",
-        "add allow ask call check choose compare copy correct create decode delete draw end enter export free "
-        "give import "
-        "install keep label leave let list look lower make move name omit pip promote put raise register "
-        "remove rename repair report request reserve restore route run save say see set solve split start "
-        "stop take train update upload use wait write",
+        "add allow ask call check choose compare copy correct create decode delete draw end enter "
+        "export free give import install keep label leave let list look lower make move name omit pip "
+        "promote put raise register remove rename repair report request reserve restore route run "
+        "save say see set solve split start stop take train update upload use wait write",
     )
 )
 # Requirements, which are remedies by themselves.

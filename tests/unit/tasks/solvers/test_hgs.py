@@ -89,7 +89,7 @@ def test_orders_of_a_vehicle_each_get_one(solver: HGS) -> None:
 
 
 def test_too_small_a_fleet_is_rejected() -> None:
-    """Orders beyond the fleet's capacity are rejected before any search, with the number of vehicles needed."""
+    """Orders beyond the fleet's capacity are rejected before any search, with the fleet needed."""
     with pytest.raises(SolverFailed, match="24 vehicles are needed at least, the fleet is 23"):
         HGS(iterations=5, fleet=23).search(CITY, draw(EACH_ALONE, 24, 0), 1)
 
