@@ -33,17 +33,7 @@ def attention(
     attention: Annotated[AttentionSpec, shown("Attention models", "Name of the models, sizes, epochs")],
     store: StoreUri = None,
 ) -> AttentionSummary:
-    """Train the attention models that are not finished. A model that diverges is stored as diverged.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    attention
-        Name of the models, instance sizes, epochs.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Train the attention models that are not finished. A model that diverges is stored as diverged."""
     opened, began = open_store(store), time.monotonic()
     spec = attention.filled(city, attention.sizes or ())
     read = preflight(check_attention, opened, city, spec)

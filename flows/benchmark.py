@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from prefect import task
@@ -10,7 +11,7 @@ from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_benchmark, preflight
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, clock, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -41,28 +42,15 @@ def benchmark(
     model: ModelName = None,
     store: StoreUri = None,
 ) -> BenchmarkResult:
-    """Compare all methods on held-out instances, and write tables and a report.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    benchmark
-        Methods, instances, samples and budgets.
-    model
-        Name of the model in the store, of which the latest version is used; None if no method needs one.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
-    opened = open_store(store)
+    """Compare all methods on held-out instances, and write tables and a report."""
+    opened, began = open_store(store), time.monotonic()
     read = preflight(check_benchmark, opened, city, benchmark, model)
     # the default name of attention models, as in the flow `attention`
     named = benchmark.model_copy(update={"attention": benchmark.attention or city})
-    with clock() as measured:
-        summary = report(opened, read.city, compare(opened, read.city, named, model))
+    summary = report(opened, read.city, compare(opened, read.city, named, model))
     folder = layout.benchmark_dir(benchmark.run)
     page = f"{folder}/report.html"
-    result = BenchmarkResult(summary, opened.url(page), measured.seconds)
+    result = BenchmarkResult(summary, opened.url(page), time.monotonic() - began)
     paths = {"the benchmark": folder, "the report": page, "tables": f"{folder}/tables"}
     show_figures(
         f"benchmark {benchmark.run}",

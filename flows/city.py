@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from prefect import task
@@ -9,7 +10,7 @@ from prefect import task
 from mcvrp.flows.config.parameters import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import HOUR, RESUMING_TASK_OPTIONS, clock, open_store, stage
+from mcvrp.flows.server.stage import HOUR, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
@@ -18,10 +19,11 @@ from mcvrp.tasks.city.make import CitySpec, make_city
 @task(name="make city", task_run_name="make city {spec.name}", **RESUMING_TASK_OPTIONS)
 def make(store: Store, spec: CitySpec) -> CitySummary:
     """Create the city of ``spec``, or check that the stored one is the same."""
-    with showing_steps(f"city {spec.name}", 1) as begin, clock() as measured:
+    began = time.monotonic()
+    with showing_steps(f"city {spec.name}", 1) as begin:
         begin("addresses, costs, card")
         made = make_city(store, spec)
-    summary = CitySummary.of(spec.name, made, measured.seconds)
+    summary = CitySummary.of(spec.name, made, time.monotonic() - began)
     paths = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
     body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths)
     show_figures(f"city {spec.name}", f"City {spec.name}", city_figures(summary), *body)
@@ -33,13 +35,5 @@ def city(
     city: Annotated[CitySpec, shown("City", "Synthetic city, imported addresses, or a city to extend")],
     store: StoreUri = None,
 ) -> CitySummary:
-    """Create a synthetic city, import one from a file of addresses, or extend an existing one.
-
-    Parameters
-    ----------
-    city
-        Name and source; number of customers and seed of a synthetic city, otherwise the address file.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Create a synthetic city, import one from a file of addresses, or extend an existing one."""
     return make(open_store(store), city)

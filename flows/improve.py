@@ -39,17 +39,7 @@ def improve(
     ],
     store: StoreUri = None,
 ) -> tuple[Round, ...]:
-    """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    improve
-        Number of rounds, labels and samples, fine-tuning, and rules of promotion.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not."""
     opened = open_store(store)
     read = preflight(check_trial, opened, city, improve)
     rounds: tuple[Round, ...] = ()

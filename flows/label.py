@@ -44,17 +44,7 @@ def label(
     label: Annotated[LabelSpec, shown("Labels", "Dataset: sizes, instances, solver and budget")],
     store: StoreUri = None,
 ) -> LabelSummary:
-    """Create the missing labels of a dataset and of its held-out set.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    label
-        Instance sizes, instances per size, solver and its budget.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Create the missing labels of a dataset and of its held-out set."""
     opened = open_store(store)
     read = preflight(check_labels, opened, city, label)
     dataset, *others = label.datasets

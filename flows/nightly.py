@@ -33,17 +33,7 @@ def nightly(
     nightly: Annotated[NightlySpec, shown("Night", "Driven routes, fine-tuning, comparison, promotion")],
     store: StoreUri = None,
 ) -> NightSummary:
-    """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    nightly
-        Source of the routes, fine-tuning, comparison, and rules of promotion.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not."""
     opened = open_store(store)
     read = preflight(check_trial, opened, city, nightly)
     done = retrain(opened, read, nightly)

@@ -25,15 +25,7 @@ def pipeline(
     spec: Annotated[PipelineSpec, shown("Pipeline", "Specs of all stages, as in a preset")],
     store: StoreUri = None,
 ) -> PipelineSummary:
-    """Run all stages. What an earlier run has finished is found in the store and not repeated.
-
-    Parameters
-    ----------
-    spec
-        Specs of all stages.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Run all stages. What an earlier run has finished is found in the store and not repeated."""
     opened = open_store(store)
     if not is_checked():
         check_pipeline(opened, spec)

@@ -74,27 +74,8 @@ def solve(
 ) -> SolveSummary:
     """Route a day's orders.
 
-    Parameters
-    ----------
-    city
-        Name of the city in the store; None for an instance of CVRPLIB, which contains its city.
-    model
-        Name of the model in the store.
-    orders
-        File of the orders (CSV, Excel or Parquet with the columns customer and demand), or the orders
-        themselves. A deployed run accepts paths in the store only; a call in Python also a file of this
-        machine, an s3:// address, and store:PATH in the store.
-    capacity
-        Capacity of a vehicle; None: the column ``capacity`` of the orders, or the city's only
-        capacity.
-    solve
-        Version of the model, samples, time limit, post-optimization, limits.
-    start
-        File of initial routes, given like that of the orders.
-    unrounded
-        Whether to keep the EUC_2D costs of an instance of CVRPLIB unrounded.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
+    Files are CSV, Excel or Parquet with the columns customer and demand. A deployed run accepts paths in the
+    store only; a call in Python also files of this machine, s3:// addresses, and store:PATH in the store.
     """
     began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:

@@ -57,17 +57,7 @@ def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
 def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSummary:
-    """Train all phases, resuming from the last checkpoint, and publish the model.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    train
-        Labels, network, phases, batch sizes, distribution of the work.
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Train all phases, resuming from the last checkpoint, and publish the model."""
     opened = open_store(store)
     read = preflight(check_training, opened, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
@@ -86,19 +76,7 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
 
 @stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
 def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreUri = None) -> PhaseSummary:
-    """Train a single phase; the flow `train` publishes the model.
-
-    Parameters
-    ----------
-    city
-        Name of the city in the store.
-    train
-        Labels, network, phases, batch sizes, distribution of the work.
-    phase
-        Name of the phase, such as "II-A".
-    store
-        Address of the store; default: $MCVRP_STORE, otherwise ./store.
-    """
+    """Train a single phase; the flow `train` publishes the model."""
     opened = open_store(store)
     read = preflight(check_training, opened, city, train, phase)
     return train_one(opened, read.city, train, phase)

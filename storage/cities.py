@@ -153,10 +153,7 @@ def has_city(store: Store, name: str) -> bool:
 def load_city(store: Store, name: str) -> City:
     """Return the city ``name``.
 
-    Raises
-    ------
-    McvrpError
-        If it does not exist, a newer version of mcvrp wrote it, or a file is corrupt.
+    McvrpError if it does not exist, a newer version of mcvrp wrote it, or a file is corrupt.
     """
     return stored_city(store, name).city
 
@@ -213,10 +210,7 @@ def find_city(store: Store, city_id: str) -> City:
 def find_stored_city(store: Store, city_id: str) -> StoredCity:
     """Return the city with the content hash ``city_id``, otherwise one that extends it.
 
-    Raises
-    ------
-    McvrpError
-        If there is neither.
+    McvrpError if there is neither.
     """
     cards = _cards(store)
     for name, card in cards:

@@ -25,10 +25,7 @@ from mcvrp.storage.store.store import Store
 def export_folder(store: Store, card: ModelCard, to: Store) -> None:
     """Write the version of ``card`` to the empty folder ``to``: weights, config, cards, city.
 
-    Raises
-    ------
-    McvrpError
-        If the folder is not empty, the weights are corrupt, or the city is missing.
+    McvrpError if the folder is not empty, the weights are corrupt, or the city is missing.
     """
     if to.files("", hidden=True):
         raise McvrpError(f"{to.url()} is not empty: name an empty or a new folder")
@@ -55,10 +52,8 @@ def folder_city(folder: Store) -> StoredCity:
 def import_folder(folder: Store, store: Store, name: str | None = None) -> ModelCard:
     """Publish the model in ``folder`` as the next version of ``name`` (default: its own), with its city.
 
-    Raises
-    ------
-    McvrpError
-        If the model cannot be loaded, or the store has another city of the same name; nothing is written.
+    McvrpError if the model cannot be loaded, or the store has another city of the same name; nothing is
+    written.
     """
     card, stored = folder_card(folder), folder_city(folder)
     card = replace(card, name=layout.checked_name("model", name or card.name))

@@ -1,4 +1,4 @@
-"""Paths of the store: every one of the project is made here, and told in docs/store.md, which is tested."""
+"""Layout of the store: all its paths are constructed here, and documented in docs/store.md."""
 
 from __future__ import annotations
 
@@ -9,45 +9,42 @@ from typing import Generic, TypeVarTuple
 
 from mcvrp.model.errors import McvrpError
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # with the endings that it gets, a name on any disk
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # with the suffixes added here, valid on any disk
 NAME_PATTERN = rf"^{_NAME.pattern}$"
 
 Values = TypeVarTuple("Values")
 
 
 def checked_name(kind: str, name: str) -> str:
-    """Return ``name`` if it can be a folder's name in any store.
+    """Return ``name`` if it is valid as the name of a folder in any store.
 
-    Raises
-    ------
-    McvrpError
-        If it is empty, begins with a sign, holds more than letters, digits, ".", "_", "-", or is longer than
-        100 of them.
+    Raises McvrpError if it does not begin with a letter or digit, contains anything except letters, digits,
+    ".", "_" and "-", or has more than 100 characters.
     """
     if not _NAME.fullmatch(name):
         shown = repr(name) if len(name) <= 110 else f"{name[:40]!r}... ({len(name)} characters)"
         raise McvrpError(
-            f"{shown} is no name for a {kind}: use letters, digits, '.', '_' and '-', 100 of them at most"
+            f"{shown} is not a valid name for a {kind}: use up to 100 letters, digits, '.', '_' and '-'"
         )
     return name
 
 
 class Path(Generic[*Values]):
-    """Path in the store with places for values, which a call fills in, in their order.
+    """Template of a path in the store; a call fills in its fields in order.
 
-    A place for a string, ``{dataset}``, takes what `checked_name` lets pass as the name of a dataset.
+    A string for a field such as ``{dataset}`` must pass `checked_name` as the name of a dataset.
     """
 
     def __init__(self, template: str) -> None:
         self.template = template
-        self.places = [place for _, place, _, _ in Formatter().parse(template) if place]
+        self.fields = [field for _, field, _, _ in Formatter().parse(template) if field]
 
     def __call__(self, *values: *Values) -> str:
-        given = dict(zip(self.places, tuple[object, ...](values), strict=True))
-        for place, value in given.items():
+        named = dict(zip(self.fields, tuple[object, ...](values), strict=True))
+        for field, value in named.items():
             if isinstance(value, str):
-                checked_name(place, value)
-        return self.template.format_map(given)
+                checked_name(field, value)
+        return self.template.format_map(named)
 
 
 # Cities
@@ -60,22 +57,26 @@ city_map = Path[str]("cities/{city}/map.png")
 
 # Labels
 label_dir = Path[str]("labels/{dataset}")
-data_dir = Path[str]("labels/{dataset}/data")  # the labels alone, so that any reader takes it whole
+data_dir = Path[str](
+    "labels/{dataset}/data"
+)  # nothing but labels, so that any Parquet reader can read the folder
 size_dir = Path[str, int]("labels/{dataset}/data/n={n:03d}")
 label_shard = Path[str, int, int]("labels/{dataset}/data/n={n:03d}/part-{k:05d}.parquet")
-staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels on their way into shards
+staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels before they are merged into shards
 staged_dir = Path[str, int]("labels/{dataset}/_staging/n={n:03d}")
 staged_chunk = Path[str, int, int, int](
     "labels/{dataset}/_staging/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the shards
-# Parquet, too, and not named so: whoever reads **/*.parquet wants the labels.
+# Parquet, with another suffix: readers of **/*.parquet expect labels.
 shard_list = Path[str]("labels/{dataset}/shards.pq")  # derived from the shards
 driver_lease = Path[str]("labels/{dataset}/lease.json")
 quarantine = Path[str]("labels/{dataset}/quarantine.json")
 verification = Path[str]("labels/{dataset}/verification.json")
-verification_progress = Path[str]("labels/{dataset}/verification-progress.json")  # until there is a report
+verification_progress = Path[str](
+    "labels/{dataset}/verification-progress.json"
+)  # removed once there is a report
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
 label_statistics = Path[str]("labels/{dataset}/statistics.pq")
@@ -85,7 +86,9 @@ run_dir = Path[str]("training/{run}")
 phase_dir = Path[str, str]("training/{run}/{phase}")
 checkpoint_dir = Path[str, str, int]("training/{run}/{phase}/step-{step:08d}")
 phase_metrics = Path[str, str]("training/{run}/{phase}/metrics.parquet")
-phase_events = Path[str, str, int]("training/{run}/{phase}/events.out.tfevents.{step:08d}")  # from this step
+phase_events = Path[str, str, int](
+    "training/{run}/{phase}/events.out.tfevents.{step:08d}"
+)  # first step of the file
 run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
 run_figures = Path[str]("training/{run}/metrics.json")
@@ -93,22 +96,28 @@ run_losses = Path[str]("training/{run}/losses.png")
 trainer_lease = Path[str]("training/{run}/lease.json")
 models_removed = Path[str]("training/{run}/models_removed.json")
 
-# Models: versions are counted from 1
+# Models: versions start at 1
 models_dir = Path[str]("models/{model}")
 model_dir = Path[str, int]("models/{model}/{version:04d}")
 model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # written last
-model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # written first: takes the number
+model_config = Path[str, int](
+    "models/{model}/{version:04d}/config.json"
+)  # written first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
-model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may point there
-folder_card = "model.json"  # of a model that was exported into a folder of its own
+model_removal = Path[str, int](
+    "models/{model}/{version:04d}/removal.json"
+)  # no alias may be moved to this version
+folder_card = "model.json"  # of an exported model
 model_alias = Path[str, str]("models/{model}/{alias}.json")
 
-# Attention models, one a size
+# Attention models, one per size
 attention_dir = Path[str]("attention/{model}")
 attention_size_dir = Path[str, int]("attention/{model}/n={n:03d}")
 attention_overview = Path[str]("attention/{model}/README.md")
 attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
-attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last: trained to the end
+attention_card = Path[str, int](
+    "attention/{model}/n={n:03d}/model.json"
+)  # written last: the training is complete
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
 attention_lease = Path[str]("attention/{model}/lease.json")
 
@@ -116,12 +125,12 @@ attention_lease = Path[str]("attention/{model}/lease.json")
 benchmark_dir = Path[str]("benchmarks/{benchmark}")
 benchmark_card = Path[str]("benchmarks/{benchmark}/README.md")
 benchmark_results = Path[str]("benchmarks/{benchmark}/results.parquet")
-benchmark_cvrplib = Path[str]("benchmarks/{benchmark}/cvrplib.csv")  # of instances of CVRPLIB
+benchmark_cvrplib = Path[str]("benchmarks/{benchmark}/cvrplib.csv")  # results on CVRPLIB instances
 benchmark_part = Path[str, str, int, int, int](  # block: method and settings; stop excluded
     "benchmarks/{benchmark}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 )
 
-# What people bring and take away; a day is written 2026-01-31, a file named by its checksum
+# Input and output; days as 2026-01-31, files by their checksum
 solution_dir = Path[str]("solutions/{solution}")
 driven_dir = Path[str]("driven/{city}")
 driven_card = Path[str]("driven/{city}/README.md")
@@ -132,13 +141,16 @@ driven_receipt = Path[str, str]("driven/{city}/files/{file}.json")  # written la
 quarantine_dir = Path[str]("driven/{city}/quarantine")
 driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 
-# Trials of a new champion: nights, and rounds of improving
-NIGHT, ROUND = "night-", "improve-"  # begin the names of trials, of their datasets and training runs
-TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder: written last, means done
+# Trials of a challenger: nights, and rounds of the improvement loop
+NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
+TRIAL_RECORDS = {
+    "nights": "night.json",
+    "rounds": "round.json",
+}  # by top folder; written last: the trial is complete
 
 
 class _TrialPath(Path[str, str]):
-    """Path of a model's night or round, whose name says which of the two it is."""
+    """Path of a night or round of a model; the prefix of its name determines the top folder."""
 
     def __call__(self, model: str, trial: str) -> str:
         return f"{_top_folder(trial)}/{super().__call__(model, trial)}"
@@ -150,25 +162,27 @@ def _top_folder(trial: str) -> str:
 
 nights_dir = Path[str]("nights/{model}")
 rounds_dir = Path[str]("rounds/{model}")
-retraining_lease = Path[str]("nights/{model}/lease.json")  # of nights and of rounds
+retraining_lease = Path[str]("nights/{model}/lease.json")  # of nights and rounds
 trial_dir = _TrialPath("{model}/{trial}")
 trial_pairs = _TrialPath("{model}/{trial}/comparison.parquet")
 trial_spec = _TrialPath("{model}/{trial}/spec.json")
 trial_metrics = _TrialPath("{model}/{trial}/metrics.json")
 trial_picture = _TrialPath("{model}/{trial}/comparison.png")
 trial_readme = _TrialPath("{model}/{trial}/README.md")
-improved_dir = Path[str, str]("rounds/{model}/{trial}/improved")  # labels that the model has beaten
+improved_dir = Path[str, str](
+    "rounds/{model}/{trial}/improved"
+)  # labels with better routes found by the model
 improved_chunk = Path[str, str, int, int, int](
     "rounds/{model}/{trial}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
 )
 
 
 def trial_record(model: str, trial: str) -> str:
-    """Return the path of what one night or round decided."""
+    """Return the path of the record of a night or round."""
     return f"{trial_dir(model, trial)}/{TRIAL_RECORDS[_top_folder(trial)]}"
 
 
-# Names of files and folders, read back
+# Parsing of file and folder names
 _SIZE = re.compile(r"n=(\d{3,})")
 _SHARD = re.compile(r"part-(\d{5,})\.parquet")
 _VERSION = re.compile(r"[0-9]{1,9}")
@@ -176,35 +190,35 @@ _STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
 
 def size_of(folder: str) -> int | None:
-    """Return n of the folder ``folder``, or None when its name is no size's."""
+    """Return n of the partition ``folder``, None if it is not a partition."""
     match = _SIZE.fullmatch(_last(folder))
     return int(match[1]) if match else None
 
 
 def shard_number(path: str) -> int | None:
-    """Return k of the shard at ``path``, or None when its name is no shard's."""
+    """Return k of the shard at ``path``, None if it is not the name of a shard."""
     match = _SHARD.fullmatch(_last(path))
     return int(match[1]) if match else None
 
 
 def version_number(text: str) -> int | None:
-    """Return the version of a model that ``text`` names, or None when it is no number."""
+    """Return the version of a model in ``text``, None if it is not a number."""
     return int(text) if _VERSION.fullmatch(text) else None
 
 
 def version_of(folder: str) -> int | None:
-    """Return the version of the model in the folder ``folder``, or None when its name is no number."""
+    """Return the version of the model in ``folder``, None if its name is not a number."""
     return version_number(_last(folder))
 
 
 def staged_rows(path: str) -> tuple[int, int] | None:
-    """Return the rows in the name of the chunk at ``path``, or None when its name is no chunk's."""
+    """Return the first and last row (excluded) of the chunk at ``path``, None if it is not a chunk."""
     match = _STAGED.fullmatch(_last(path))
     return (int(match[1]), int(match[2])) if match else None
 
 
 def corrupt(dataset: str, path: str) -> str:
-    """Return where the shard or chunk at ``path`` goes when it is taken out: another place each time."""
+    """Return a new path for the corrupt shard or chunk at ``path``, unique at each call."""
     folder, name = path.rsplit("/", 2)[-2:]
     return f"{corrupt_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
 

@@ -43,7 +43,8 @@ def inspect(store: Store, path: str) -> Outcome:
         return _folder(store, path)
     folders = _folders_named(store, path)
     if not folders:
-        raise McvrpError(f"there is nothing at {store.url(path)}: {_suggestion(store, path)}")
+        hint = _suggestion(store, path)
+        raise McvrpError(f"there is nothing at {store.url(path)}: {hint}")
     if len(folders) == 1:
         return _folder(store, *folders)
     kinds = {kind: folder for folder, kind in folders.items()}

@@ -39,7 +39,8 @@ class _Parser(argparse.ArgumentParser):
         return commands
 
     def error(self, message: str) -> NoReturn:
-        raise McvrpError(f"{brief(message, _MESSAGE)}; {self.hint or f'see {self.prog} --help'}")
+        hint = self.hint or f"see {self.prog} --help"
+        raise McvrpError(f"{brief(message, _MESSAGE)}; {hint}")
 
 
 def _text(value: str) -> str:

@@ -75,7 +75,7 @@ def _exported(options: argparse.Namespace) -> Store | None:
     if "/" not in model and not Path(model, layout.folder_card).is_file():
         return None
     if options.version is not None:
-        raise McvrpError(f"--version: the folder {model} contains a single version, omit the option")
+        raise McvrpError(f"--version: the folder {model} contains a single version: omit the option")
     return open_folder(model)
 
 

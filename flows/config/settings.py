@@ -122,7 +122,7 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 
 def retention() -> dict[str, str]:
-    """Return Prefect's settings for deleting runs that ended $MCVRP_KEEP_RUNS_DAYS ago (0: none are deleted).
+    """Return Prefect's settings for deleting runs that ended $MCVRP_KEEP_RUNS_DAYS ago (0: keep all).
 
     Settings of Prefect itself that the user has set are kept.
 

@@ -7,8 +7,7 @@ import copy
 import functools
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Flow
@@ -236,19 +235,3 @@ def open_store(uri: str | None) -> Store:
     """
     address = settings.store_uri(uri)
     return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
-
-
-class Clock:
-    """Wall-clock duration of a context in seconds."""
-
-    seconds: float = 0.0
-
-
-@contextmanager
-def clock() -> Iterator[Clock]:
-    """Measure the wall-clock time of the context."""
-    measured, began = Clock(), time.monotonic()
-    try:
-        yield measured
-    finally:
-        measured.seconds = time.monotonic() - began

@@ -1,7 +1,7 @@
-"""Public names of a package, imported when they are first asked for (PEP 562).
+"""Public names of a package, imported when they are first used (PEP 562).
 
-A solver worker imports a module beside a network's and must not wait for torch, so no package imports
-its modules by itself.
+Solver workers import modules of packages that also contain networks, and must not wait for torch: no package
+imports its modules when it is imported.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ def lazy(package: str, **names: str) -> tuple[Callable[[str], Any], Callable[[],
     Parameters
     ----------
     package
-        Its ``__name__``.
+        ``__name__`` of the package.
     names
-        What each of its modules gives, separated by blanks: ``spec="LabelSpec"``. Dots of a module's name
-        are written as two underscores.
+        Public names of each module, separated by blanks: ``spec="LabelSpec"``. Two underscores stand for a
+        dot.
     """
-    where = {name: module.replace("__", ".") for module, given in names.items() for name in given.split()}
+    modules = {name: module.replace("__", ".") for module, public in names.items() for name in public.split()}
 
     def get(name: str) -> Any:
-        if name not in where:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{where[name]}"), name)
-        setattr(sys.modules[package], name, value)  # the next time it is simply there
+        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 
-    return get, lambda: sorted({*where, *vars(sys.modules[package])})
+    return get, lambda: sorted({*modules, *vars(sys.modules[package])})

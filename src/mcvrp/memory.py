@@ -1,4 +1,4 @@
-"""Memory that this process may still use: the machine's, or less if a control group (container) limits it."""
+"""Memory available to this process: that of the machine, or less in a control group (container)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ _FILES = (
     ("memory.max", "memory.current"),  # version 2
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),  # version 1
 )
-_CACHES = ("inactive_file", "active_file")  # pages that are given up when memory is needed
+_CACHES = ("inactive_file", "active_file")  # page caches, which the kernel frees on demand
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Return the free bytes of this machine, or fewer if a control group of this process has fewer left.
+    """Return the available bytes of this machine, or fewer if a control group of this process limits them.
 
-    Caches of files count as free. ``root`` is where ``proc`` and ``sys`` are.
+    File caches count as available. ``root`` is the folder of ``proc`` and ``sys``.
     """
-    left = [_left(folder) for folder in control_groups("memory", root)]
-    return max(0, min([int(psutil.virtual_memory().available), *(n for n in left if n is not None)]))
+    limits = [_available(folder) for folder in control_groups("memory", root)]
+    return max(0, min([int(psutil.virtual_memory().available), *(n for n in limits if n is not None)]))
 
 
 def control_groups(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's control groups for ``controller`` and of those above them."""
+    """Yield the folders of the control groups of this process for ``controller``, and of their parents."""
     mount = root / "sys/fs/cgroup"
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
         top = mount / controller if controllers else mount
-        group = top / path.strip("/")  # in a container it may be the name outside: its files are at the top
+        group = top / path.strip("/")  # in a container this may be a path on the host: its files are in top
         yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
 
 
-def _left(group: Path) -> int | None:
-    """Return the bytes that ``group`` may still take, None if it has no limit."""
+def _available(group: Path) -> int | None:
+    """Return the bytes that ``group`` may still allocate, None if it has no limit."""
     for limit, usage in _FILES:
         try:
             return int((group / limit).read_text()) - int((group / usage).read_text()) + _cached(group)
@@ -50,9 +50,9 @@ def _left(group: Path) -> int | None:
 
 
 def _cached(group: Path) -> int:
-    """Return the bytes of caches of files, of ``group`` and those below: in version 1 under another name."""
+    """Return the bytes of file caches of ``group`` and its children; version 1 has another name for them."""
     try:
-        facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
     except (OSError, ValueError):
         return 0
-    return sum(int(facts.get(f"total_{name}", facts.get(name, 0))) for name in _CACHES)
+    return sum(int(statistics.get(f"total_{name}", statistics.get(name, 0))) for name in _CACHES)

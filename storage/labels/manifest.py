@@ -39,15 +39,8 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
 def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> None:
     """Rebuild the manifest and the list of shards of the dataset ``name`` from its shards.
 
-    Parameters
-    ----------
-    known
-        The dataset, to read only the shards that have changed since it was opened (default: read all).
-
-    Raises
-    ------
-    TooNew
-        If the existing manifest was written by a newer version of mcvrp.
+    With ``known``, the open dataset, only shards that have changed since it was opened are read. Raises
+    TooNew if the existing manifest was written by a newer version of mcvrp.
     """
     _refuse_newer(store, name)
     dataset = known or Dataset.open(store, name, trust=False)
@@ -57,15 +50,7 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
         for n in dataset.sizes():
             if files := [_with_checksum(store, shard) for shard in dataset.shards(n)]:
                 digest.add(n, files)
-                totals.append(
-                    {
-                        "n": n,
-                        "rows": sum(file.footer.rows for file in files),
-                        "absent": sum(len(file.footer.absent) for file in files),
-                        "bytes": sum(file.bytes for file in files),
-                        "shards": len(files),
-                    }
-                )
+                totals.append({"n": n, **_totals(files)})
                 yield files
 
     write_list(store, name, sizes())
@@ -76,11 +61,20 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
             "manifest_version": MANIFEST.version,
             "dataset": name,
             "fingerprint": digest.value,
-            **{key: sum(size[key] for size in totals) for key in ("rows", "absent", "bytes", "shards")},
+            **{key: sum(size[key] for size in totals) for key in TOTALS},
             "sizes": totals,
             "spec": store.get_json(spec) if store.exists(spec) else None,
         },
     )
+
+
+def _totals(shards: list[Shard]) -> dict[str, int]:
+    return {
+        "rows": sum(shard.footer.rows for shard in shards),
+        "absent": sum(len(shard.footer.absent) for shard in shards),
+        "bytes": sum(shard.bytes for shard in shards),
+        "shards": len(shards),
+    }
 
 
 def _with_checksum(store: Store, shard: Shard) -> Shard:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,11 @@ def write_verification(store: Store, report: VerificationReport) -> None:
 def read_verification(store: Store, dataset: str) -> VerificationReport | None:
     """Return the last report on ``dataset``, None if there is none, or it is corrupt."""
     path = layout.verification(dataset)
-    if not store.exists(path):
+    if (data := store.find(path)) is None:
         return None
+    where, named = store.url(path), "verification report"
     try:
-        return read_document(store, path, VerificationReport, named="verification report", hint="remove it")
-    except StoreError:
-        raise
+        return as_document(data, VerificationReport, where, named=named, hint="remove it")
     except McvrpError:
         return None  # `mcvrp verify` replaces it
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 TTL_SECONDS = 60.0  # without a heartbeat, after which a holder on another machine is considered dead
 BEATS = 4  # heartbeats in that time
 _HELD: set[str] = set()  # tokens held by this process: a released lease may remain in a store that was silent
-_LONG_SILENT = 10  # multiple of the time, after which nobody waits for a heartbeat
+_LONG_SILENT = 10  # multiple of the time, after which a holder is not waited for
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Lease:
         """Stop renewing, and remove the file if it is still ours; if the store is silent, it expires."""
         self._end.set()
         keeper.join(1.0)
-        known = not keeper.is_alive() and self._heard and self._loser_of is None
-        if known and (self._renew() or self._ours()):  # what was just renewed is not taken over
+        held = not keeper.is_alive() and self._heard and self._loser_of is None
+        if held and (self._renew() or self._ours()):  # what was just renewed is not taken over
             with contextlib.suppress(StoreError):
                 self._store.delete(self._path)
 

@@ -112,18 +112,18 @@ class LocalFiles:
 
     def open(self, path: str) -> pa.NativeFile:
         """Open the file at ``path`` for random access; FileNotFoundError if there is none."""
-        place = self._resolve(path)
-        if place.is_dir():
+        file = self._resolve(path)
+        if file.is_dir():
             raise FileNotFoundError(path)
-        require_file(place)
-        return self.filesystem.open_input_file(str(place))
+        require_file(file)
+        return self.filesystem.open_input_file(str(file))
 
     def read(self, path: str) -> bytes:
         """Return the bytes of the file at ``path``; FileNotFoundError if there is none."""
-        place = self._resolve(path)
+        file = self._resolve(path)
         try:
-            require_file(place)
-            return place.read_bytes()
+            require_file(file)
+            return file.read_bytes()
         except (IsADirectoryError, NotADirectoryError) as error:
             raise FileNotFoundError(path) from error
 

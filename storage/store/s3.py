@@ -64,18 +64,7 @@ class S3Objects:
         session = boto3.session.Session()
         region = os.environ.get("AWS_REGION") or session.region_name
         self._client = session.client(
-            "s3",
-            region_name=region or "us-east-1",
-            config=Config(
-                connect_timeout=timeouts.connect,
-                read_timeout=timeouts.read,
-                max_pool_connections=32,
-                # Waits up to 1, 2, 4, 8 s; mode "standard" gives a busy server up after 0.3 s.
-                retries={"mode": "legacy", "total_max_attempts": timeouts.attempts},
-                # Many servers other than Amazon's do not support the newer checksums.
-                request_checksum_calculation="when_required",
-                response_checksum_validation="when_required",
-            ),
+            "s3", region_name=region or "us-east-1", config=_client_config(timeouts)
         )
         self._client.meta.events.register("needs-retry.s3", self._wait_if_busy)
         credentials.use(session.get_credentials())  # the same object as the client's
@@ -94,9 +83,8 @@ class S3Objects:
             connect_timeout=timeouts.connect,
             request_timeout=timeouts.read,
             tls_ca_file_path=os.environ.get("AWS_CA_BUNDLE"),
-            retry_strategy=fs.AwsDefaultS3RetryStrategy(
-                max_attempts=timeouts.attempts + 4
-            ),  # waits 13 s in total
+            # Four attempts more than botocore: its waits are shorter, 13 s in total.
+            retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=timeouts.attempts + 4),
         )
 
     def locate(self, path: str) -> str:
@@ -227,6 +215,19 @@ class S3Objects:
         for page in pages:
             if "Contents" in page:
                 yield [entry["Key"] for entry in page["Contents"]]
+
+
+def _client_config(timeouts: Timeouts) -> Config:
+    return Config(
+        connect_timeout=timeouts.connect,
+        read_timeout=timeouts.read,
+        max_pool_connections=32,
+        # Waits up to 1, 2, 4, 8 s; mode "standard" gives a busy server up after 0.3 s.
+        retries={"mode": "legacy", "total_max_attempts": timeouts.attempts},
+        # Many servers other than Amazon's do not support the newer checksums.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
 
 
 def connect(uri: str, timeouts: Timeouts) -> S3Objects:

@@ -126,6 +126,16 @@ class Store:
         """Return the bytes at ``path``; McvrpError if there is no such file."""
         return self._ask("read", path, lambda files: files.read(path), required=True)
 
+    def find(self, path: str) -> bytes | None:
+        """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
+
+        def read(files: Files) -> bytes | None:
+            with contextlib.suppress(FileNotFoundError):
+                return files.read(path)
+            return None
+
+        return self._ask("read", path, read)
+
     def get_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes at ``path`` and their tag, for `swap`; McvrpError if there is no such file."""
         return self._ask("read", path, lambda files: files.read_tagged(path), required=True)

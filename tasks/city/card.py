@@ -20,8 +20,11 @@ def write_city_card(store: Store, name: str, city: City, addresses: Addresses | 
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
     picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
+    kind = "A synthetic city" if addresses is None else "An imported city"
+    facts = city_facts(city, addresses)
+    text = render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
     store.put(layout.city_map(name), png(picture))
-    store.put(layout.city_readme(name), city_text(name, city, addresses).encode())
+    store.put(layout.city_readme(name), text.encode())
 
 
 def coordinate_unit(city: City, addresses: Addresses | None) -> str:
@@ -29,13 +32,6 @@ def coordinate_unit(city: City, addresses: Addresses | None) -> str:
     if city.matrix is None:
         return city.unit
     return "m" if addresses is not None and addresses.projection else ""
-
-
-def city_text(name: str, city: City, addresses: Addresses | None) -> str:
-    """Return the README as Markdown, with a relative link to the map."""
-    kind = "A synthetic city" if addresses is None else "An imported city"
-    facts = city_facts(city, addresses)
-    return render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
 
 
 def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:

@@ -40,14 +40,10 @@ class Imported:
 def import_city(store: Store, spec: AddressFile) -> Imported:
     """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
-    An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ...
-    Degrees are projected to metres (`tasks.city.projection`); the frame of the model is the smallest square
-    around all addresses. Addresses may have the same coordinates.
-
-    Raises
-    ------
-    McvrpError
-        Naming everything that is wrong with the file, or with the costs.
+    An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
+    metres (`tasks.city.projection`); the frame of the model is the smallest square around all addresses.
+    Addresses may have the same coordinates. McvrpError naming everything that is wrong with the file, or with
+    the costs.
     """
     if is_vrp(spec.file):
         return _import_vrp(store, spec)

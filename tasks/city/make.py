@@ -30,10 +30,7 @@ class PlannedCity:
 def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
     """Return the city that ``spec`` describes, without writing it.
 
-    Raises
-    ------
-    McvrpError
-        If the store has another city of that name, or none to refer to, or the file is invalid.
+    McvrpError if the store has another city of that name, or none to refer to, or the file is invalid.
     """
     stored = stored_city(store, spec.name) if has_city(store, spec.name) else None
     if spec.source == "imported" and spec.addresses is None:

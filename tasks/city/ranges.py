@@ -27,10 +27,7 @@ class Ranges:
 def fitted(table: Tabular) -> Ranges:
     """Return the ranges of the middle 99 % of demand and capacity in ``table``, one row per order.
 
-    Raises
-    ------
-    McvrpError
-        If there is neither column; naming every row without a positive whole number.
+    McvrpError if there is neither column, or naming every row without a positive whole number.
     """
     faults, ranges, parts = Faults(table.name), dict[str, Range](), list[str]()
     for name, most in _MOST.items():

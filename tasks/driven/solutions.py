@@ -31,10 +31,8 @@ def without_instance(store: Store, paths: Sequence[str]) -> dict[str, Incomplete
 def solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
     """Return the solution at ``path`` as text with the columns of driven routes, one row per stop, from 1.
 
-    Raises
-    ------
-    McvrpError
-        If its name has no date, it does not solve its instance, or that is not an instance of ``city``.
+    McvrpError if its name has no date, it does not solve its instance, or that is not an instance of
+    ``city``.
     """
     name = PurePath(path).name
     date = _DATE.search(name)

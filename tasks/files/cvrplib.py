@@ -95,12 +95,8 @@ def read_vrp(store: Store, place: str, *, unrounded: bool = False) -> VrpFile:
 
     EUC_2D costs are rounded to the nearest integer, as TSPLIB defines it, unless ``unrounded`` is set or the
     cost in the .sol file is that without rounding. ``place`` is a local path, one in the store (`IN_STORE`),
-    or a URL.
-
-    Raises
-    ------
-    McvrpError
-        If the instance is invalid or has other constraints than capacity, or the solution is of another one.
+    or a URL. McvrpError if the instance is invalid or has other constraints than capacity, or the solution is
+    of another one.
     """
     if "://" in place:
         folder, _, name = place.rpartition("/")
@@ -140,10 +136,7 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
 def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | None]:
     """Return the routes in ``data``, the content of the file ``name``, and its cost, if it has one.
 
-    Raises
-    ------
-    McvrpError
-        If the file is invalid, or its routes do not solve ``vrp``.
+    McvrpError if the file is invalid, or its routes do not solve ``vrp``.
     """
     try:
         content = parse_solution(data.decode("utf-8-sig"))

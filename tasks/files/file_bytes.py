@@ -20,10 +20,7 @@ class TooLarge(McvrpError):
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of a local file, or of one in the store if ``place`` begins with `IN_STORE`.
 
-    Raises
-    ------
-    McvrpError
-        If it does not exist, has more than ``most`` bytes, or is not a readable file.
+    McvrpError if it does not exist, has more than ``most`` bytes, or is not a readable file.
     """
     if place.startswith(IN_STORE):
         path = place.removeprefix(IN_STORE).strip("/")

@@ -57,10 +57,7 @@ class VrpText:
 def vrp_text(name: str, data: bytes) -> VrpText:
     """Return the parsed ``data``, the content of the file ``name``.
 
-    Raises
-    ------
-    McvrpError
-        If it is not a valid instance, or has constraints other than capacity.
+    McvrpError if it is not a valid instance, or has constraints other than capacity.
     """
     specs, sections = _parts(name, data)
     if (kind := specs.get("TYPE", "CVRP")) not in _TYPES:

@@ -177,10 +177,7 @@ def _in_model(view: StoreView, name: str) -> Found:
 def aliased(store: Store, name: str) -> set[int]:
     """Return the versions of the model ``name`` that an alias points to, or a rollback would restore.
 
-    Raises
-    ------
-    McvrpError
-        If an alias cannot be read.
+    McvrpError if an alias cannot be read.
     """
     referenced: set[int] = set()
     folder = layout.models_dir(name)

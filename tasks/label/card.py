@@ -187,11 +187,8 @@ def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str
     unit
         Unit of the city's costs.
     """
-    label = {
-        "cost": f"Total distance{in_unit(unit)}",
-        "routes": "Routes",
-        "runtime": "Solver time (s)",
-    }[quantity]
+    labels = {"cost": f"Total distance{in_unit(unit)}", "routes": "Routes", "runtime": "Solver time (s)"}
+    label = labels[quantity]
     shown = selection(statistics, _PANELS)
     rows = -(-len(shown) // _COLUMNS)
     columns = min(len(shown), _COLUMNS)

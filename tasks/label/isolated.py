@@ -71,7 +71,7 @@ class _Child:
         try:
             connection.send((i, seed))
             if not connection.poll(seconds):
-                self.stop()
+                self.stop()  # no request can be answered any more: the solver does not return to Python
                 return f"the solver took longer than {seconds:.0f} s"
             outcome: Outcome | str = connection.recv()
             return outcome
@@ -96,8 +96,10 @@ class _Child:
             with theirs:
                 self._process = start_group(
                     [sys.executable, "-m", "mcvrp.tasks.label.isolated", str(theirs.fileno())],
+                    # `python -m` would put the working directory first on the path: a user's model.py there
+                    # would be imported instead of ours.
                     env={**os.environ, "PYTHONSAFEPATH": "1"},
-                    stdout=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,  # solvers in C++ write there
                     pass_fds=[theirs.fileno()],
                 )
             self._greet(self._connection)

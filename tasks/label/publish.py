@@ -72,9 +72,9 @@ def publish(
     McvrpError
         If rows are neither in a piece nor known to have no label.
     """
-    existing: LabelPiece | None = None
-    tag = ""
     while True:
+        existing: LabelPiece | None = None  # of each try: the shard may be moved away in between
+        tag = ""
         if store.exists(path):
             data, tag = store.get_tagged(path)
             footer = parse_footer(data, store.url(path))
@@ -93,7 +93,7 @@ def publish(
 
 def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:
     table = pa.concat_tables([piece.table for piece in pieces])
-    rows, first = np.unique(table["index"].to_numpy(), return_index=True)
+    rows, first = np.unique(table["index"].to_numpy(), return_index=True)  # of each row the first label
     within = (rows >= start) & (rows < stop)
     rows, first = rows[within], first[within]
     absent = {row for piece in pieces for row in piece.absent if start <= row < stop}
@@ -103,6 +103,7 @@ def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tupl
         raise McvrpError(
             f"row {missing[0]} of n={n} is in none of the files to be merged: run the same command again"
         )
+    # `take` copies every list of the table: pieces that follow each other need no new order.
     if not np.array_equal(first, np.arange(table.num_rows)):
         table = table.take(first)
     return table, tuple(sorted(absent))

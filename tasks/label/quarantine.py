@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Unit
 
@@ -52,12 +52,12 @@ class Quarantine:
     def load(cls, store: Store, dataset: str) -> Quarantine:
         """Return the stored list; a corrupt list counts as empty, as the shards declare their absent rows."""
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
-        if store.exists(path):
+        if (data := store.find(path)) is not None:
             try:
-                document = read_document(store, path, FailedInstances, named="quarantine", hint="remove it")
+                document = as_document(
+                    data, FailedInstances, store.url(path), named="quarantine", hint="remove it"
+                )
                 quarantine.entries = {(entry.n, entry.i): entry for entry in document.instances}
-            except StoreError:
-                raise
             except McvrpError:
                 quarantine._changed = True  # replace the corrupt file
         return quarantine
@@ -79,21 +79,20 @@ class Quarantine:
         """Add the ``failures`` of ``unit`` and remove the instances that it has solved."""
         failed = {(unit.n, failure.i): failure for failure in failures}
         inside = [(n, i) for n, i in self.entries if n == unit.n and unit.start <= i < unit.stop]
-        for place in inside:
-            if place not in failed:
-                del self.entries[place]
+        for key in inside:
+            if key not in failed:
+                del self.entries[key]
                 self._changed = True
-        if new := [place for place in failed if place not in self.entries]:
+        if new := [key for key in failed if key not in self.entries]:
             n, i = new[0]
             why = f"(n={n}, i={i}): {failed[n, i].reason}"
             logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), n, why)
-        for place, failure in failed.items():
-            before = self.entries[place].attempts if place in self.entries else 0
+        for key, failure in failed.items():
+            before = self.entries[key].attempts if key in self.entries else 0
             fields = {**asdict(failure), "attempts": before + failure.attempts}
-            self.entries[place] = FailedInstance(
-                n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z")
-            )
+            self.entries[key] = FailedInstance(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
             self._changed = True
+        # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
 
@@ -110,6 +109,8 @@ class Quarantine:
 
     def save(self) -> None:
         """Write the list if it has changed."""
+        # Sorted, so that equal runs write equal bytes. No file instead of an empty list: its presence alone
+        # tells a reader that instances are missing.
         if self._changed:
             path = layout.quarantine(self.dataset)
             if self.entries:

@@ -97,7 +97,8 @@ def still_corrupt(dataset: LabelDataset) -> Iterator[str]:
     """Yield the files that the last verification found corrupt and that have not changed since."""
     store = dataset.store
     for path, sha256 in corrupt_files(store, dataset.spec.dataset).items():
-        if store.exists(path) and hashlib.sha256(store.get(path)).hexdigest() == sha256:
+        data = store.find(path)
+        if data is not None and hashlib.sha256(data).hexdigest() == sha256:
             yield path
 
 
@@ -120,9 +121,10 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
     """
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
-    if context.suspected and not store.exists(path):
+    data = store.find(path) if context.suspected else store.get(path)
+    if data is None:
         return None
-    report = verify_file(store.get(path), path, source)
+    report = verify_file(data, path, source)
     if context.suspected and report.footer and report.rows == report.footer.rows:
         return None
     kept = 0

@@ -153,11 +153,13 @@ class LabelSpec(OrdersSpec):
         """This dataset and, unless ``held_out`` is 0, the held-out one: split valid, same budget."""
         if not self.held_out:
             return (self,)
+        # Same seed, other split: the streams of two splits share no instance.
         changes = {"dataset": self.held_out_dataset, "split": "valid", "count": self.held_out, "held_out": 0}
         return self, self.model_copy(update=changes)
 
     def identity(self, city: City) -> dict[str, object]:
         """Return the fields that are fixed for a dataset: its extent may grow, and workers may vary."""
+        # With the ranges of the city filled in: the same spec in a city with other ranges is another dataset.
         chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
@@ -214,11 +216,11 @@ class SpecDocument:
     @classmethod
     def read(cls, store: Store, dataset: str) -> SpecDocument:
         """Return the document of ``dataset``, corrupt if it is not JSON or has no extent."""
-        path = layout.label_spec(dataset)
-        if not store.exists(path):
+        data = store.find(layout.label_spec(dataset))
+        if data is None:
             return cls()
         try:
-            document = parse_json(store.get(path))
+            document = parse_json(data)
         except ValueError:
             return cls(corrupt=True)
         if not (isinstance(document, dict) and all(type(document.get(name)) is int for name in _EXTENT)):

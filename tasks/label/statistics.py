@@ -74,6 +74,7 @@ def _computed(
     if not ray.is_initialized() and sum(size.rows for size in changed) <= _WITHOUT_RAY:
         yield from (_statistics(size, store) for size in changed)
         return
+    # One size per task: a worker holds the labels of one size, and the percentiles need all of them.
     with ray_session(workers) as cores, Progress(f"card {dataset}", len(changed), "sizes") as progress:
         for size, result in windowed(_statistics, changed, cores, store, store):
             if not isinstance(result, SizeStatistics):  # every worker that read them crashed

@@ -70,6 +70,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
         with ray_session(workers) as cores:
             report = _verify(store, source, cores)
     try:
+        # In this order: progress that a kill leaves is older than the report, and is ignored.
         write_verification(store, report)
         store.delete(layout.verification_progress(dataset))
     except StoreError as error:
@@ -86,7 +87,8 @@ def _is_table(path: str, dataset: str) -> bool:
 
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
-    sha256 = hashlib.sha256(store.get(path)).hexdigest() if store.exists(path) else ""
+    data = store.find(path)
+    sha256 = "" if data is None else hashlib.sha256(data).hexdigest()
     nothing = "without its spec nothing else of the dataset can be verified"
     fault = FileFault(path, sha256, reason)
     return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
@@ -94,17 +96,12 @@ def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport
 
 def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
+    # Before the listing, by whose time it decides whether a file may have been replaced since.
     verified = VerifiedFiles.open(store, dataset, _decided_by(source))
     tables = [file for file in store.files(layout.label_dir(dataset)) if _is_table(file.path, dataset)]
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
-    try:
-        checksums = {shard.path: shard.sha256 for shard in ShardList(store, dataset)}
-    except StoreError:
-        raise
-    except McvrpError as error:
-        checksums = {}
-        unchecked.append(f"checksums could not be compared: {error}")
+    checksums = _listed_checksums(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))
     reports = list(_verified(context, tables, checksums, verified, cores))
@@ -115,13 +112,14 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} but does not exist")
         for path in sorted(checksums.keys() - {file.path for file in tables})
     ]
+    # The other files have a fault that hides their rows: whatever they have counts as missing.
     whole = [report for report in reports if report.footer]
     faults += _overlaps(source, whole)
-    for n, found in _compared(context, whole, cores):
-        if isinstance(found, str):
-            unchecked.append(f"n={n} could not be compared with datasets of other splits: {found}")
+    for n, result in _compared(context, whole, cores):
+        if isinstance(result, str):
+            unchecked.append(f"n={n} could not be compared with datasets of other splits: {result}")
         else:
-            faults += found
+            faults += result
     return VerificationReport(
         dataset,
         _now(),
@@ -133,6 +131,17 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
         quarantined=sum(len(report.footer.absent) for report in whole if report.footer),
         unchecked=tuple(unchecked),
     )
+
+
+def _listed_checksums(store: Store, dataset: str, unchecked: list[str]) -> dict[str, str]:
+    """Return the checksums of the list of shards by path; without a list, add that to ``unchecked``."""
+    try:
+        return {shard.path: shard.sha256 for shard in ShardList(store, dataset)}
+    except StoreError:
+        raise
+    except McvrpError as error:
+        unchecked.append(f"checksums could not be compared: {error}")
+        return {}
 
 
 def _decided_by(source: Source) -> str:
@@ -177,9 +186,10 @@ def _verified_file(file: StoredFile, expected: str | None, report: FileReport) -
 
 def _verify_one(job: tuple[StoredFile, str | None], context: _VerifyContext) -> FileReport:
     file, sha256 = job
-    if not context.store.exists(file.path):  # merged, or moved away, since it was listed
+    data = context.store.find(file.path)
+    if data is None:  # merged, or moved away, since it was listed
         return FileReport(file.path, "")
-    report = verify_file(context.store.get(file.path), file.path, context.source, sha256)
+    report = verify_file(data, file.path, context.source, sha256)
     return replace(report, good=[])  # the driver would hold the rows of the whole dataset
 
 
@@ -207,6 +217,7 @@ def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
         if (k := layout.shard_number(file.path)) is not None
         and file.path == layout.label_shard(dataset, file.footer.n, k)
     ]
+    # A fingerprint over misplaced files would be one that no reader of the dataset can compute.
     return digest.value if len(own) == len(reports) else ""
 
 
@@ -238,12 +249,12 @@ def _compared(
         return
     name = f"verify {context.source.spec.dataset}, other splits"
     with Progress(name, len(sizes), "sizes") as progress:
-        for n, found in windowed(_shared, sizes, cores, context, context.store):
+        for n, result in windowed(_shared, sizes, cores, context, context.store):
             progress.advance()
-            if isinstance(found, list):
-                yield n, [_in_its_file(context, reports, n, i, what) for i, what in found]
+            if isinstance(result, list):
+                yield n, [_in_its_file(context, reports, n, i, what) for i, what in result]
             else:
-                yield n, found if isinstance(found, str) else reason(found)
+                yield n, result if isinstance(result, str) else reason(result)
 
 
 def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
@@ -257,7 +268,7 @@ def _shared(n: int, context: _VerifyContext) -> list[tuple[int, str]] | str:
             shared += [(i, f"it is instance (n={n}, i={j}) of dataset {other!r}") for i, j in pairs]
     except StoreError:
         raise
-    except McvrpError as error:
+    except McvrpError as error:  # a corrupt file here has its own fault: the other sizes are still compared
         return str(error)
     if len(shared) > _MOST_SHARED:
         more = f"and {len(shared) - _MOST_SHARED:,} more instances of n={n} are in another split"

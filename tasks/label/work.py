@@ -86,6 +86,7 @@ class Unit:
     @property
     def limit(self) -> float:
         """Time limit of the unit in seconds: after it, its worker is killed."""
+        # An isolated unit enforces the limit of each instance itself; this one is for its supervisor.
         if self.isolated:
             return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
         return UNIT_GRACE + _SLOWEST * self.seconds

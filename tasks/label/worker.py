@@ -51,6 +51,7 @@ def _label(
         if shard:
             publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
         else:
+            # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
             path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
             chunk = write_table(store, path, city, recipe.spec_hash, unit.n, piece.table, piece.absent)
         made += len(labels)
@@ -64,4 +65,5 @@ def _published(store: Store, shard: str, stop: int) -> int:
     if not store.exists(shard):
         return 0
     footer = read_footer(store, shard)
+    # With absent rows it is not complete: this unit may solve them.
     return footer.rows if footer.row_stop >= stop and not footer.absent else 0

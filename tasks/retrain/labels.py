@@ -48,12 +48,7 @@ def write_mix(
 ) -> Mix:
     """Write ``old`` labels and ``days``, each ``times`` over, as ``dataset``, one shard per size.
 
-    Returns its composition.
-
-    Raises
-    ------
-    McvrpError
-        If a label is of another city.
+    Returns its composition. McvrpError if a label is of another city.
     """
     by_size: dict[int, list[Label]] = {}
     for label in [*old, *(day for day in days for _ in range(times))]:
@@ -109,10 +104,7 @@ def drawn(
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
     """Return the best label of each instance that ``model`` has improved in ``rounds``.
 
-    Raises
-    ------
-    McvrpError
-        If a file of improved labels is corrupt.
+    McvrpError if a file of improved labels is corrupt.
     """
     best: dict[Key, Label] = {}
     for record in rounds:

@@ -95,10 +95,7 @@ class Trial:
 def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialContext]:
     """Hold the lease for retraining the model, carry out pending promotions and yield the context.
 
-    Raises
-    ------
-    McvrpError
-        If the lease is taken, or there is no champion of this city.
+    McvrpError if the lease is taken, or there is no champion of this city.
     """
     model = spec.model
     with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
@@ -117,10 +114,7 @@ def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialCo
 def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
     """Check the champion and the sizes of the trial instances before any work.
 
-    Raises
-    ------
-    McvrpError
-        If there is no champion of this city, or a size exceeds the city.
+    McvrpError if there is no champion of this city, or a size exceeds the city.
     """
     _champion(store, city, spec.model)
     if spec.sizes and spec.sizes[-1] > city.customers:

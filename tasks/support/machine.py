@@ -1,4 +1,4 @@
-"""Facts of this machine: cores that are ours, its load, its name in the footnotes of tables."""
+"""Properties of this machine: available cores, load, and the name of its processor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mcvrp.memory import control_groups
 
 
 def local_cores(root: Path = Path("/")) -> int:
-    """Return how many processors this process may use; a container's limit counts, in whole ones.
+    """Return the number of cores available to this process, by its affinity and its container's limit.
 
-    ``root`` is where ``proc`` and ``sys`` are.
+    ``root`` is the parent of ``proc`` and ``sys``.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [cpu_limit(group) for group in control_groups("cpu", root)]
@@ -24,7 +24,7 @@ def local_cores(root: Path = Path("/")) -> int:
 
 
 def cpu_limit(cgroup: Path) -> float | None:
-    """Return how many processors' time a control group (version 1 or 2) may take; None without a limit."""
+    """Return the limit of a control group (version 1 or 2) in cores; None if there is none."""
     for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
             quota, period = " ".join((cgroup / file).read_text() for file in files).split()
@@ -33,22 +33,22 @@ def cpu_limit(cgroup: Path) -> float | None:
 
 
 def busy_seconds() -> float | None:
-    """Return the time that all cores of this machine together have worked since it started, for anyone.
+    """Return the processor time used on this machine since its start, summed over cores and users.
 
-    None where the system does not tell. A container sees the whole machine.
+    None if the system does not provide it. A container sees the whole machine.
     """
     try:
         times = psutil.cpu_times()._asdict()
     except (OSError, ValueError):
         return None
-    for name in ("idle", "iowait", "guest", "guest_nice"):  # the guests' is within user and nice
+    for name in ("idle", "iowait", "guest", "guest_nice"):  # time of guests is part of user and nice
         times.pop(name, None)
     return float(sum(times.values()))
 
 
 @cache
 def hardware() -> str:
-    """Return the cores that this process may use and the processor's name."""
+    """Return the number of available cores and the name of the processor."""
     cores = local_cores()
     return f"{cores} core{'s' if cores > 1 else ''} of {processor()}"
 

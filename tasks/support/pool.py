@@ -1,9 +1,9 @@
-"""Pool of processes of one thread each: this one and, once the work is worth it, children beside it.
+"""Pool of single-threaded processes: this one, and children that are started once there is enough work.
 
-Threads of one process meet after every operation and spin while they wait, which on a busy machine costs
-many times their work; processes meet once per task. A task has the same result wherever it is done, so
-results do not depend on the number of processes. Children are programs of their own, which never import
-the caller's main module. Knows neither networks nor instances.
+PyTorch's threads synchronize after every operation and spin while they wait, which on a busy machine costs
+many times their work; processes synchronize once per task. A task has the same result in any process, so
+results do not depend on their number. Children are separate programs, which never import the caller's main
+module.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from mcvrp.tasks.support.processes import start_group, stop_group
 
 logger = logging.getLogger(__name__)
 
-# Seconds of processor time for each child that is started. To start one takes 1.5 to 2, most of it the import
-# of PyTorch: a third at most.
+# Seconds of processor time of the tasks per child. To start a child takes 1.5 to 2 s, mostly to import
+# PyTorch: at most a third of it.
 _WORTH = 6.0
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
 
@@ -40,22 +40,22 @@ R = TypeVar("R")
 
 
 class Pool:
-    """At most ``cores`` processes, this one included; children end with the pool, and with their parent.
+    """Pool of at most ``cores`` processes, this one included; children end with the pool or their parent.
 
-    To be used from one thread: the kernel ends children with the thread that started them.
+    Use it from one thread: the kernel kills children when the thread that started them ends.
 
     Parameters
     ----------
     cores
-        Most processes; 1 has no children.
+        Maximum number of processes (1: no children).
     worth
-        Seconds of work, done and expected, for each child that is started.
+        Seconds of work, done and expected, per child.
     """
 
     def __init__(self, cores: int, worth: float = _WORTH) -> None:
-        self._most, self._worth = cores - 1, worth
+        self._max_children, self._worth = cores - 1, worth
         self._children: list[_Child] = []
-        self._own_seconds = 0.0  # of processor time, for tasks that were done in this process
+        self._own_seconds = 0.0  # processor time of the tasks done in this process
 
     def __enter__(self) -> Self:
         return self
@@ -67,12 +67,12 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """Number of processes that have worked and still do, this one included."""
+        """Number of running processes that have done a task, this one included."""
         return 1 + sum(child.worked and not child.dead for child in self._children)
 
     @property
     def children_seconds(self) -> float:
-        """Processor time of the tasks that children have done."""
+        """Processor time of the tasks done by children."""
         return sum(child.seconds for child in self._children)
 
     def map(self, work: Callable[[C, T], R], context: C, tasks: Sequence[T]) -> list[R]:
@@ -83,21 +83,21 @@ class Pool:
         work
             A function of a module.
         context
-            Its parts are sent to a child once, and again when another object takes the place of one: they
-            must not be changed in between.
+            Arguments of all tasks. A part is sent to a child once, and again if it is another object, so
+            parts must not be modified.
 
         Raises
         ------
         Exception
-            What ``work`` raises, in whichever process.
+            Exceptions of ``work``, in any process.
         """
         job = _Job(work, context, tasks)
         seconds, count = 0.0, 0
         try:
             self._share(job, 0.0)
-            while (place := job.take(wait=True)) is not None:
+            while (index := job.take(wait=True)) is not None:
                 began = time.thread_time()
-                job.finish(place, work(context, tasks[place]))
+                job.finish(index, work(context, tasks[index]))
                 seconds += (spent := time.thread_time() - began)
                 count += 1
                 self._own_seconds += spent
@@ -109,80 +109,80 @@ class Pool:
             raise
 
     def close(self) -> None:
-        """End the children."""
+        """Stop the children."""
         for child in self._children:
             child.stop()
         self._children = []
 
     def _share(self, job: _Job[C, T, R], left: float) -> None:
-        """Have children take tasks of ``job``, as many as the work so far and ``left`` seconds are worth."""
+        """Let children take tasks of ``job``: as many as past work and ``left`` seconds of it are worth."""
         work = self._own_seconds + self.children_seconds + left
-        while len(self._children) < self._most and work >= self._worth * (1 + len(self._children)):
+        while len(self._children) < self._max_children and work >= self._worth * (1 + len(self._children)):
             try:
                 self._children.append(_Child())
             except OSError as error:
-                logger.warning("no process could be started to share the work (%s)", error)
-                self._most = len(self._children)
+                logger.warning("cannot start another process (%s)", error)
+                self._max_children = len(self._children)
         for child in self._children if job.waiting else ():
             child.join_in(job)
 
 
 class _Job(Generic[C, T, R]):
-    """Tasks that wait, and the results of the others."""
+    """Waiting tasks, and the results of the others."""
 
     def __init__(self, work: Callable[[C, T], R], context: C, tasks: Sequence[T]) -> None:
         self.work, self.context, self.tasks = work, context, tasks
-        self._places = deque(range(len(tasks)))
-        self._found: dict[int, R] = {}
+        self._waiting = deque(range(len(tasks)))
+        self._results: dict[int, R] = {}
         self._error: BaseException | None = None
         self._changed = threading.Condition()
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that nobody has taken."""
-        return len(self._places)
+        """Number of tasks that no process has taken."""
+        return len(self._waiting)
 
     def take(self, *, wait: bool = False) -> int | None:
-        """Return the place of a task to do; None where there is none, or with ``wait`` will be none."""
+        """Return the index of a task; None if none is left, or with ``wait`` if none will be returned."""
         with self._changed:
-            while wait and not self._places and not self._error and len(self._found) < len(self.tasks):
+            while wait and not self._waiting and not self._error and len(self._results) < len(self.tasks):
                 self._changed.wait()
-            return self._places.popleft() if self._places else None
+            return self._waiting.popleft() if self._waiting else None
 
-    def finish(self, place: int, found: R) -> None:
-        """Keep the result of the task at ``place``."""
+    def finish(self, index: int, result: R) -> None:
+        """Store the result of the task ``index``."""
         with self._changed:
-            self._found[place] = found
+            self._results[index] = result
             self._changed.notify_all()
 
-    def give_back(self, place: int) -> None:
-        """Let somebody else do the task at ``place``."""
+    def give_back(self, index: int) -> None:
+        """Return the task ``index``, for another process to take."""
         with self._changed:
-            self._places.appendleft(place)
+            self._waiting.appendleft(index)
             self._changed.notify_all()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Give up what nobody has taken."""
+        """Drop the waiting tasks."""
         with self._changed:
-            self._places.clear()
+            self._waiting.clear()
             self._error = error
             self._changed.notify_all()
 
     def results(self) -> list[R]:
-        """Return all results; raises what has ended the job."""
+        """Return all results; raises the error that ended the job."""
         if self._error:
             raise self._error
-        return [self._found[place] for place in range(len(self.tasks))]
+        return [self._results[index] for index in range(len(self.tasks))]
 
 
 @dataclass(eq=False)
 class _Child:
-    """A process that does tasks, and the thread of ours that hands them to it."""
+    """Child process, and the thread of this process that sends tasks to it."""
 
-    seconds: float = 0.0  # of processor time
+    seconds: float = 0.0  # processor time
     worked: bool = False
     dead: bool = False
-    _held: tuple[Any, ...] = ()  # what it has of a context
+    _held: tuple[Any, ...] = ()  # the context that it has
     _driver: threading.Thread | None = None
     _process: subprocess.Popen[str] = field(init=False)
     _connection: Connection = field(init=False)
@@ -194,44 +194,42 @@ class _Child:
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
                 env={**os.environ, **_ENVIRONMENT},
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # what goes wrong with a task is in its answer
+                stderr=subprocess.DEVNULL,  # errors of a task are in its result
                 pass_fds=[theirs.fileno()],
             )
 
     def join_in(self, job: _Job[Any, Any, Any]) -> None:
-        """Do tasks of ``job`` as long as there are any, unless at work already."""
+        """Do tasks of ``job`` while there are any, unless the process does so already."""
         if not self.dead and not (self._driver and self._driver.is_alive()):
             self._driver = threading.Thread(target=self._drive, args=(job,), daemon=True)
             self._driver.start()
 
     def stop(self) -> None:
-        """End the process; the task that it is at is nobody's."""
+        """Stop the process; its current task is lost."""
         self.dead = True
         stop_group(self._process, grace=0.5)
 
     def _drive(self, job: _Job[Any, Any, Any]) -> None:
-        place = None
+        index = None
         try:
             _send(self._connection, (job.work, len(job.context), self._new(job.context)))
             self._held = job.context
-            _receive(self._connection)  # it has imported what it needs: what is left by then is shared
-            while (place := job.take()) is not None:
-                _send(self._connection, (job.tasks[place],))
-                error, found, seconds = _receive(self._connection)
+            _receive(self._connection)  # after its imports, so that they do not delay a task
+            while (index := job.take()) is not None:
+                _send(self._connection, (job.tasks[index],))
+                error, result, seconds = _receive(self._connection)
                 self.worked, self.seconds = True, self.seconds + seconds
                 if error:
                     job.end(error)
                 else:
-                    job.finish(place, found)
+                    job.finish(index, result)
             _send(self._connection, None)
         except (EOFError, OSError):
             if not self.dead:
                 self.dead = True
-                logger.warning(
-                    "a process that shared the work %s: the others do its part", _death(self._process)
-                )
-            if place is not None:
-                job.give_back(place)
+                logger.warning("a child process %s: the others do its tasks", _death(self._process))
+            if index is not None:
+                job.give_back(index)
         except Exception as error:
             job.end(error)
 
@@ -240,8 +238,8 @@ class _Child:
         return {k: part for k, part in enumerate(context) if k >= len(held) or held[k] is not part}
 
 
-# Plain pickle: a connection's own `send` would hand over tensors as shared files, of which a process that is
-# no child of `multiprocessing` is refused the other end.
+# Plain pickle: `Connection.send` would pass tensors as shared files, which only children that were started by
+# `multiprocessing` can open.
 def _send(connection: Connection, message: object) -> None:
     connection.send_bytes(pickle.dumps(message))
 
@@ -254,12 +252,12 @@ def _death(process: subprocess.Popen[str]) -> str:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1.0)
     if process.returncode == -signal.SIGKILL:
-        return "died with SIGKILL, as it does where memory is short"
+        return "was killed, possibly because memory ran out"
     return f"ended with exit code {process.returncode}"
 
 
 def main() -> None:
-    """Do tasks until nobody gives any more."""
+    """Do tasks until the parent closes the connection."""
     connection = Connection(int(sys.argv[1]))
     context: tuple[Any, ...] = ()
     while True:
@@ -267,21 +265,21 @@ def main() -> None:
             work, length, new = _receive(connection)
             context = tuple(new[k] if k in new else context[k] for k in range(length))
             _send(connection, None)
-            while (given := _receive(connection)) is not None:
-                _send(connection, _answer(work, context, given[0]))
+            while (task := _receive(connection)) is not None:
+                _send(connection, _result(work, context, task[0]))
         except EOFError:
             return
 
 
-def _answer(
+def _result(
     work: Callable[[Any, Any], Any], context: tuple[Any, ...], task: object
 ) -> tuple[Exception | None, Any, float]:
-    began, error, found = time.process_time(), None, None
+    began, error, result = time.process_time(), None, None
     try:
-        found = work(context, task)
-    except Exception as raised:  # whatever it is, the caller is told
+        result = work(context, task)
+    except Exception as raised:  # raised in the parent
         error = raised
-    return error, found, time.process_time() - began
+    return error, result, time.process_time() - began
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Child processes that never outlive us: stopped as a group, killed with us or with all descendants."""
+"""Child processes that never outlive their parent: process groups, descendants, free ports."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import psutil
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
-_RANDOM = random.SystemRandom()  # a seeded one would draw the same in two processes
+_RANDOM = random.SystemRandom()  # a seeded generator would draw the same ports in two processes
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
-    with contextlib.suppress(AttributeError):  # Linux only; elsewhere stop_group has to do
+    """Make the kernel kill this process when the thread that started it ends."""
+    with contextlib.suppress(AttributeError):  # Linux only; elsewhere there is `stop_group`
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, so that `kill_descendants` finds it."""
+    """Become the parent of descendants whose parent ends, so that `kill_descendants` finds them."""
     with contextlib.suppress(AttributeError):  # Linux only
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -43,10 +43,9 @@ def start_group(
     pass_fds: Sequence[int] = (),
     umask: int = -1,
 ) -> subprocess.Popen[str]:
-    """Start ``command`` in a process group of its own; Ctrl-C in the terminal does not reach it.
+    """Start ``command`` in its own process group, which Ctrl-C in the terminal does not reach.
 
-    The kernel kills it when the thread that called this ends, so call it from the thread
-    that waits for it.
+    The kernel kills the process when the calling thread ends: call it from the thread that waits for it.
     """
     return subprocess.Popen(
         command,
@@ -58,13 +57,13 @@ def start_group(
         text=True,
         pass_fds=pass_fds,
         umask=umask,
-        start_new_session=True,  # its id is that of its group: see `stop_group`
+        start_new_session=True,  # its id is also the id of its group: see `stop_group`
         preexec_fn=die_with_parent,
     )
 
 
 def stop_group(process: subprocess.Popen[str], *, grace: float = 3.0) -> None:
-    """Ask every process of the group to end, wait ``grace`` seconds, then kill what is left."""
+    """Terminate all processes of a group, and kill those that still run after ``grace`` seconds."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -74,50 +73,50 @@ def stop_group(process: subprocess.Popen[str], *, grace: float = 3.0) -> None:
 
 
 def below(root: int) -> list[psutil.Process]:
-    """Return the running processes below ``root``, nearest first; none where it has ended."""
-    found: list[psutil.Process] = []
+    """Return the running descendants of process ``root``, parents first."""
+    running: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in psutil.Process(root).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-    return found
+                    running.append(process)
+    return running
 
 
 def descendants(root: int) -> list[int]:
-    """Return the ids of the running processes below ``root``, nearest first; none where it has ended."""
+    """Return the ids of the running descendants of process ``root``, parents first."""
     return [process.pid for process in below(root)]
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """Kill those that still run; another process that has got the number of one is left alone."""
+    """Kill ``processes``, and not others that were given the same id since."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process.kill()
 
 
 def kill_descendants() -> None:
-    """Kill every process that this one started, directly or not."""
-    for _ in range(3):  # one that forks while we look is found the next time
-        left = below(os.getpid())
-        kill_all(left)
-        for process in left:
+    """Kill all descendants of this process."""
+    for _ in range(3):  # a process that forked in between is found by the next iteration
+        running = below(os.getpid())
+        kill_all(running)
+        for process in running:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
-        if not left:
+        if not running:
             return
 
 
 def last_error(log: str) -> str:
-    """Return the last line of ``log`` that names an exception, "" where none does."""
-    found = [line for line in log.splitlines() if _ERROR_LINE.match(line)]
-    return found[-1].strip() if found else ""
+    """Return the last line of ``log`` with an exception, "" if there is none."""
+    lines = [line for line in log.splitlines() if _ERROR_LINE.match(line)]
+    return lines[-1].strip() if lines else ""
 
 
 def free_port() -> int:
-    """Return a port that is free now, below those that the system gives to connections.
+    """Return a free port below the range of ephemeral ports.
 
-    A port of the system's own choice may be an outgoing connection's before the server has started.
+    A port chosen by the system may be used by an outgoing connection before the server starts.
     """
     while True:
         port = _RANDOM.randrange(20_000, 32_000)

@@ -1,6 +1,6 @@
-"""Progress of long work: a bar with rate and ETA on a terminal, a line now and then elsewhere.
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise periodic log lines.
 
-Whoever runs a stage may listen in (`listening`), which is how the Prefect UI gets its bar.
+Listeners (`listening`) receive the reports, too: the Prefect UI gets its bar from one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgres
 
 logger = logging.getLogger(__name__)
 
-LINE_SECONDS = 10.0  # between two lines where there is no terminal
-_CONSOLE_SECONDS = 0.2
+LINE_SECONDS = 10.0  # between two log lines
+_CONSOLE_SECONDS = 0.2  # between two updates of the bar
 
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """State of a piece of work: counts in ``unit``, ``rate`` a second, ``eta`` in seconds."""
+    """Progress of a task: counts in ``unit``, ``rate`` per second, ``eta`` in seconds."""
 
     label: str
     unit: str
@@ -42,7 +42,7 @@ class ProgressReport:
 
     @property
     def pace(self) -> list[str]:
-        """Rate, time left and note, as far as there are any, beside the counts."""
+        """Rate, remaining time and note, if there are any."""
         rate = f"{_number(self.rate)} {self.unit}/s" if self.rate > 0 else ""
         left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
@@ -54,7 +54,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Pass every report made in this context to ``listener``, at most a few a second."""
+    """Pass the reports made in this context to ``listener``, at most a few per second."""
     token = _listeners.set((*_listeners.get(), listener))
     try:
         yield
@@ -64,16 +64,16 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @dataclass
 class Progress:
-    """Progress of one piece of work, to stderr; use it as a context manager.
+    """Context manager that reports the progress of a task on stderr.
 
     Parameters
     ----------
     label
-        What is going on, in a word or two.
+        Name of the task.
     total, unit
-        How much there is to do, counted in ``unit``.
+        Amount of work, in ``unit``.
     done
-        How much an earlier run left done; the rate leaves it out.
+        Amount done by an earlier run, which is not part of the rate.
     """
 
     label: str
@@ -83,12 +83,12 @@ class Progress:
     note: str = ""
     _start: float = field(default_factory=time.monotonic, init=False)
     _initial: int = field(default=0, init=False)
-    _said: float = field(default=0.0, init=False)
-    _lined: int = field(default=-1, init=False)
+    _reported: float = field(default=0.0, init=False)
+    _logged: int = field(default=-1, init=False)
     _bar: RichProgress | None = field(default=None, init=False)
 
     def __enter__(self) -> Progress:
-        self._start = self._said = time.monotonic()
+        self._start = self._reported = time.monotonic()
         self._initial = self.done
         if sys.stderr.isatty():
             self._bar = RichProgress(
@@ -106,50 +106,50 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._publish(line=self.done > self._initial and self.done != self._lined)
+        self._publish(line=self.done > self._initial and self.done != self._logged)
         if self._bar:
             self._bar.stop()
 
     def advance(self, count: int = 1, note: str | None = None) -> None:
-        """Count ``count`` more as done."""
+        """Add ``count`` to the amount done."""
         self.update(self.done + count, note)
 
     def update(self, done: int, note: str | None = None) -> None:
-        """Set how much is done in all, and what else there is to say."""
+        """Set the total amount done, and the note."""
         self.done = done
         self.note = self.note if note is None else note
         now = time.monotonic()
-        if now - self._said < (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
+        if now - self._reported < (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
             return
-        self._said = now
+        self._reported = now
         self._publish(line=True)
 
     def begin(self) -> None:
-        """Start the clock now: what went before was preparation, and no part of the rate."""
+        """Start measuring the rate now, without the preparation before."""
         self._start = time.monotonic()
 
     def report(self) -> ProgressReport:
-        """Return where the work stands."""
+        """Return the current progress."""
         seconds = time.monotonic() - self._start
         rate = (self.done - self._initial) / seconds if seconds > 0 else 0.0
         eta = (self.total - self.done) / rate if rate > 0 else float("inf")
         return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note)
 
     def _publish(self, *, line: bool) -> None:
-        """Show where the work stands: on the bar, else as a line if asked, and to all listeners."""
+        """Show the current progress on the bar, otherwise log it if ``line``, and pass it to listeners."""
         report = self.report()
         if self._bar:
             rest = "  ".join(report.pace)
             self._bar.update(self._bar.task_ids[0], completed=self.done, rest=rest)
         elif line:
-            self._lined = self.done
+            self._logged = self.done
             logger.info(str(report))
         for listener in _listeners.get():
             listener(report)
 
 
 def duration(seconds: float) -> str:
-    """Return ``seconds`` in words a person reads at a glance: "42 s", "3 min 10 s", "5.7 days"."""
+    """Return ``seconds`` as text: "42 s", "3 min 10 s", "5.7 days"."""
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
     if seconds < 3600:

@@ -152,7 +152,7 @@ def _unreachable(address: str, message: str = "") -> McvrpError:
 def ray_node(address: str, *, shared_bytes: int = 0) -> Iterator[RayNode]:
     """Hold a node of the cluster at ``address`` (host:port).
 
-    A node that was started on this machine by somebody else is used as it is, and keeps running. A node that
+    A node that another process has started on this machine is used as it is, and keeps running. A node that
     we start serves a single driver and ends with it.
 
     Raises

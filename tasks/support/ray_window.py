@@ -17,7 +17,7 @@ from mcvrp.tasks.support.ray_session import require_cluster
 T = TypeVar("T")
 WINDOW = 2  # tasks per worker in flight: one running, one waiting
 WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
-_SILENT_SECONDS = 30.0  # without a result until the store is asked for an answer
+_SILENT_SECONDS = 30.0  # without a result until the store is contacted
 _RETRIES = 2  # by Ray, of a worker that died
 
 

@@ -1,4 +1,4 @@
-"""Registries: entries by name, ours and those of plugins, and fields of specs that take one of the names."""
+"""Registries: named entries, included or registered by plugins, and fields of specs with their names."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
 
-PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register something when they are imported
+PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register entries when they are imported
 
 T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """Entries by name, in the order in which they were registered; plugins are loaded when it is read.
+    """Mapping of names to entries, in the order of registration; reading it loads the plugins.
 
     Parameters
     ----------
     kind
-        Of an entry, for messages: "solver".
+        Kind of the entries, for messages: "solver".
     entries
-        Those that the application comes with.
+        Included entries.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
@@ -36,17 +36,19 @@ class Registry(Mapping[str, T]):
         self._entries = dict(entries)
 
     def register(self, name: str, entry: T) -> None:
-        """Add ``entry``, which the same module may do again.
+        """Add ``entry``; adding the same one again has no effect.
 
         Raises
         ------
         McvrpError
-            If the name is taken, or cannot be a part of a path.
+            If the name is in use or invalid.
         """
         if not re.fullmatch(NAME_PATTERN, name):
-            raise McvrpError(f"{name!r} is no name for a {self._kind}: use letters, digits, '.', '_' and '-'")
+            raise McvrpError(
+                f"{name!r} is not a valid name of a {self._kind}: use letters, digits, '.', '_' and '-'"
+            )
         if self._entries.setdefault(name, entry) != entry:
-            raise McvrpError(f"there is a {self._kind} {name!r} already: register yours by another name")
+            raise McvrpError(f"there already is a {self._kind} {name!r}: use another name")
 
     def __getitem__(self, name: str) -> T:
         load_plugins()
@@ -64,7 +66,7 @@ _loaded: set[EntryPoint] = set()
 
 
 def load_plugins() -> None:
-    """Import the modules that installed packages name in the group `mcvrp.plugins`, each once.
+    """Import the modules in the group `mcvrp.plugins` of installed packages, once each.
 
     Raises
     ------
@@ -72,14 +74,14 @@ def load_plugins() -> None:
         If one cannot be imported.
     """
     for plugin in _plugins() - _loaded:
-        _loaded.add(plugin)  # before it is imported: it may read the registry that it adds to
+        _loaded.add(plugin)  # before the import, in which a plugin may read its registry
         try:
             plugin.load()
         except Exception as error:
             _loaded.discard(plugin)
             raise McvrpError(
                 f"the plugin {plugin.value} cannot be imported ({type(error).__name__}: {error}): "
-                "repair its package, or remove it"
+                "repair or uninstall its package"
             ) from error
 
 
@@ -90,19 +92,16 @@ def _plugins() -> frozenset[EntryPoint]:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Type of a field that takes one of ``names``, which a form offers as a list.
-
-    The error is that of a `Literal`, as are its words.
-    """
+    """Type of a field with one of ``names`` as its value: a `Literal` whose members are known at run time."""
 
     names: Callable[[], Iterable[str]]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of pydantic that checks a value."""
+        """Return the schema for pydantic's validation."""
         return core_schema.no_info_plain_validator_function(self._checked)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
-        """Return the schema that forms are made of."""
+        """Return the JSON schema, from which forms are generated."""
         return {"enum": list(self.names()), "type": "string"}
 
     def _checked(self, value: object) -> object:

@@ -1,4 +1,4 @@
-"""Solutions of one instance drawn side by side, routes coloured in the order in which they stand."""
+"""Figure of several solutions of an instance, with routes coloured in their order."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.tasks.support.pictures import BLUE, GREEN, ORANGE, panel_grid, show_lengths
 from mcvrp.tasks.support.text import length_text
 
-# Counter-clockwise around the depot from blue over green and yellow to red, as the paper's last appendix
-# describes its pictures; in colours that people with any colour vision tell apart.
+# Counter-clockwise around the depot from blue over green and yellow to red, as in the paper's last appendix,
+# in colours that are safe for colour-blind readers.
 SWEEP = LinearSegmentedColormap.from_list("sweep", [BLUE, GREEN, "#D9B400", ORANGE])
-_DASHES = ("-", (0, (5, 1.5)))  # neighbours in the sweep have much the same colour
+_DASHES = ("-", (0, (5, 1.5)))  # adjacent routes have similar colours
 _REST = "Addresses without an order"
 _PALE = "#CCCCCC"
-_INK, _SMALLEST = 4000.0, 1.2  # square points of all those addresses together, and of one
+_INK, _SMALLEST = 4000.0, 1.2  # area in square points of all markers together, and of one
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One solution of the side-by-side picture."""
+    """A solution with its title."""
 
     title: str
     solution: Solution
 
 
 def solutions(city: City, instance: Instance, panels: Sequence[Panel], reference: int = 0) -> Figure:
-    """Return solutions of one instance side by side; gaps are to the cost of panel ``reference``."""
+    """Return solutions of an instance side by side; gaps are relative to the panel ``reference``."""
     figure, axes = panel_grid(len(panels), columns=len(panels), width=5.0, height=6.0)
     base = cost(city, panels[reference].solution)
     for axis, panel in zip(axes, panels, strict=True):
@@ -70,5 +70,5 @@ def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution)
     axis.plot(*xy[DEPOT], linestyle="none", zorder=4, **depot)
     axis.set_aspect("equal")
     axis.grid(False)
-    unit = city.unit if city.matrix is None else ""  # a matrix says nothing of the map
+    unit = city.unit if city.matrix is None else ""  # the unit of a matrix is not that of the map
     show_lengths(axis, city.scale, unit)

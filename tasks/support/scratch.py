@@ -1,4 +1,4 @@
-"""Temporary folders that outlive nobody: what a killed process leaves is removed by a later one."""
+"""Temporary folders, removed by a later process if their owner is killed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-_OURS = re.compile(r"mcvrp-(train|ray|lkh)-.+")
+_FOLDER = re.compile(r"mcvrp-(train|ray|lkh)-.+")
 _LOG = re.compile(r"mcvrp-.+\.log")
-_YOUNG_SECONDS = 60.0  # a folder's maker may not have locked it yet
-_LOG_SECONDS = 7 * 24 * 3600.0  # its path was named to somebody
+_YOUNG_SECONDS = 60.0  # a new folder may not be locked yet
+_LOG_SECONDS = 7 * 24 * 3600.0  # an error message contains its path
 
 
 @contextlib.contextmanager
 def scratch_folder(kind: Literal["train", "ray", "lkh"]) -> Iterator[str]:
-    """Hold a new temporary folder; if this process is killed, the next that holds one removes it.
+    """Hold a new temporary folder; if this process is killed, the next one that holds a folder removes it.
 
-    A lock says that its maker lives: the kernel lets go of it with the process, in whatever container.
+    A lock shows that the owner is alive, even from other containers: the kernel releases it with the process.
     """
     sweep_scratch()
     with tempfile.TemporaryDirectory(prefix=f"mcvrp-{kind}-", ignore_cleanup_errors=True) as folder:
@@ -40,18 +40,18 @@ def sweep_scratch() -> None:
     """Remove the temporary folders of processes that were killed, and logs older than a week."""
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            with contextlib.suppress(OSError):  # somebody else's, or just removed
+            with contextlib.suppress(OSError):  # of another user, or removed meanwhile
                 _sweep(entry)
 
 
 def _sweep(entry: os.DirEntry[str]) -> None:
-    found = entry.stat(follow_symlinks=False)
-    age = time.time() - found.st_mtime
-    if found.st_uid != os.getuid():
+    status = entry.stat(follow_symlinks=False)
+    age = time.time() - status.st_mtime
+    if status.st_uid != os.getuid():
         return
     if _LOG.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) and age > _LOG_SECONDS:
         os.unlink(entry.path)
-    elif _OURS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) and age > _YOUNG_SECONDS:
+    elif _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) and age > _YOUNG_SECONDS:
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

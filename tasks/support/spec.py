@@ -1,7 +1,7 @@
-"""Shared parts of the stages' specs: unknown fields, ranges of orders, heads of networks, decoding.
+"""Shared parts of specs: validation, ranges of orders, attention heads, decoding.
 
-Fields that several specs have are types here, and each spec declares them in its own place: specs are
-stored, and hashed, in the order of their fields.
+Fields of several specs are types here, and declared by each spec: specs are stored and hashed in the order of
+their fields.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 
 MOST_CUSTOMERS = 1_000_000  # of a city
-MOST_SAMPLES = 100_000  # of an instance, however they are drawn
-MOST_SECONDS = 1_000_000.0  # of an instance: eleven days
-MOST_PASSES = 10_000  # through the labels of a phase
-MOST_OF_SOLVERS = 2**31 - 1  # of iterations and the like, as solvers in C count
-_LARGEST = 2**32 - 1  # of any whole number; of a seed, which only names, 64 bits
+MOST_SAMPLES = 100_000  # per instance
+MOST_SECONDS = 1_000_000.0  # per instance: eleven days
+MOST_PASSES = 10_000  # over the labels of a phase
+MOST_OF_SOLVERS = 2**31 - 1  # iterations and the like: solvers in C use 32-bit integers
+_LARGEST = 2**32 - 1  # of all integers but seeds
 _LARGEST_SEED = 2**64 - 1
 
 Size = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
@@ -61,7 +61,7 @@ Rotations = Annotated[
 
 
 def unset(value: object) -> bool:
-    """Return whether a later field has its default: it is left out, so that the JSON of before stays."""
+    """Return whether a field added later has its default, and is omitted so that stored JSON is unchanged."""
     return not value
 
 
@@ -75,36 +75,35 @@ PolishTemperature = Annotated[
 ]
 
 
-def require_number(given: object, number: object) -> None:
-    """Raise pydantic's error if ``number`` was read from what is none: true, or "1_0"."""
-    other = isinstance(given, bool) or (isinstance(given, str) and "_" in given)
-    if other and isinstance(number, int | float) and not isinstance(number, bool):
+def require_number(value: object, number: object) -> None:
+    """Raise pydantic's error if ``number`` was parsed from a ``value`` that is not one: true, or "1_0"."""
+    invalid = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
+    if invalid and isinstance(number, int | float) and not isinstance(number, bool):
         raise PydanticKnownError("int_type" if isinstance(number, int) else "float_type")
 
 
 class StrictSpec(BaseModel):
-    """Spec that cannot be changed; refuses a field that it does not know, and numbers beyond all use."""
+    """Immutable spec that rejects unknown fields and numbers out of range."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _countable(cls, given: Any, validate: ValidatorFunctionWrapHandler, field: ValidationInfo) -> Any:
-        value = validate(given)
-        most = _LARGEST_SEED if field.field_name == "seed" else _LARGEST
-        several = isinstance(value, tuple) and isinstance(given, list | tuple)
-        parts = zip(given, value, strict=True) if several else [(given, value)]
-        for said, number in parts:
-            require_number(said, number)
-            if isinstance(number, int) and number > most:
-                raise PydanticKnownError("less_than_equal", {"le": most})
-        return value
+    def _in_range(cls, value: Any, validate: ValidatorFunctionWrapHandler, field: ValidationInfo) -> Any:
+        parsed = validate(value)
+        largest = _LARGEST_SEED if field.field_name == "seed" else _LARGEST
+        several = isinstance(parsed, tuple) and isinstance(value, list | tuple)
+        for part, number in zip(value, parsed, strict=True) if several else [(value, parsed)]:
+            require_number(part, number)
+            if isinstance(number, int) and number > largest:
+                raise PydanticKnownError("less_than_equal", {"le": largest})
+        return parsed
 
 
 class HeadsSpec(StrictSpec):
-    """Spec of a network with attention: its heads share the ``dim`` numbers of a node or token equally."""
+    """Spec of a network with attention, whose ``heads`` divide the embedding dimension ``dim``."""
 
-    if TYPE_CHECKING:  # each spec declares them where its order of fields has them
+    if TYPE_CHECKING:  # declared by each spec, in the order of its fields
         dim: int
         heads: int
 
@@ -116,17 +115,17 @@ class HeadsSpec(StrictSpec):
 
 
 class OrdersSpec(StrictSpec):
-    """Spec of a stage that draws orders: with its city, ``demand`` and ``capacity`` are rules."""
+    """Spec of a stage that samples orders from the ranges ``demand`` and ``capacity``."""
 
-    if TYPE_CHECKING:  # each spec declares them where its order of fields has them
+    if TYPE_CHECKING:  # declared by each spec, in the order of its fields
         demand: Range | None
         capacity: Range | None
 
     def rules_in(self, city: City | None) -> Rules:
-        """Return the rules of drawing demands and capacities in ``city``; None is one without ranges."""
+        """Return the rules for sampling demands and capacities in ``city``; None is a city without ranges."""
         return Rules.of(city, self.demand, self.capacity)
 
     def in_city(self, city: City) -> Self:
-        """Return the spec with the ranges that hold in ``city``, the same however they came about."""
+        """Return the spec with explicit ranges, by default those of ``city``."""
         rules = self.rules_in(city)
         return self.model_copy(update={"demand": rules.demand, "capacity": rules.capacity})

@@ -1,7 +1,4 @@
-"""Paired, one-sided t-test with the two-sided interval of the mean difference (Sec. 6.2, Appendix D).
-
-The paper's test, and one that holds its level for skewed differences, too.
-"""
+"""Paired, one-sided t-tests: the paper's (Sec. 6.2, Appendix D), and one for skewed differences."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 CONFIDENCE = 0.95
-_ROUNDING = 1e-14  # of differences, relative to their mean: they are equal then
+_ROUNDING = 1e-14  # relative spread up to which differences are equal
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A one-sided paired t-test of H0: X >= Y against H1: X < Y.
+    """Result of a one-sided paired t-test of H0: X >= Y against H1: X < Y.
 
-    ``x_mean``, ``y_mean``, ``x_std``, ``y_std`` (of n - 1), ``t``, ``p``, ``degrees`` of freedom,
-    and the two-sided 95 % confidence interval of the mean difference X - Y.
+    Means, standard deviations (with n - 1), ``t``, ``p``, ``degrees`` of freedom, and the two-sided
+    95 % confidence interval of the mean difference X - Y.
     """
 
     x_mean: float
@@ -37,8 +34,7 @@ class Statistics:
 def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     """Return the test of H1: mean(x) < mean(y) on pairs ``(k,)``, k >= 2.
 
-    Where all differences are equal there is no spread to compare with: t is infinite, or 0 for
-    no difference at all.
+    If all differences are equal, t is infinite, or 0 if they are 0.
     """
     difference = x - y
     mean = float(difference.mean())
@@ -62,14 +58,14 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
 
 
 def skewed_t_test(change: NDArray[np.float64]) -> float:
-    """Return the p-value of H1: mean(change) < 0 on ``(k,)`` values, k >= 3, be they skewed or not.
+    """Return the p-value of H1: mean(change) < 0 on ``(k,)`` values, k >= 3, possibly skewed.
 
-    It is the larger one of Student's t and of the same with its skewness removed: T = sqrt(k) (W + g W^2 / 3
+    It is the maximum of Student's t-test and of the same without skewness: T = sqrt(k) (W + g W^2 / 3
     + g^2 W^3 / 27 + g / (6 k)), W = mean / std (Hall 1992, "On the removal of skewness by transformation").
-    Student's alone takes many small gains that a rare large loss makes up for too often for a gain.
+    Student's test alone rejects H0 too often if a rare large loss outweighs many small gains.
     """
     plain = paired_t_test(change, np.zeros(len(change)))
-    if plain.t == 0 or np.isinf(plain.t):  # no spread, so no skewness
+    if plain.t == 0 or np.isinf(plain.t):  # equal values have no skewness
         return plain.p
     k, skewness = len(change), float(stats.skew(change, bias=False))
     w = plain.x_mean / plain.x_std

@@ -1,4 +1,4 @@
-"""Quantities as people write them, lists, times and lengths; and the sentence of what is not respected."""
+"""Text of times, lengths and lists, and the error message for unsupported constraints."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 FLEET, LENGTH, TIME = "a limit of the fleet", "a longest route", "a time window"
 _LIMITS = {FLEET: "--fleet", LENGTH: "--longest-route"}  # options of `mcvrp solve`
-_MANY = 2000.0  # metres, from which on they are kilometres
+_KILOMETRES = 2000.0  # metres from which kilometres are used
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time per instance with three digits that count: "8.10 ms", "5.00 s", "1.28 min", "1.05 h"."""
+    """Return a time with three significant digits: "8.10 ms", "5.00 s", "1.28 min", "1.05 h"."""
     for limit, factor, unit in ((0.9995, 1000.0, "ms"), (99.95, 1.0, "s"), (5997, 1 / 60, "min")):
         if seconds < limit:
             value = seconds * factor
@@ -19,17 +19,17 @@ def format_seconds(seconds: float) -> str:
 
 
 def readable_unit(unit: str, largest: float) -> tuple[float, str]:
-    """Return the factor and the unit in which lengths up to ``largest`` ``unit`` are easy to read."""
-    return (0.001, "km") if unit == "m" and abs(largest) >= _MANY else (1.0, unit)
+    """Return the factor and the readable unit of lengths up to ``largest`` ``unit``."""
+    return (0.001, "km") if unit == "m" and abs(largest) >= _KILOMETRES else (1.0, unit)
 
 
 def unit_text(unit: str) -> str:
-    """Return what a cost of 1 means, for a sentence: "km", "sides of the city's square"."""
+    """Return the unit of costs for a sentence: "km", "sides of the city's square"."""
     return "sides of the city's square" if unit == "unit" else unit
 
 
 def length_text(value: float, unit: str) -> str:
-    """Return a length with its unit: "12.35 km", "5.123" in a synthetic city."""
+    """Return a length with its unit: "12.35 km", or "5.123" in a synthetic city."""
     if unit == "unit":
         return f"{value:.3f}"
     factor, name = readable_unit(unit, value)
@@ -37,14 +37,14 @@ def length_text(value: float, unit: str) -> str:
 
 
 def refusal(where: str, what: str, hint: str) -> str:
-    """Return the sentence that refuses ``what``, found at ``where``; ``hint`` is how to take it away."""
+    """Return the error message for the unsupported ``what`` at ``where``; ``hint`` is how to remove it."""
     if option := _LIMITS.get(what):
         return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
     return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"
 
 
 def listed(words: Iterable[object], most: int = 5) -> str:
-    """Return ``words`` as a list of at most ``most`` and a count of the others: "a, b and 3 more"."""
+    """Return at most ``most`` of ``words`` and the number of the others: "a, b and 3 more"."""
     all_words = [str(word) for word in words]
     if len(all_words) > most:
         return f"{', '.join(all_words[:most])} and {len(all_words) - most:,} more"

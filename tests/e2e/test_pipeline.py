@@ -198,7 +198,7 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
 
 
 def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
-    """No two things of one run share a key; bars, figures, tables, pictures and links of every stage."""
+    """No two artifacts of one run share a key; bars, figures, tables, pictures and links of every stage."""
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         found = database.execute("SELECT key, type, data FROM artifact").fetchall()
     pages = {key: json.loads(text) for key, kind, text in found if kind == "markdown"}
@@ -313,7 +313,7 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
     assert process.stderr is not None
     lines = process.stderr.read().splitlines()
     process.stderr.close()
-    assert lines[-1] == "interrupted: what is finished is kept, the same command continues from there"
+    assert lines[-1] == "interrupted: what is finished is kept, the same command resumes from there"
     while place.processes():  # killed, but perhaps not yet gone
         assert time.monotonic() < deadline
         time.sleep(0.1)

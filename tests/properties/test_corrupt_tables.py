@@ -71,11 +71,7 @@ def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
 @settings(max_examples=60)
 @given(form=st.sampled_from(["csv", "parquet", "npy"]), cuts=CUTS, end=st.sampled_from([1.0, 1.0, 0.9, 0.4]))
 def test_a_corrupt_table_is_read_or_refused_in_a_sentence(
-    tmp_path_factory: pytest.TempPathFactory,
-    name: str,
-    form: str,
-    cuts: list[Cut],
-    end: float,
+    tmp_path_factory: pytest.TempPathFactory, name: str, form: str, cuts: list[Cut], end: float
 ) -> None:
     """Never anything else, and without a warning: what reads half of a row would give one."""
     reader, text = READERS[name]

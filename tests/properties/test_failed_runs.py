@@ -1,4 +1,4 @@
-"""Tests of what the state of a failed run says: what was wrong, and what to do about it."""
+"""State messages of failed runs: the error and its remedy."""
 
 from __future__ import annotations
 
@@ -51,71 +51,39 @@ def bug(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(city, "make_city", broken)
 
 
-@pytest.mark.parametrize(
-    ("flow", "given", "fault", "said"),
-    [
-        (
-            label.label,
-            {"label": SPEC["label"] | {"count": 0}},
-            nothing,
-            "label.count must be at least 1, not 0",
-        ),
-        (
-            label.label,
-            {"label": SPEC["label"], "city": "nowhere"},
-            nothing,
-            "no city 'nowhere' in .*mcvrp city",
-        ),
-        (
-            label.label,
-            {"label": SPEC["label"] | {"workers": 9999}},
-            nothing,
-            "this machine has .*request fewer",
-        ),
-        (train.train, {"train": SPEC["train"]}, nothing, "dataset 'smoke' has no labels of .*mcvrp label"),
-        (
-            benchmark.benchmark,
-            {"benchmark": SPEC["benchmark"]},
-            nothing,
-            "model is missing: name one, as a method .* needs it",
-        ),
-        (
-            benchmark.benchmark,
-            {"benchmark": SPEC["benchmark"], "model": "m"},
-            nothing,
-            "no model 'm' in .*mcvrp",
-        ),
-        (nightly.nightly, {"nightly": SPEC["night"] | {"model": "m"}}, nothing, "no model 'm' in .*mcvrp"),
-        (
-            solve.solve,
-            {"model": "small", "orders": "/etc/passwd"},
-            nothing,
-            "no path in the store: put the file",
-        ),
-        (
-            city.city,
-            {"city": {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}},
-            nothing,
-            "^city.addresses.file = '/etc/passwd' is not a path in the store: upload the file",
-        ),
-        (solve.solve, {"model": "small", "orders": "orders/x.csv"}, nothing, "orders/x.csv"),
-        (city.city, {"city": SPEC["city"]}, full_disk, r"\(No space left on device\): free space there"),
-        (
-            city.city,
-            {"city": SPEC["city"], "store": "s3://b/p"},
-            s3_down,
-            r"127.0.0.1:9 \(no connection\): check that it is running",
-        ),
-        (
-            city.city,
-            {"city": SPEC["city"]},
-            bug,
-            "unexpected RuntimeError: at https://…@host: the run's logs have",
-        ),
-    ],
-)
+LABEL = SPEC["label"]
+IMPORT = {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}
+NO_PATH = "= '/etc/passwd' is not a path in the store: upload the file"
+CASES = [  # flow, parameters, part of the message, fault
+    (label.label, {"label": LABEL | {"count": 0}}, "label.count must be at least 1, not 0", nothing),
+    (label.label, {"label": LABEL, "city": "nowhere"}, "no city 'nowhere' in .*mcvrp city", nothing),
+    (label.label, {"label": LABEL | {"workers": 9999}}, "this machine has .*: request fewer", nothing),
+    (train.train, {"train": SPEC["train"]}, "dataset 'smoke' has no labels of .*mcvrp label", nothing),
+    (benchmark.benchmark, {"benchmark": SPEC["benchmark"]}, "model is missing: name one, ", nothing),
+    (benchmark.benchmark, {"benchmark": SPEC["benchmark"], "model": "m"}, "no model 'm' in .*mcvrp", nothing),
+    (nightly.nightly, {"nightly": SPEC["night"] | {"model": "m"}}, "no model 'm' in .*mcvrp", nothing),
+    (solve.solve, {"model": "small", "orders": "/etc/passwd"}, f"^orders {NO_PATH}", nothing),
+    (solve.solve, {"model": "small", "orders": "orders/x.csv"}, "orders/x.csv", nothing),
+    (city.city, {"city": IMPORT}, f"^city.addresses.file {NO_PATH}", nothing),
+    (city.city, {"city": SPEC["city"]}, r"\(No space left on device\): free space there", full_disk),
+    (
+        city.city,
+        {"city": SPEC["city"], "store": "s3://b/p"},
+        r"127.0.0.1:9 \(no connection\): check",
+        s3_down,
+    ),
+    (
+        city.city,
+        {"city": SPEC["city"]},
+        "unexpected RuntimeError: at https://…@host: the run's logs have",
+        bug,
+    ),
+]
+
+
+@pytest.mark.parametrize(("flow", "given", "said", "fault"), CASES)
 def test_a_failed_run_says_what_to_do(
-    flow: Any, given: dict[str, Any], fault: Fault, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flow: Any, given: dict[str, Any], said: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence, in the first second, whatever it was: the spec, something missing, disk, network."""
     put_day(store := Store.open(tmp_path / "store"))
@@ -127,7 +95,7 @@ def test_a_failed_run_says_what_to_do(
             if isinstance(task, Task):
                 monkeypatch.setattr(module, name, task.fn)  # the bare function needs no server
     for create in ("create_markdown_artifact", "create_progress_artifact"):
-        monkeypatch.delattr(artifacts, create)  # whose failure is nobody's
+        monkeypatch.delattr(artifacts, create)  # these would need a server
     fault(monkeypatch)
     takes_city = "city" not in given
     state = flow.fn(**({"city": "small"} if takes_city else {}), **({"store": store.uri} | given))

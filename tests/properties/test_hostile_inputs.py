@@ -27,7 +27,7 @@ MEMORY = 400 * 2**20  # bytes beyond what the process has
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Give the context little processor time and memory; one that waits for ever is woken up."""
+    """Limit the context's processor time and memory; one that waits indefinitely is interrupted."""
 
     def over(number: int, frame: Any) -> None:
         raise AssertionError(f"stopped by {signal.Signals(number).name}")

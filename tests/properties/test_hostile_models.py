@@ -268,16 +268,18 @@ def test_weights_that_are_not_the_network_s_are_refused(
 
 @pytest.mark.parametrize("name", ["../../x", "a" * 200, "a/b"])
 def test_a_name_that_cannot_be_a_folder_s_leaves_nothing(exported: Path, places: Path, name: str) -> None:
-    """The name that the import is asked for is looked at before the city is written."""
+    """The name of the imported model is validated before the city is written."""
     folder, store = laid(exported, places)
     before = content(store)
-    assert "is no name for a model" in refusal(lambda: import_folder(open_folder(folder), store, name))
+    assert "is not a valid name for a model" in refusal(
+        lambda: import_folder(open_folder(folder), store, name)
+    )
     assert content(store) == before
 
 
 @pytest.mark.parametrize("file", ["champion.json", "challenger.json", "0001/model.json"])
 def test_a_model_that_cannot_be_read_leaves_no_city(exported: Path, places: Path, file: str) -> None:
-    """A document of the model in the store that is none is a sentence before anything is written."""
+    """An invalid document of the model in the store is reported before anything is written."""
     folder, store = laid(exported, places)
     save_city(store, "theirs", one_way_city())
     put_model(store, "small", one_way_city())

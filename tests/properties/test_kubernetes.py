@@ -1,8 +1,8 @@
-"""The files for Kubernetes, without a cluster: they say what the compose file says, and hold no secret."""
+"""Tests of the files for Kubernetes, without a cluster: images, names, privileges, no secret."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from mcvrp.flows.config.preset import preset_names
@@ -27,23 +26,7 @@ SHARED: dict[str, str] = FILES["environment.yaml"]["data"]
 SERVER, WORKER = FILES["prefect-server.yaml"], FILES["prefect-worker.yaml"]["worker"]
 JOB = FILES["deployments.yaml"]["spec"]["template"]["spec"]
 RAY = FILES["ray.yaml"]["spec"]
-NODES = {
-    "ray-head": RAY["headGroupSpec"],
-    "ray-worker": RAY["workerGroupSpecs"][0],
-    "ray-gpu": RAY["workerGroupSpecs"][1],
-}
-# What the charts and KubeRay set themselves, by the values beside it
-BY_CHART = {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING"}
-BY_KUBERAY = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"}
-
-
-def container(service: str) -> dict[str, Any]:
-    found: dict[str, Any] = NODES[service]["template"]["spec"]["containers"][0]
-    return found
-
-
-def names(entries: list[dict[str, Any]]) -> set[str]:
-    return {entry["name"] for entry in entries}
+NODES = [RAY["headGroupSpec"], *RAY["workerGroupSpecs"]]
 
 
 def everything(value: Any) -> Iterator[dict[str, Any]]:
@@ -55,99 +38,60 @@ def everything(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_page_names_each_file() -> None:
-    """And no other."""
+    """And no others."""
     assert set(re.findall(r"`docker/kubernetes/([\w-]+\.yaml)` \|", PAGE)) == set(FILES)
     assert "Not yet tested on a cluster" in PAGE
 
 
-@pytest.mark.parametrize("service", NODES)
-def test_a_node_of_ray_is_that_of_the_compose_file(service: str) -> None:
-    """Its image, its object store, its cores, its ports, its environment, the token of all nodes."""
-    node, there = container(service), SERVICES[service]
-    options = dict(part.removeprefix("--").partition("=")[::2] for part in there["command"] if "--" in part)
-    assert node["image"] == there["image"]
-    for option, value in NODES[service]["rayStartParams"].items():
-        assert options[option] == value.removeprefix("true")
-    assert options.keys() - NODES[service]["rayStartParams"] <= {
-        "head",
-        "address",
-        "port",
-        "dashboard-host",
-        "block",
-    }
-    assert names(node["env"]) | SHARED.keys() | BY_KUBERAY == there["environment"].keys()
-    assert {"configMapRef": {"name": "mcvrp"}} in node["envFrom"]
-    assert RAY["authOptions"] == {"mode": there["environment"]["RAY_AUTH_MODE"], "secretName": "mcvrp"}
-    opened = {port["name"]: port["containerPort"] for port in node["ports"]}
-    assert opened == (
-        {"gcs-server": int(options["port"]), "dashboard": 8265} if service == "ray-head" else {}
-    )
-
-
 def test_the_cluster_is_of_the_ray_that_is_installed() -> None:
-    """KubeRay asks it by HTTP how it is, which Rays before 2.53 do not answer, and the image has no wget."""
+    """KubeRay checks versions from 2.53 by HTTP, and older ones with wget, which the image does not have."""
     (pinned,) = re.findall(r"^ray==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert RAY["rayVersion"] == pinned
 
 
-def test_the_environment_is_that_of_the_compose_file() -> None:
-    """But for the address of Prefect, whose name is the chart's."""
-    there = {key: str(value) for key, value in SERVICES["worker"]["environment"].items()}
-    there["PREFECT_API_URL"] = there["PREFECT_API_URL"].replace("//prefect:", "//prefect-server:")
-    assert {key: there[key] for key in SHARED} == SHARED
+def images(files: Any) -> list[str]:
+    """Return the images of ``files``, as Kubernetes or a chart's values name them."""
+    mappings = list(everything(files))
+    images = [mapping["image"] for mapping in mappings if isinstance(mapping.get("image"), str)]
+    return images + [f"{m['repository']}:{m['prefectTag']}" for m in mappings if "repository" in m]
 
 
-def test_the_worker_is_that_of_the_compose_file() -> None:
-    """Its image, command, pool, environment, and the caches that it writes."""
-    there = SERVICES["worker"]
-    image = WORKER["image"]
-    assert f"{image['repository']}:{image['prefectTag']}" == there["image"]
-    assert " ".join([*WORKER["command"][2:], *WORKER["args"]]) in there["command"][-1]
-    assert (WORKER["config"]["workPool"], WORKER["config"]["type"]) == (POOL, "process")
-    assert WORKER["selfHostedServerApiConfig"]["apiUrl"] == SHARED["PREFECT_API_URL"]
-    assert names(WORKER["extraEnvVars"]) | SHARED.keys() | BY_CHART == there["environment"].keys()
-    assert WORKER["extraEnvVarsCMs"] == ["mcvrp"]
+def test_images_are_those_of_the_compose_file() -> None:
+    """With their version, so that a cluster runs what was tested."""
+    assert set(images(list(FILES.values()))) <= {service["image"] for service in SERVICES.values()}
+
+
+def test_variables_are_those_of_the_compose_file() -> None:
+    """A misspelt name would have no effect."""
+    variables = {name for service in SERVICES.values() for name in service.get("environment", ())}
+    assert SHARED.keys() <= variables
+    for mapping in everything(list(FILES.values())):
+        for key in mapping.keys() & {"env", "extraEnvVars"}:
+            assert {entry["name"] for entry in mapping[key]} <= variables
+
+
+def test_addresses_are_those_of_services() -> None:
+    """Of the chart's Prefect server, and of KubeRay's head."""
+    head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"
     (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
-    head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"  # as KubeRay calls it
-    assert address == there["environment"]["RAY_ADDRESS"].replace("ray-head", head)
-    mounted = {mount["mountPath"] for mount in WORKER["extraVolumeMounts"]}
-    assert mounted == {SHARED["MCVRP_CACHE"], "/dev/shm"}  # noqa: S108
-    assert names(WORKER["extraVolumes"]) == names(WORKER["extraVolumeMounts"])
+    assert address == f"{head}:6379"
+    assert WORKER["selfHostedServerApiConfig"]["apiUrl"] == SHARED["PREFECT_API_URL"]
+    assert SHARED["PREFECT_API_URL"].startswith("http://prefect-server:4200/")
 
 
-def test_the_server_is_that_of_the_compose_file() -> None:
-    """Its image, and who it lets in; the rest of its environment is the chart's."""
-    image = SERVER["global"]["prefect"]["image"]
-    assert f"{image['repository']}:{image['prefectTag']}" == SERVICES["prefect"]["image"]
-    by_chart = {  # command, secret, basicAuth and uiConfig of the chart
-        "PREFECT_API_DATABASE_CONNECTION_URL",
-        "PREFECT_SERVER_API_AUTH_STRING",
-        "PREFECT_UI_API_URL",
-        "PREFECT_UI_STATIC_DIRECTORY",
-    }
-    assert names(SERVER["server"]["env"]) | by_chart == SERVICES["prefect"]["environment"].keys()
-    port = SERVICES["prefect"]["ports"][0].rpartition(":")[2]
-    assert SERVER["server"]["uiConfig"]["prefectUiApiUrl"] == f"http://127.0.0.1:{port}/api"
-    assert SHARED["PREFECT_API_URL"] == f"http://prefect-server:{port}/api"
-
-
-def test_the_job_does_what_the_compose_file_does_before_it_starts_a_worker() -> None:
-    """It proves the store and registers the deployments, with a preset that there is."""
+def test_commands_exist() -> None:
+    """Modules that can be imported, a preset that is included, the pool of the deployments."""
     (store,), (register,) = JOB["initContainers"], JOB["containers"]
-    proves = SERVICES["bucket"]["command"]
-    assert store["command"] == [*proves[:-1], "$(MCVRP_STORE)"]
-    assert SHARED["MCVRP_STORE"] == proves[-1]
-    assert " ".join(register["command"]) in SERVICES["worker"]["command"][-1]
+    for command in (store["command"], register["command"], WORKER["command"][2:]):
+        assert command[:2] == ["python", "-m"]
+        assert importlib.util.find_spec(command[2])
     assert register["args"][0] == "--preset"
     assert register["args"][1] in preset_names()
-    for part in (store, register):
-        assert part["image"] == SERVICES["bucket"]["image"]
-        assert {"configMapRef": {"name": "mcvrp"}} in part["envFrom"]
-        importlib.import_module(part["command"][2])
+    assert (WORKER["config"]["workPool"], WORKER["config"]["type"]) == (POOL, "process")
 
 
 def test_no_secret_is_written_down() -> None:
-    """Each is a key of the Secret that the page makes, and the page makes no others."""
+    """Each is a key of the Secret that the page creates, and the page creates no others."""
     used = {"auth_token"}  # KubeRay's own, by authOptions.secretName
     for mapping in everything(list(FILES.values())):
         name = str(mapping.get("name", ""))
@@ -167,30 +111,30 @@ def test_no_secret_is_written_down() -> None:
 
 
 def test_a_pod_has_no_privileges() -> None:
-    """It is the user of the images, who is not root, and has no capabilities."""
+    """It runs as the user of the images, who is not root, without capabilities."""
     user, group = map(int, SERVICES["worker"]["user"].split(":"))
     none = {"drop": ["ALL"]}
-    for pod in [JOB, *(node["template"]["spec"] for node in NODES.values())]:
+    for pod in [JOB, *(node["template"]["spec"] for node in NODES)]:
         who = pod["securityContext"]
         assert (who["runAsUser"], who["runAsGroup"], who["runAsNonRoot"]) == (user, group, True)
         assert pod["automountServiceAccountToken"] is False
         for part in [*pod.get("initContainers", ()), *pod["containers"]]:
             assert part["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": none}
-    for values in (SERVER["server"], WORKER):  # the rest is the charts' own
+    for values in (SERVER["server"], WORKER):  # the others are set by the charts
         assert values["podSecurityContext"] == {"runAsUser": user, "fsGroup": group}
         assert values["containerSecurityContext"] == {"runAsUser": user, "capabilities": none}
 
 
 def test_the_first_process_of_a_pod_reaps() -> None:
-    """As `init: true` has it in the compose file: the images bring the program."""
+    """As with `init: true` in the compose file; the program is part of the images."""
     dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
     for values in (SERVER["server"], WORKER):
         assert values["command"][:2] == ["tini", "--"]
     assert re.search(r"^FROM \$\{BASE\} AS base\n(#.*\n)*RUN .*\binstall\b.* tini ", dockerfile, re.MULTILINE)
 
 
-def test_the_page_knows_when_nights_are() -> None:
-    """The cron of prefect.yaml."""
+def test_the_page_has_the_schedule_of_nights() -> None:
+    """That of prefect.yaml."""
     entries = yaml.safe_load(prefect_yaml().read_text())["deployments"]
     (night,) = (entry for entry in entries if entry["name"] == "nightly")
     (schedule,) = night["schedules"]
@@ -199,15 +143,12 @@ def test_the_page_knows_when_nights_are() -> None:
     assert "prefect deployment schedule resume nightly/nightly ID" in PAGE
 
 
-def test_the_page_s_line_puts_a_registry_before_each_image(tmp_path: Path) -> None:
-    """In every file that names one."""
+def test_the_command_of_the_page_adds_a_registry_to_each_image(tmp_path: Path) -> None:
+    """In every file with an image."""
     (line,) = re.findall(r"^ {4}(sed -i .*)$", PAGE, re.MULTILINE)
     for path in FOLDER.glob("*.yaml"):
         shutil.copy(path, tmp_path)
     subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
-    found = []
-    for path in tmp_path.glob("*.yaml"):
-        for mapping in everything(yaml.safe_load(path.read_text())):
-            found += [mapping[key] for key in ("image", "repository") if isinstance(mapping.get(key), str)]
-    assert len(found) == 7
-    assert all(image.startswith("registry.example/mcvrp") for image in found)
+    changed = images([yaml.safe_load(path.read_text()) for path in tmp_path.glob("*.yaml")])
+    assert len(changed) == len(images(list(FILES.values()))) == 7
+    assert all(image.startswith("registry.example/mcvrp") for image in changed)

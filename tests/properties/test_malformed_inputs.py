@@ -87,7 +87,7 @@ def _take(store: Store) -> tuple[IntakeReceipt, ...]:
 
 
 # Ways in: each lays a case where people lay it, and returns what the command does then; its answer is what
-# is said, unless it is an error that says so.
+# is said, unless the error reports that.
 
 
 def addresses(desk: Desk, case: Case) -> Act:
@@ -128,7 +128,7 @@ def limits(desk: Desk, case: Case) -> Act:
 
 
 def routes(desk: Desk, case: Case) -> Act:
-    """Of a file of routes the good rows are taken; the others stand in quarantine, and say why."""
+    """Ingest a file of routes: good rows are stored, the others quarantined with a reason."""
     desk.store.put("incoming/routes.csv", encoded(case.data))
 
     def act() -> str:
@@ -143,7 +143,7 @@ def routes(desk: Desk, case: Case) -> Act:
 
 
 def unreadable_routes(desk: Desk, case: Case) -> Act:
-    """Of a file that is none the receipt says why."""
+    """Ingest a file that is not a table: the receipt has the reason."""
     desk.store.put("incoming/routes.csv", encoded(case.data))
 
     def act() -> str:

@@ -43,7 +43,7 @@ OURS = sorted(
 )
 CANARY = "c4n4ry-0f-s0m3-s3cr3t"
 
-# Names that are none, and what each of them could do.
+# Invalid names, and what each of them could do.
 NAMES = {
     "nothing": "",
     "here": ".",
@@ -90,7 +90,7 @@ TEXTS = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A store beside a file that nobody is to reach."""
+    """A store beside a file that must not be reachable."""
     (tmp_path / "outside.json").write_text('"outside"')
     return Store.open(tmp_path / "store")
 
@@ -108,7 +108,7 @@ def environment() -> Iterator[None]:
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None:
     """Names of any thing: one of another kind is refused before a path is made of it."""
-    with pytest.raises(McvrpError, match="is no name for a"):
+    with pytest.raises(McvrpError, match="is not a valid name for a"):
         place(name)
 
 
@@ -129,7 +129,7 @@ FIELDS = {name: (spec, key) for spec, key, name in text_fields(PipelineSpec)}
 
 @pytest.mark.parametrize("field", [name for name in FIELDS if name not in TEXTS])
 def test_a_field_takes_names_only(field: str) -> None:
-    """So do the fields of all specs, wherever they come from; those that are no names stand in a list."""
+    """The fields of all specs reject them too; text fields that are not names are listed in TEXTS."""
     spec, key = FIELDS[field]
     for name in filter(None, NAMES.values()):
         with pytest.raises(ValidationError) as caught:
@@ -395,7 +395,7 @@ _PROFILES = {
 
 @pytest.mark.parametrize("profile", _PROFILES)
 def test_keys_of_a_profile_are_secrets(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that the store is opened with are told nowhere, though the environment has none of them."""
+    """Credentials that the store was opened with are redacted, even if they are not in the environment."""
     file = tmp_path / "config"
     file.write_text(f"[profile {profile}]\n{_PROFILES[profile]}\n")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):

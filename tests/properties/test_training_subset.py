@@ -40,7 +40,7 @@ def test_the_subset_does_not_depend_on_the_files(tmp_path: Path) -> None:
 
 
 def test_other_labels_have_another_subset(tmp_path: Path) -> None:
-    """The rows are drawn anew for each dataset, and not the first ones."""
+    """The rows are drawn separately for each dataset, and are not the first ones."""
     store = Store.open(tmp_path)
     for dataset, seed in (("a", 1), ("b", 2)):
         make_dataset(store, label_spec(dataset=dataset, largest=SIZE, count=ROWS, seed=seed))

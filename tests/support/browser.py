@@ -16,11 +16,11 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _MILLISECONDS = 200_000  # of a machine that is busy with other tests
 
 
-# Not of the session: while Playwright is there its event loop runs in this thread, where nobody else can call
-# `asyncio.run`, and the process has tests of other modules, too.
+# Not of the session: while Playwright is there its event loop runs in this thread, where `asyncio.run` fails
+# for the tests of other modules in the same process.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium; skips where there is none, fails in CI."""
+    """Chromium; skips if it is not installed, fails in CI."""
     program = next((found for name in _NAMES if (found := shutil.which(name))), None)
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("Chromium is not installed (apt: chromium)")

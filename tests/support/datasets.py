@@ -55,7 +55,7 @@ def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
 
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Return a counter of how often the footer of each file of labels is read from now on."""
+    """Return a counter of reads of each label file's footer from now on."""
     counts, read = Counter[str](), label_files.read_footer
 
     def counted(store: Store, path: str) -> Footer:

@@ -1,4 +1,4 @@
-"""A dataset that is labelled while things break: the command in processes of its own, and what must hold.
+"""Labelling of a dataset under faults: the command in separate processes, and the invariants.
 
 `Site` runs the command and checks what it made; the faults themselves are in `tests.support.fault_kinds`.
 """
@@ -89,7 +89,7 @@ class Family:
         return found
 
     def solving(self) -> list[int]:
-        """Return those that label or merge just now."""
+        """Return the processes that currently label or merge."""
         idle = ("ray::IDLE", *RAY_AGENTS)
         busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.isolated")
         return [
@@ -195,7 +195,7 @@ class Site:
         return self.drivers[-1]
 
     def solving(self, driver: LabelCommand) -> list[int]:
-        """Return the processes that work for ``driver`` just now."""
+        """Return the processes that currently work for ``driver``."""
         return [pid for family in (driver.family, *self.nodes.values()) for pid in family.solving()]
 
     def labelled(self) -> int:
@@ -260,7 +260,7 @@ class Site:
         _wait(lambda: not driver.family.without_agents(), TIMEOUT_SECONDS)
         assert driver.family.without_agents() == {}, "processes are left"
         _wait(lambda: not self.solving(driver), TIMEOUT_SECONDS)
-        assert self.solving(driver) == [], "workers go on for a driver that is dead"
+        assert self.solving(driver) == [], "workers continue after their driver has died"
 
     def clear(self) -> None:
         """End what is left of all commands."""

@@ -66,7 +66,7 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
                 chosen = fate(event, len(ranks))
                 for rank in chosen:
                     ranks[rank].kill()
-                fate = None if chosen else fate  # what was reported before the kill is no moment any more
+                fate = None if chosen else fate  # reports from before the kill are ignored
     if error:
         raise error
     for process in ranks:

@@ -50,7 +50,7 @@ class Place:
         return str(self.folder / name)
 
     def pipe(self, name: str = "pipe") -> str:
-        """Return the address of a pipe into which nobody writes."""
+        """Return the path of a pipe without a writer."""
         os.mkfifo(self.folder / name)
         return str(self.folder / name)
 
@@ -69,7 +69,7 @@ class Place:
         return lambda: ask(self.store)
 
     def without_model(self) -> Act:
-        training = load_preset("smoke", ["train.base=nobody@1"]).train
+        training = load_preset("smoke", ["train.base=missing@1"]).train
         return lambda: check_training(self.store, City.uniform(50, seed=1), training)
 
 
@@ -123,10 +123,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         lambda p: p.orders(p.file(_repeated(100_000, "x" * 500_000))),
         "has 50,000,000,000 bytes when unpacked",
     ),
-    "a list of 24 million": (
-        lambda p: p.orders(p.file(_one_list(24 * MILLION))),
-        "has 24,000,000 cells",
-    ),
+    "a list of 24 million": (lambda p: p.orders(p.file(_one_list(24 * MILLION))), "has 24,000,000 cells"),
     "10,000 columns": (
         lambda p: p.orders(p.file(",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100)),
         "has 10,000 columns in row 1, a table here has 1,000 at most",
@@ -219,11 +216,11 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         _set("train.phases.2.policy.steps=1000000000"),
         "sets, 10,000,000 are the most: lower its passes or its steps",
     ),
-    "10^18 rows a step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
+    "10^18 samples per step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
     "iterations that no solver counts": (_set("label.iterations=2147483648"), "must be at most 2147483647"),
     "a learning rate without end": (_set("train.phases.0.lr=inf"), "must be a finite number"),
     "a base that is not there": (
         lambda p: p.without_model(),
-        "train.base = nobody@1: there is no model 'nobody'",
+        "train.base = missing@1: there is no model 'missing'",
     ),
 }

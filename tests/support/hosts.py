@@ -13,7 +13,7 @@ import pytest
 _NETWORK = "10.213.77"
 # A namespace of its own: rules of the machine, as a container engine makes, are not there.
 _SWITCH = "mcvrp-switch"
-_TEMPORARY = "/media"  # a short name, as sockets lie below it
+_TEMPORARY = "/media"  # a short name: paths of sockets are limited in length
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Host:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What a command begins with to run on it; it sees no process and no temporary file of another."""
+        """Prefix of a command that runs on it, with its own process and temporary file namespaces."""
         unshare = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
         own_files = f'mount -t tmpfs none {_TEMPORARY} && TMPDIR={_TEMPORARY} exec "$@"'
         return ("ip", "netns", "exec", self.name, *unshare, "sh", "-c", own_files, "sh")

@@ -76,7 +76,7 @@ def _killed(k: int) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Store, "_ask", alive)
-        # a process that was killed is known by when it has started: its leases are nobody's
+        # leases identify their holder by its start time: those of a killed process have no holder
         patch.setattr(Holder, "here", lambda: replace(here(), started="killed"))
         for name in ("write", "write_new", "swap", "move", "delete"):
             patch.setattr(LocalFiles, name, counted(name))

@@ -1,7 +1,6 @@
-"""Malformed files: what people bring that is no city, no matrix and no order, and what is to be said.
+"""Malformed input files (addresses, matrices, orders) with the expected parts of their error messages.
 
-A case is a name, the file's content and the parts of the one sentence that it gets; `malformed_store`
-has those that lie in a store. None of them is read by anything but `test_malformed_inputs`.
+`malformed_store` has cases of stored files; `test_malformed_inputs` reads both.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ MATRICES = (  # for TRIANGLE
     case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
     case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is a duplicate"),
     case(
-        "nobody's pair",
+        "a pair of an unknown address",
         parquet(PAIRS.replace("b", "z")),
         "to 'z' is not an address",
         "from 'z' is not an",
@@ -256,7 +255,7 @@ LIMITS = (  # of a day of the same customers
     case(
         "too few vehicles",
         "customer,demand\nC1,15\nC2,8\nC3,1\n",
-        *("--fleet 1 is too small", "total demand 24", "capacity of 20", "at least 2 vehicles"),
+        *("--fleet 1 is too small", "total demand of 24", "capacity of 20", "at least 2 vehicles"),
         fleet=1,
     ),
     case(

@@ -1,7 +1,4 @@
-"""Malformed route files as they arrive, and what lies in a store corrupt, misnamed, or not at all.
-
-As in `tests.support.malformed`, with the parts of what is to be said of each.
-"""
+"""Malformed route files, and stored files that are corrupt, misnamed or missing, as in `malformed`."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def _rows(name: str, rows: str, *said: str) -> Case:
     return case(name, f"{_GOOD}{rows}\n", *said)
 
 
-ROWS = (  # of two good routes and a bad one, whose reasons are told
+ROWS = (  # two good routes and a bad one, with its expected reasons
     _rows("no date", ",east,1,C5,1,10", "row 5: date is missing"),
     _rows("no route", f"{DAY}, ,1,C5,1,10", "row 5: route is missing"),
     _rows("no customer", f"{_EAST},1,,1,10", "row 5: customer is missing"),
@@ -66,7 +63,7 @@ ROWS = (  # of two good routes and a bad one, whose reasons are told
         *("row 5: its route has stop 1 twice", "row 6: its route has stop 1 twice"),
     ),
     _rows(
-        "a fault that takes its route along",
+        "a fault that rejects its whole route",
         f"{_EAST},1,C5,1,10\n{_EAST},2,C99,1,10",
         *("row 5: its route has an error in row 6", "row 6: customer 'C99' is not in the city"),
     ),
@@ -137,7 +134,9 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     ),
     StoreCase("no card", _put(layout.city_card("c"), b"{"), lambda s: load_city(s, "c"), ("is not JSON",)),
     StoreCase("no city", _nothing, lambda s: load_city(s, "lyon"), ("no city 'lyon'", "mcvrp city")),
-    StoreCase("a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is no name for a city",)),
+    StoreCase(
+        "a name that climbs", _nothing, lambda s: load_city(s, "../c"), ("is not a valid name for a city",)
+    ),
     StoreCase("a path that climbs", _nothing, lambda s: inspect(s, "../c"), ("leads out of the store",)),
     StoreCase("nothing there", _nothing, lambda s: inspect(s, "nowhere"), ("nowhere",)),
     StoreCase("no model", _nothing, lambda s: model_card(s, "n"), ("no model 'n'", "mcvrp train")),
@@ -164,9 +163,11 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         ("not a valid alias",),
     ),
     StoreCase(
-        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is no ver",)
+        "a version by name", _nothing, lambda s: promote_version(s, "m", "best", ""), ("'best' is not a ver",)
     ),
-    StoreCase("nobody before", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)),
+    StoreCase(
+        "no earlier champion", _nothing, lambda s: roll_back(s, "m"), ("no champion before version 1",)
+    ),
     StoreCase(
         "a card of another kind",
         _put(layout.model_card("m", 1), b"[]"),
@@ -180,7 +181,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         (f"{BEFORE}.parquet",),
     ),
     StoreCase(
-        "a day that is none",
+        "an invalid day",
         lambda s: s.move(layout.driven_day("town", BEFORE), layout.driven_day("town", "monday")),
         lambda s: list(driven_days(s, "town")),
         ("is not named by a date",),

@@ -38,7 +38,7 @@ _OUTCOME_ONLY = ("re-construction", "(equal time)", "(BS)")  # stored with one c
 def paper_shaped(
     city: City, instances: int = 12, sizes: Sequence[int] = tuple(SIZES), failures: bool = True
 ) -> Iterator[PartRow]:
-    """Yield a row an instance, method and size.
+    """Yield one row per instance, method and size.
 
     With ``failures`` the attention model diverged at 400 customers and more, and LKH-3 is not
     installed. Routes, of HGS and of the model's sampling, are a sweep's.

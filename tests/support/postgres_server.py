@@ -20,9 +20,9 @@ _USER = "postgres"  # Debian's; Postgres refuses to run as root
 
 
 def require_programs() -> Path:
-    """Return the folder of Postgres' programs: on the PATH, or where Debian has them.
+    """Return the folder of Postgres' programs: on the PATH, or Debian's.
 
-    Where there are none the test is skipped; in CI it fails.
+    The test is skipped if they are not installed; in CI it fails.
     """
     found = shutil.which("initdb")
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))

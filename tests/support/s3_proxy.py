@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that makes it misbehave."""
+"""Fault-injecting proxy in front of an S3 server."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from tests.support.s3_server import S3Server
 
 
 class Proxy:
-    """A proxy in front of the server that answers as told.
+    """Proxy in front of the server with configurable faults.
 
     Faults, by name: "403", "503", "409 OperationAborted", ... (an answer with that status, and with
-    that word in its body, if there is one), "hang" (no answer), "reset" (the
-    connection breaks before the request is read), "cut upload" (it breaks in the middle of the
-    body), "cut download" (half an answer, then the end), "lose answer" (the server does its work,
-    and nobody hears of it).
+    that word in its body, if there is one), "hang" (no answer), "reset" (the connection breaks
+    before the request is read), "cut upload" (it breaks in the middle of the body), "cut download"
+    (half of the answer), "lose answer" (the request is carried out, the answer is lost).
     """
 
     def __init__(self, target: str) -> None:
@@ -45,13 +44,13 @@ class Proxy:
         methods: tuple[str, ...] = ("GET", "HEAD", "PUT", "POST", "DELETE"),
         times: float = float("inf"),
     ) -> None:
-        """Let the next ``times`` requests with one of ``methods`` meet ``fault``."""
+        """Inject ``fault`` into the next ``times`` requests with one of ``methods``."""
         self._healed.clear()
         with self._turn:
             self._fault = (fault, methods, times)
 
     def repair(self) -> None:
-        """Behave from now on; whoever hangs is let go."""
+        """Stop all faults; hanging requests are released."""
         with self._turn:
             self._fault = ("", (), 0)
         self._healed.set()
@@ -75,7 +74,7 @@ class Proxy:
             return fault
 
     def hang(self) -> None:
-        """Wait for `heal`."""
+        """Wait for `repair`."""
         self._healed.wait()
 
     def forward(self, handler: _ProxyHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -153,7 +152,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxy(s3: S3Server) -> Iterator[Proxy]:
-    """A proxy that behaves until told otherwise."""
+    """A proxy without faults."""
     proxy = Proxy(s3.endpoint)
     yield proxy
     proxy.close()

@@ -130,7 +130,7 @@ class S3Server:
 
 
 def missing_programs() -> str | None:
-    """Return why there can be no server here, None when there can."""
+    """Return which programs are missing, None if the server can run."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if not absent:
         return None
@@ -167,7 +167,7 @@ def _serving() -> Iterator[str]:
 
 
 class _NotStarted(Exception):
-    """The server did not come up; says which part of it, with the ends of its logs."""
+    """The server did not start; names the part of it that failed, with the ends of its logs."""
 
 
 def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
@@ -201,7 +201,7 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
     run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
     daemon("ceph-mon", "-i", "a")
     run("ceph", "osd", "create")
-    # The disk would say so itself, at times too early ("wrong fsid"), and then never come up.
+    # The disk would register itself, at times too early ("wrong fsid"), and then never come up.
     run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
     run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")

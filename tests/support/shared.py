@@ -1,4 +1,4 @@
-"""Things made or started once for all test processes that run at the same time."""
+"""Resources that are created or started once for all concurrent test processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _place: list[Path] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Folder in which `made_once` makes things, from the first test to the last."""
+    """Folder of `made_once`, from the first test to the last."""
     own = tmp_path_factory.getbasetemp()
     _place.append(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
     yield
@@ -38,10 +38,7 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
 
 @contextlib.contextmanager
 def served_once(name: str, serve: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
-    """Hold what the first process that asks has got of ``serve``; it ends that when all others are through.
-
-    ``serve`` yields in a string where its server is.
-    """
+    """Yield the address of a server that the first process starts with ``serve`` and stops last."""
     told, users = _place[0] / name, _place[0] / f"{name}.users"
     user = users / str(os.getpid())
     with ExitStack() as ours:

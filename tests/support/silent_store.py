@@ -1,4 +1,4 @@
-"""A store that gives no answer for a while, from a request on that a test chooses, in this process alone."""
+"""Store that does not respond for a number of requests, in this process only."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _REQUESTS = {"read", "read_tagged", "write", "write_new", "swap", "move", "delet
 
 @dataclass
 class Outage:
-    """What becomes of the requests to stores in local folders, which are counted from 1.
+    """Outage of stores in local folders; their requests are counted from 1.
 
     Parameters
     ----------
     first, length
-        The requests that get no answer.
+        The requests that fail.
     lost
-        Whether the first of them is done nevertheless.
+        Whether the first of them is carried out nevertheless.
     """
 
     first: float = math.inf
@@ -39,7 +39,7 @@ class Outage:
     requests: int = 0
 
     def begin(self, first: float, *, length: int = 2, lost: bool = False) -> None:
-        """Count anew, and be silent at request ``first``."""
+        """Reset the counter; fail from request ``first`` on."""
         self.first, self.length, self.lost, self.requests = first, length, lost, 0
 
     def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -73,7 +73,7 @@ class _Silent:
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    """An outage of all local stores of this process, which nobody waits long for."""
+    """Outage of all local stores of this process, with short waits before retries."""
     outage = Outage()
     monkeypatch.setattr(
         connections, "_files", lambda uri, probing: _Silent(LocalFiles(uri), outage, _REQUESTS)

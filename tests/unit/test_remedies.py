@@ -22,17 +22,8 @@ VERBS = set(
 BOUND = re.compile(
     r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$|need the columns \{\}$"
 )
-HINTS = {
-    "hint",
-    "HINT",
-    "remedy",
-    "_REMEDY",
-    "_AGAIN",
-    "_ABSENT",
-    "_SILENCE",
-    "fault",
-    "few",
-}  # variables with a remedy
+# Variables that contain a remedy.
+HINTS = {"hint", "HINT", "remedy", "_REMEDY", "_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}
 # Messages that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
     "--{}: {}",  # of a field

@@ -1,4 +1,4 @@
-"""The full stack on a container engine: built, started, used, its containers killed while they work.
+"""Tests of the full stack on a container engine: it is built, started and used, and survives faults.
 
 `make test-stack` runs one fault, `make test-stack-full` all of them; other targets skip this. The images are
 built from the environment's BASE and BUILD_BASE (docker/bases makes some); the stack has a project and an
@@ -36,7 +36,7 @@ from tests.support.driving import drive
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 PROJECT, HOST = "mcvrp-test", "127.0.0.2"
-ASKED = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
+MODE = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
 SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
 VOLUMES = {"s3": 8, "postgres": 1, "cache": 1}  # GB at most
 FAULTS = [
@@ -49,18 +49,18 @@ FAULTS = [
 ]
 _FAULT_SECONDS = 45.0  # that a service is cut off or paused, or a volume is full
 _UP_SECONDS, _RUN_SECONDS = 900, 1800
-_TRIES = 3  # of the same command: some faults end it
+_ATTEMPTS = 3  # of the same command, which some faults end
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(7200),
-    pytest.mark.skipif(not ASKED, reason="`make test-stack` runs it"),
+    pytest.mark.skipif(not MODE, reason="`make test-stack` runs it"),
 ]
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The stack, by the compose file: its secrets, and the folders of the volumes that have a size."""
+    """The stack of the compose file: its secrets, and the folders of volumes with limited size."""
 
     secrets_file: Path
     values: dict[str, str]
@@ -74,7 +74,7 @@ class Stack:
         return ["docker", "compose", "-p", PROJECT, *files, *arguments]
 
     def compose(self, *arguments: str, seconds: float = _UP_SECONDS) -> str:
-        """Return what `docker compose` with ``arguments`` prints."""
+        """Return the output of `docker compose` with ``arguments``."""
         done = subprocess.run(
             self.command(*arguments),
             env=os.environ | {"MCVRP_HOST": HOST},
@@ -86,23 +86,23 @@ class Stack:
         return done.stdout
 
     def up(self) -> None:
-        """Start what does not run, and wait until all of it is well."""
+        """Start all services, and wait until they are healthy."""
         self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
 
     def cut_off(self, service: str) -> None:
-        """Take the service off the network for a while."""
+        """Disconnect the service from the network for a while."""
         container, network = self.compose("ps", "--quiet", service).strip(), f"{PROJECT}_default"
         subprocess.run(["docker", "network", "disconnect", network, container], check=True)
         time.sleep(_FAULT_SECONDS)
         subprocess.run(["docker", "network", "connect", "--alias", service, network, container], check=True)
 
     def pause(self, service: str) -> None:
-        """Stop every process of the service for a while, as an engine's pause does where a kernel has it."""
+        """Stop every process of the service for a while; not every kernel supports `docker pause`."""
         container = self.compose("ps", "--quiet", service).strip()
-        asked = subprocess.run(
+        top = subprocess.run(
             ["docker", "top", container, "-o", "pid"], check=True, capture_output=True, text=True
         )
-        processes = [int(pid) for pid in asked.stdout.split()[1:]]
+        processes = [int(pid) for pid in top.stdout.split()[1:]]
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for pid in processes:
                 with contextlib.suppress(ProcessLookupError):
@@ -111,13 +111,15 @@ class Stack:
                 time.sleep(_FAULT_SECONDS)
 
     def fill(self, volume: str) -> None:
-        """Leave no room in the volume for a while."""
+        """Fill the volume for a while."""
         if not self.volumes:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)("only root can make a volume of a size")
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(
+                "only root can create a volume of limited size"
+            )
         ballast = self.volumes[volume] / "ballast"
         with ballast.open("wb") as file:
             for size in (2**30, 2**20, 2**12):
-                with contextlib.suppress(OSError):  # no room for more of this size
+                with contextlib.suppress(OSError):  # no space for another block of this size
                     while True:
                         os.posix_fallocate(file.fileno(), file.tell(), size)
                         file.seek(0, os.SEEK_END)
@@ -125,14 +127,14 @@ class Stack:
         ballast.unlink()
 
     def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
-        """Start the preset smoke in a container, into a store of its own in the bucket."""
+        """Start the preset smoke in a container, with its own store in the bucket."""
         command = self.command("run", "--rm", "-T", "mcvrp", "run", "--preset", "smoke", "--store", store)
         with log.open("wb") as output:
             environment = os.environ | {"MCVRP_HOST": HOST}
             return subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
     def ask(self, path: str, document: Any = None) -> Any:
-        """Return what Prefect's API answers."""
+        """Return the response of Prefect's API."""
         login = base64.b64encode(f"mcvrp:{self.values['PREFECT_PASSWORD']}".encode()).decode()
         headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
         body = None if document is None else json.dumps(document).encode()
@@ -143,10 +145,10 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The stack, built and healthy; taken away with its volumes."""
-    asked = ["docker", "compose", "version"], ["docker", "info"]
+    """The built and healthy stack, removed with its volumes at the end."""
+    probes = ["docker", "compose", "version"], ["docker", "info"]
     if shutil.which("docker") is None or any(
-        subprocess.run(a, capture_output=True).returncode for a in asked
+        subprocess.run(probe, capture_output=True).returncode for probe in probes
     ):
         (pytest.fail if os.environ.get("CI") else pytest.skip)(
             "no container engine: start dockerd, and install docker compose 2"
@@ -154,7 +156,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     values = {name: secrets.token_hex(24) for name in SECRETS}
     file = tmp_path_factory.mktemp("stack") / "env"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    with volumes_of_a_size(file.parent) if ASKED == "all" else contextlib.nullcontext({}) as volumes:
+    with limited_volumes(file.parent if MODE == "all" else None) as volumes:
         stack = Stack(file, values, volumes)
         stack.compose("build", seconds=3600)
         try:
@@ -165,14 +167,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @contextlib.contextmanager
-def volumes_of_a_size(folder: Path) -> Iterator[dict[str, Path]]:
-    """Make a disk for each of VOLUMES, and ``volumes.yaml``, by which the stack uses them; root alone can."""
-    disks = {name: folder / name for name in VOLUMES} if os.geteuid() == 0 else {}
+def limited_volumes(folder: Path | None) -> Iterator[dict[str, Path]]:
+    """Mount a disk for each of VOLUMES, and write ``volumes.yaml`` with them; none without root."""
+    if folder is None or os.geteuid() != 0:
+        yield {}
+        return
+    disks = {name: folder / name for name in VOLUMES}
     with contextlib.ExitStack() as stack:
         for name, disk in disks.items():
             image = folder / f"{name}.ext4"
             with image.open("wb") as file:
-                file.truncate(VOLUMES[name] * 2**30)  # it takes what is written to it
+                file.truncate(VOLUMES[name] * 2**30)  # sparse
             disk.mkdir()
             for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {disk}"):
                 subprocess.run(command.split(), check=True)
@@ -187,18 +192,18 @@ def volumes_of_a_size(folder: Path) -> Iterator[dict[str, Path]]:
         yield disks
 
 
-in_full = pytest.mark.skipif(ASKED != "all", reason="`make test-stack-full` runs it")
+in_full = pytest.mark.skipif(MODE != "all", reason="`make test-stack-full` runs it")
 
 
 def first_values_of(name: str) -> dict[str, Any]:
-    """Return what the form of the deployment ``name`` begins with, by the preset smoke."""
+    """Return the initial parameters of the deployment ``name``, for the preset smoke."""
     (entry,) = (each for each in deployments() if each.name == name)
     return first_values(entry.flow(), load_preset("smoke"))
 
 
 @pytest.fixture(scope="module")
 def environment(stack: Stack) -> Iterator[None]:
-    """What leads to the store from this machine."""
+    """Variables for access to the store from this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", f"http://{HOST}:8333")
         patch.setenv("AWS_REGION", "us-east-1")
@@ -209,54 +214,53 @@ def environment(stack: Stack) -> Iterator[None]:
 
 
 def outcome(uri: str) -> dict[str, object]:
-    """Return what must not depend on faults: labels by content, weights by bytes; nothing is left over."""
+    """Return the results that faults must not change: labels and weights; check that nothing is left over."""
     store = Store.open(uri, writable=False)
     assert store.exists("benchmarks/smoke/report.html")
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for name in ("smoke", "smoke-held-out"):
-        found[name] = Dataset.open(store, name).fingerprint()
+        results[name] = Dataset.open(store, name).fingerprint()
         assert store.list(layout.staging_dir(name)) == []
         assert not store.exists(layout.driver_lease(name))
     weights = [path for path in store.list("models") if path.endswith(".safetensors")]
     assert len(weights) == 1, weights
-    return found | {"weights": store.get(weights[0])}
+    return results | {"weights": store.get(weights[0])}
 
 
 @pytest.fixture(scope="module")
 def undisturbed(
     stack: Stack, environment: None, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, object]:
-    """What the preset smoke makes where nothing breaks."""
+    """Results of the preset smoke without a fault."""
     log = tmp_path_factory.mktemp("log") / "log"
     assert stack.start_smoke("s3://mcvrp/undisturbed", log).wait(_RUN_SECONDS) == 0, log.read_text()[-2000:]
     return outcome("s3://mcvrp/undisturbed")
 
 
-def test_the_page_of_prefect_is_there(stack: Stack) -> None:
-    """And asks for the password before it shows anything."""
+def test_prefect_serves_its_page(stack: Stack) -> None:
+    """Without a password; the API requires it."""
     with urllib.request.urlopen(f"http://{HOST}:4200/", timeout=60) as page:
         assert b"<html" in page.read()
 
 
 @pytest.mark.parametrize("name", ["city", pytest.param("pipeline", marks=in_full)])
 def test_a_deployment_runs_in_the_worker(stack: Stack, request: pytest.FixtureRequest, name: str) -> None:
-    """As when somebody presses the button; a pipeline leaves what the command leaves."""
+    """As from the UI; the results of a pipeline are those of the command."""
     deployment = stack.ask(f"deployments/name/{name}/{name}")["id"]
-    asked = {"parameters": first_values_of(name)} if name == "pipeline" else {}
-    run = stack.ask(f"deployments/{deployment}/create_flow_run", asked)["id"]
+    body = {"parameters": first_values_of(name)} if name == "pipeline" else {}
+    run = stack.ask(f"deployments/{deployment}/create_flow_run", body)["id"]
     deadline = time.monotonic() + _RUN_SECONDS
     while (state := stack.ask(f"flow_runs/{run}")["state"])["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
         assert time.monotonic() < deadline, state
         time.sleep(2)
     assert state["type"] == "COMPLETED", state
     if name == "pipeline":
-        wanted = request.getfixturevalue("undisturbed")
-        assert outcome("s3://mcvrp/store") == wanted
+        assert outcome("s3://mcvrp/store") == request.getfixturevalue("undisturbed")
 
 
 @in_full
-def test_a_night_comes_by_its_schedule(stack: Stack, environment: None) -> None:
-    """It takes the routes that lie there, trains in the cluster's worker, and leaves its decision."""
+def test_a_night_is_scheduled(stack: Stack, environment: None) -> None:
+    """It ingests routes, trains on the cluster's worker, and stores its decision."""
     store = Store.open("s3://mcvrp/store")
     drive(store, load_city(store, "smoke"), days=12)
     deployment = stack.ask("deployments/name/nightly/nightly")["id"]
@@ -276,18 +280,18 @@ def test_a_night_comes_by_its_schedule(stack: Stack, environment: None) -> None:
     assert [path for path in store.list("nights/smoke") if path.endswith("README.md")]
 
 
-@pytest.mark.parametrize("fault", FAULTS if ASKED == "all" else FAULTS[:1])
-def test_what_happens_to_a_container_while_it_works_is_survived(
+@pytest.mark.parametrize("fault", FAULTS if MODE == "all" else FAULTS[:1])
+def test_a_fault_does_not_change_the_results(
     stack: Stack, undisturbed: dict[str, object], tmp_path: Path, fault: str
 ) -> None:
-    """The same command, given again where the fault has ended it, ends as if nothing had been."""
+    """Of the same command, which is run again if the fault ended it."""
     service, _, what = fault.partition(" ")
     folder = fault.replace(" ", "-")
     uri = f"s3://mcvrp/{folder}"
     run = stack.start_smoke(uri, tmp_path / "0")
     deadline = time.monotonic() + _RUN_SECONDS
     store = Store.open("s3://mcvrp", writable=False)
-    while not store.list(f"{folder}/labels"):  # the first thing that labelling writes
+    while not store.list(f"{folder}/labels"):  # the first file of labelling
         assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -301,18 +305,18 @@ def test_what_happens_to_a_container_while_it_works_is_survived(
         case "full":
             stack.fill(service)
     stack.up()
-    for k in range(1, _TRIES):
+    for k in range(1, _ATTEMPTS):
         if run.wait(_RUN_SECONDS) == 0:
             break
         run = stack.start_smoke(uri, tmp_path / str(k))
     code = run.wait(_RUN_SECONDS)
-    said = [path.read_text() for path in sorted(tmp_path.iterdir())]
-    assert code == 0, [text[-1500:] for text in said]
-    assert "Traceback" not in "".join(said), said
+    logs = [path.read_text() for path in sorted(tmp_path.iterdir())]
+    assert code == 0, [text[-1500:] for text in logs]
+    assert "Traceback" not in "".join(logs), logs
     assert outcome(uri) == undisturbed
 
 
-def test_data_survive_down_and_up(stack: Stack, undisturbed: dict[str, object]) -> None:
+def test_data_survive_a_restart(stack: Stack, undisturbed: dict[str, object]) -> None:
     """Records and store are in volumes."""
     before = stack.ask("flow_runs/count", {})
     stack.compose("down", "--timeout", "10")

@@ -1,7 +1,6 @@
-"""The stack's services as processes of this machine, by the very commands of the compose file.
+"""Tests of the stack's services as processes of this machine, started by the commands of the compose file.
 
-What a container would add is not here: names of hosts become the loopback address, ports free ones,
-and Prefect keeps its records in SQLite.
+Host names become the loopback address, ports free ones, and Prefect uses SQLite.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 class Stack:
-    """Services that run as processes, each with the environment of its container."""
+    """Services as processes, with the environment of their containers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefect, self.ray, self.dashboard, self.health = (free_port() for _ in range(4))
         self.agents = {"ray-head": free_port(), "ray-worker": free_port()}
-        self.head = (
-            f"{get_node_ip_address()}:{self.ray}"  # where a node listens, and not on the loopback address
-        )
+        self.head = f"{get_node_ip_address()}:{self.ray}"  # Ray does not listen on the loopback address
         self.running: list[subprocess.Popen[str]] = []
 
     def environment(self, name: str, **more: str) -> dict[str, str]:
-        """Return what the service ``name`` finds in its environment, on this machine."""
-        theirs = {key: self.here(str(value)) for key, value in SERVICES[name].get("environment", {}).items()}
-        kept = {
+        """Return the environment of the service ``name``, adapted to this machine."""
+        service = {
+            key: self.local(str(value)) for key, value in SERVICES[name].get("environment", {}).items()
+        }
+        inherited = {
             k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "RAY_", "AWS_", "MCVRP_"))
         }
         ours = {
@@ -62,19 +61,19 @@ class Stack:
             "RAY_USAGE_STATS_ENABLED": "0",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         }
-        theirs.pop("PREFECT_API_DATABASE_CONNECTION_URL", None)
-        return kept | ours | theirs | more
+        service.pop("PREFECT_API_DATABASE_CONNECTION_URL", None)
+        return inherited | ours | service | more
 
-    def here(self, text: str) -> str:
-        """Return a value of the compose file with secrets filled in, and addresses of this machine."""
+    def local(self, text: str) -> str:
+        """Return a value of the compose file with the secrets and addresses of this machine."""
         text = re.sub(r"\$\{(\w+)[^}]*\}", lambda match: VALUES.get(match[1], "none"), text)
         text = text.replace("prefect:4200", f"127.0.0.1:{self.prefect}")
         text = text.replace("/home/mcvrp/", f"{self.folder}/")
         return text.replace("ray-head:6379", self.head)
 
     def start(self, name: str, *more: str, **environment: str) -> None:
-        """Start the service by its command, with arguments that only this machine needs."""
-        command = [self.here(part) for part in SERVICES[name]["command"]]
+        """Start the service by its command, with additional arguments for this machine."""
+        command = [self.local(part) for part in SERVICES[name]["command"]]
         with (self.folder / f"{name}.log").open("w") as log:
             process = start_group(
                 [*command, *more],
@@ -85,8 +84,8 @@ class Stack:
             )
         self.running.append(process)
 
-    def well(self, name: str) -> bool:
-        """True if the service's own health check is content."""
+    def is_healthy(self, name: str) -> bool:
+        """Run the health check of the service."""
         kind, *command = SERVICES[name]["healthcheck"]["test"]
         assert kind == "CMD"
         ports = {
@@ -107,7 +106,7 @@ class Stack:
         return done.returncode == 0
 
     def wait(self, ready: Callable[[], bool], name: str) -> None:
-        """Wait until a service is ``ready``; its log says why it is not."""
+        """Wait until a service is ``ready``; errors have its log."""
         deadline = time.monotonic() + _SECONDS
         while not ready():
             log = (self.folder / f"{name}.log").read_text()[-2000:]
@@ -116,7 +115,7 @@ class Stack:
             time.sleep(1.0)
 
     def ask(self, path: str, password: str | None) -> Any:
-        """Return what Prefect's API answers to a question, or the status that it refuses with."""
+        """Return the response of Prefect's API, or the status of an error."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.prefect}/api/{path}", b"{}", {"Content-Type": "application/json"}
         )
@@ -138,16 +137,16 @@ def stack(scratch: Path) -> Iterator[Stack]:
         stop_group(process)
 
 
-def test_prefect_asks_for_its_password_and_its_worker_knows_it(stack: Stack) -> None:
-    """Server and worker come up healthy; every deployment is there; nobody else is let in, nor learns why."""
+def test_prefect_requires_its_password_which_the_worker_has(stack: Stack) -> None:
+    """Server and worker become healthy and register the deployments; other clients get status 401."""
     stack.start("prefect", "--port", str(stack.prefect))
-    stack.wait(lambda: stack.well("prefect"), "prefect")
+    stack.wait(lambda: stack.is_healthy("prefect"), "prefect")
     for password in (None, "", "wrong", PASSWORD[:-1]):
         assert stack.ask("deployments/filter", password) == 401
     assert stack.ask("deployments/filter", PASSWORD) == []
     ports = {"PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1", "PREFECT_WORKER_WEBSERVER_PORT": str(stack.health)}
     stack.start("worker", **ports)
-    stack.wait(lambda: stack.well("worker"), "worker")
+    stack.wait(lambda: stack.is_healthy("worker"), "worker")
     declared = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     assert len(stack.ask("deployments/filter", PASSWORD)) == len(declared)
 
@@ -160,19 +159,19 @@ def test_prefect_asks_for_its_password_and_its_worker_knows_it(stack: Stack) -> 
 
 
 def nodes(stack: Stack, token: str) -> int:
-    """Return how many nodes the cluster tells of to who has ``token``; 0 where it tells nothing."""
+    """Return the number of nodes for a client with ``token``; 0 if it is rejected."""
     program = f"import ray; ray.init('{stack.head}', log_to_driver=False); print(len(ray.nodes()))"
     environment = stack.environment("mcvrp", RAY_AUTH_TOKEN=token)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        asked = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
         )
-        return int(asked.stdout.split()[-1]) if asked.returncode == 0 else 0
+        return int(done.stdout.split()[-1]) if done.returncode == 0 else 0
     return 0
 
 
-def test_ray_s_nodes_find_each_other_by_their_token(stack: Stack) -> None:
-    """Head and worker come up healthy and make one cluster, which tells nothing to strangers."""
+def test_rays_nodes_form_a_cluster_by_their_token(stack: Stack) -> None:
+    """Head and worker become healthy and form one cluster, which rejects clients with another token."""
     alone = ["--num-cpus=1", "--object-store-memory=100000000"]
     head = [
         *alone,
@@ -182,9 +181,9 @@ def test_ray_s_nodes_find_each_other_by_their_token(stack: Stack) -> None:
         f"--temp-dir={stack.folder}/r",
     ]
     stack.start("ray-head", *head)
-    stack.wait(lambda: stack.well("ray-head"), "ray-head")
+    stack.wait(lambda: stack.is_healthy("ray-head"), "ray-head")
     agent = f"--dashboard-agent-listen-port={stack.agents['ray-worker']}"
     stack.start("ray-worker", *alone, agent)
     stack.wait(lambda: nodes(stack, TOKEN) == 2, "ray-worker")
-    stack.wait(lambda: stack.well("ray-worker"), "ray-worker")
+    stack.wait(lambda: stack.is_healthy("ray-worker"), "ray-worker")
     assert nodes(stack, "0" * 48) == 0

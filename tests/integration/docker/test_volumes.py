@@ -1,4 +1,4 @@
-"""Volumes open with any secrets: the images' scripts set those of docker/.env at each start."""
+"""Tests of volumes: they open with other secrets, which the images' scripts set at each start."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture
 def volume() -> Iterator[Path]:
-    """A folder in place of the volume, with a short name: sockets lie below it."""
+    """A folder instead of the volume, with a short name for the sockets in it."""
     folder = Path(tempfile.mkdtemp(prefix="mcvrp-volume-"))
     yield folder
     shutil.rmtree(folder)
 
 
-def here(text: str, changes: Mapping[str, str]) -> str:
-    """Return ``text`` with ``changes``, none of which changes another."""
+def replaced(text: str, changes: Mapping[str, str]) -> str:
+    """Return ``text`` with all ``changes`` at once."""
     return re.sub("|".join(map(re.escape, changes)), lambda match: changes[match[0]], text)
 
 
@@ -47,11 +47,11 @@ def here(text: str, changes: Mapping[str, str]) -> str:
 def served(
     name: str, volume: Path, changes: Mapping[str, str], become: list[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the script of an image, with ``changes`` of what a container would have to itself."""
+    """Run the script of an image, with ``changes`` of paths and ports for this machine."""
     for file in ("serve", "ceph.conf"):
         if (IMAGES / name / file).exists():
             text = (IMAGES / name / file).read_text()
-            (volume / file).write_text(here(text, {"/data": f"{volume}/data", **changes}))
+            (volume / file).write_text(replaced(text, {"/data": f"{volume}/data", **changes}))
             (volume / file).chmod(0o755)
     with (volume / "log").open("w") as log:
         process = start_group(
@@ -64,7 +64,7 @@ def served(
 
 
 def test_the_database_opens_with_another_password(volume: Path) -> None:
-    """The records are there, and the password of before lets nobody in."""
+    """The records exist, and the previous password is rejected."""
     programs, port = require_programs(), free_port()
     become = as_nobody_special(volume)
     (volume / "data").mkdir()
@@ -80,7 +80,7 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
         finally:
             await database.close()
 
-    before = "nobody's"
+    previous = "none"
     for k, password in enumerate(("f" * 48, "0" * 48), 1):
         environment = os.environ | {
             "PATH": f"{programs}:{os.environ['PATH']}",
@@ -97,13 +97,13 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
             with pytest.raises(asyncpg.InvalidPasswordError):
-                asyncio.run(records(before))
-        before = password
+                asyncio.run(records(previous))
+        previous = password
 
 
 @pytest.fixture
 def store_changes(volume: Path) -> dict[str, str]:
-    """What the store's script has to itself in a container; ``8333`` is its port."""
+    """Paths and ports of the store's script in a container, with those for this machine."""
     if reason := missing_programs():
         (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
     return {
@@ -115,7 +115,7 @@ def store_changes(volume: Path) -> dict[str, str]:
 
 
 def client(port: str, key: int) -> Any:
-    """Return a client with the keys number ``key``."""
+    """Return a client with the keys ``key``."""
     return boto3.client(
         "s3",
         endpoint_url=f"http://127.0.0.1:{port}",
@@ -126,41 +126,41 @@ def client(port: str, key: int) -> Any:
 
 
 def keys(number: int) -> dict[str, str]:
-    """Return the environment with the keys of that number."""
+    """Return the environment with the keys ``number``."""
     return os.environ | {"S3_ACCESS_KEY": f"key{number}", "S3_SECRET_KEY": f"secret{number}"}
 
 
-def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[[], Any]) -> Any:
-    """Return what ``ask`` does once the store answers."""
+def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., Any], **values: str) -> Any:
+    """Return the result of ``ask`` once the store responds."""
     deadline = time.monotonic() + _SECONDS
     while True:
         with contextlib.suppress(BotoCoreError):
-            return ask()
+            return ask(**values)
         assert process.poll() is None, (volume / "log").read_text()[-2000:]
         assert time.monotonic() < deadline
         time.sleep(0.5)
 
 
 def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, str]) -> None:
-    """The objects are there, and the keys of before let nobody in."""
+    """The objects exist, and the previous keys are rejected."""
     (volume / "data").mkdir()
     port = store_changes["8333"]
     for k in (1, 2):
         with served("store", volume, store_changes, [], keys(k)) as process:
-            found = client(port, k)
+            s3 = client(port, k)
             if k == 1:
-                answered(process, volume, lambda s3=found: s3.create_bucket(Bucket="bucket"))
-                found.put_object(Bucket="bucket", Key="kept", Body=b"as it was")
-            answer = answered(process, volume, lambda s3=found: s3.get_object(Bucket="bucket", Key="kept"))
+                answered(process, volume, s3.create_bucket, Bucket="bucket")
+                s3.put_object(Bucket="bucket", Key="kept", Body=b"as it was")
+            answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="kept")
             assert answer["Body"].read() == b"as it was"
             with pytest.raises(ClientError, match="InvalidAccessKeyId"):
                 client(port, k - 1).list_buckets()
 
 
-def test_a_volume_without_room_is_not_written_to(volume: Path, store_changes: dict[str, str]) -> None:
-    """Before it is full: what is there is read and deleted, and written again once there is room."""
+def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str]) -> None:
+    """Before it is full: objects can be read and deleted, and written again once there is space."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a volume of a size")
+        pytest.skip("only root can create a volume of limited size")
     image, data, port = volume / "ext4", volume / "data", store_changes["8333"]
     with image.open("wb") as file:
         file.truncate(2 * 2**30)
@@ -171,27 +171,27 @@ def test_a_volume_without_room_is_not_written_to(volume: Path, store_changes: di
         environment = keys(1) | {"RESERVE_MB": "200"}
         with served("store", volume, store_changes, [], environment) as process:
             s3 = client(port, 1)
-            answered(process, volume, lambda: s3.create_bucket(Bucket="bucket"))
+            answered(process, volume, s3.create_bucket, Bucket="bucket")
             put = functools.partial(s3.put_object, Bucket="bucket", Body=b"0" * 2**20)
             for key in ("kept", "deleted"):
                 put(Key=key)
             with (data / "ballast").open("wb") as ballast:
                 free = shutil.disk_usage(data).free
                 os.posix_fallocate(ballast.fileno(), 0, free - 50 * 2**20)
-            until(lambda: not may_write(put, "late"))
+            until(lambda: not is_written(put, "late"))
             assert len(s3.get_object(Bucket="bucket", Key="kept")["Body"].read()) == 2**20
             s3.delete_object(Bucket="bucket", Key="deleted")
             (data / "ballast").unlink()
-            until(lambda: may_write(put, "again"))
+            until(lambda: is_written(put, "again"))
         with served("store", volume, store_changes, [], environment) as process:
-            answer = answered(process, volume, lambda: s3.get_object(Bucket="bucket", Key="again"))
+            answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="again")
             assert len(answer["Body"].read()) == 2**20
     finally:
         subprocess.run(["umount", str(data)], check=True)
 
 
-def may_write(put: Callable[..., Any], key: str) -> bool:
-    """Write the object and return whether there was room."""
+def is_written(put: Callable[..., Any], key: str) -> bool:
+    """Write an object and return whether there was space."""
     try:
         put(Key=key)
     except ClientError as error:
@@ -202,7 +202,7 @@ def may_write(put: Callable[..., Any], key: str) -> bool:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` does."""
+    """Wait until ``holds`` returns true."""
     deadline = time.monotonic() + _SECONDS
     while not holds():
         assert time.monotonic() < deadline

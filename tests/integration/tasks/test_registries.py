@@ -80,7 +80,7 @@ def test_rows_of_a_benchmark_are_of_them(place: Workplace) -> None:
 
 
 def test_a_day_is_routed_by_them(place: Workplace) -> None:
-    """Samples are drawn by the strategy, and the solver goes on from the best of them."""
+    """Samples are drawn by the strategy, and the solver starts from the best of them."""
     orders = place.folder / "day.csv"
     orders.write_text("customer,demand\n" + "".join(f"{k},{k % 5 + 1}\n" for k in range(1, 21)))
     out = place.folder / "routes"

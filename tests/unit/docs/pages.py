@@ -37,13 +37,13 @@ def links(page: Path) -> list[str]:
 
 def anchors(page: Path) -> list[str]:
     """Return the anchors of the headings of ``page``, as GitHub makes them."""
-    found: list[str] = []
+    slugs: list[str] = []
     for heading in _HEADING.findall(_FENCE.sub("", page.read_text())):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-        again = sum(other == slug or other.startswith(f"{slug}-again") for other in found)
-        found.append(f"{slug}-{again}" if again else slug)
-    return found
+        again = sum(other == slug or other.startswith(f"{slug}-again") for other in slugs)
+        slugs.append(f"{slug}-{again}" if again else slug)
+    return slugs
 
 
 def section(page: Path, heading: str) -> str:
@@ -72,11 +72,11 @@ def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def code(text: str) -> list[str]:
-    """Return what stands in backticks in ``text``."""
+    """Return the code spans of ``text``."""
     return re.findall(r"`([^`\n]+)`", text)
 
 
 def commands(page: Path) -> list[str]:
-    """Return the example lines of ``page`` that call `mcvrp`, lists of commands left out."""
-    found = re.findall(r"^ {4}(?:\.venv/bin/)?(mcvrp .*)$", page.read_text(), re.MULTILINE)
-    return [line for line in found if not re.search(r"\S {2,}(?!#)\S", line)]
+    """Return the example lines of ``page`` that call `mcvrp`, without lists of commands."""
+    lines = re.findall(r"^ {4}(?:\.venv/bin/)?(mcvrp .*)$", page.read_text(), re.MULTILINE)
+    return [line for line in lines if not re.search(r"\S {2,}(?!#)\S", line)]

@@ -35,7 +35,7 @@ HABITS = {  # regular expression of a phrase: what to write instead
     r"\bfor (?:ever|good)\b": "indefinitely; permanently",
     r"\bin the place of\b": "instead of",
     r"\btakes? (?:it|them|its \w+) along\b": "is rejected with it",
-    r"\b(?:lies?|stands?|lay|stood) (?:in|at|beside|below|behind|elsewhere|there|above)\b": "is stored in",
+    r"\b(?:lies?|lay|stands?|stood) (?:in(?! the future)|at|beside|below|behind|elsewhere|there)\b": "is in",
     r"\b(?:some|no|every)body\b": "another process; the user; unreferenced",
     r"\bthings?\b": "artifact; item",
     r"\b(?:afresh|anew)\b": "again; from scratch",

@@ -34,7 +34,7 @@ def test_there_is_an_example_for_each_reader() -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store that has a dataset with its card, and beside the labels all else that can be."""
     folder = tmp_path_factory.mktemp("readers")
     store = Store.open(folder / "store")
@@ -50,24 +50,24 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("reader", "example"), list(zip(READERS, EXAMPLES, strict=True)), ids=list(READERS))
 def test_each_reader_gets_exactly_the_labels(
-    place: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All rows of all sizes and no others, with the costs and routes that we read ourselves."""
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("HF_HOME", str(place / "hub"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HF_HOME", str(folder / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
     exec(example, names)
-    found: pd.DataFrame = READERS[reader](names["labels"])
-    found["customers"] = found["ids"].map(len)
+    loaded: pd.DataFrame = READERS[reader](names["labels"])
+    loaded["customers"] = loaded["ids"].map(len)
     if reader != "datasets":
-        assert (found["n"].astype(int) == found["customers"]).all()
-    found = found.sort_values(["customers", "index"])
+        assert (loaded["n"].astype(int) == loaded["customers"]).all()
+    loaded = loaded.sort_values(["customers", "index"])
     dataset = Dataset.open(Store.open("store"), "laptop")
     ours = pd.concat([table.to_pandas() for n in dataset.sizes() for table in dataset.read_rows(n)])
-    assert found["index"].tolist() == ours["index"].tolist()
-    assert found["cost"].tolist() == ours["cost"].tolist()
-    assert plain_routes(found) == plain_routes(ours)
+    assert loaded["index"].tolist() == ours["index"].tolist()
+    assert loaded["cost"].tolist() == ours["cost"].tolist()
+    assert plain_routes(loaded) == plain_routes(ours)
 
 
 def plain_routes(labels: pd.DataFrame) -> list[list[list[int]]]:
@@ -75,11 +75,11 @@ def plain_routes(labels: pd.DataFrame) -> list[list[list[int]]]:
     return [[list(map(int, route)) for route in routes] for routes in labels["routes"]]
 
 
-def test_the_card_tells_the_hub_what_it_asks_for(place: Path) -> None:
+def test_the_card_tells_the_hub_what_it_asks_for(folder: Path) -> None:
     """Its own library reads the card: which files, which split, how many rows; a licence is not made up."""
     from huggingface_hub import DatasetCard
 
-    data = DatasetCard.load(place / "store/labels/laptop/README.md").data.to_dict()
+    data = DatasetCard.load(folder / "store/labels/laptop/README.md").data.to_dict()
     [config] = data["configs"]
     assert config["data_files"] == [{"split": "train", "path": "data/*/*.parquet"}]
     assert data["size_categories"] == ["n<1K"]

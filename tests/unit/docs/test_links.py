@@ -32,26 +32,26 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        assert there.exists(), f"{name(page)} links to {target}"
-        assert there.is_relative_to(ROOT), f"{name(page)} links out of the repository: {target}"
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{name(page)} links to {target}"
+        assert linked.is_relative_to(ROOT), f"{name(page)} links out of the repository: {target}"
         if anchor:
-            assert anchor in anchors(there), f"{name(page)} links to {target}, headings: {anchors(there)}"
+            assert anchor in anchors(linked), f"{name(page)} links to {target}, headings: {anchors(linked)}"
 
 
 @current_page
 def test_every_path_exists(page: Path) -> None:
-    """Paths of the repository in backticks are there; capitals and dots stand for names."""
-    said = [text for text in code(page.read_text()) if _PATH.fullmatch(text)]
-    said += _MODULE_FILE.findall(page.read_text())
-    for path in said:
+    """Paths of the repository in backticks exist; capitals and dots are placeholders."""
+    paths = [text for text in code(page.read_text()) if _PATH.fullmatch(text)]
+    paths += _MODULE_FILE.findall(page.read_text())
+    for path in paths:
         if path != _MADE and not re.search(r"[A-Z]{2,}(?!.*\.md)|…", path):
             assert (ROOT / path).exists(), f"{name(page)} names {path}"
 
 
 @every_page
 def test_every_module_exists(page: Path) -> None:
-    """Each `mcvrp.x.y` can be imported, or is what a module has."""
+    """Each `mcvrp.x.y` can be imported, or is an attribute of a module."""
     for dotted in set(_DOTTED.findall(page.read_text())) - {PLUGINS}:  # a group of entry points
         parts = dotted.split(".")
         for length in range(len(parts), 0, -1):
@@ -67,14 +67,14 @@ def test_every_module_exists(page: Path) -> None:
 
 @every_page
 def test_every_example_is_a_command_line(page: Path) -> None:
-    """The examples are taken by the command's own parser."""
+    """The command's own parser accepts the examples."""
     for line in commands(page):
         parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @every_page
 def test_every_target_of_make_exists(page: Path) -> None:
-    """Targets of `make` in backticks or examples stand in the Makefile."""
+    """Targets of `make` in backticks or examples are in the Makefile."""
     makefile = (ROOT / "Makefile").read_text()
     text = page.read_text()
     for target in re.findall(r"(?:`|^ {4})make ([a-z][\w-]*[a-z0-9])\b(?!-…)", text, re.MULTILINE):

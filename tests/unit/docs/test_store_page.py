@@ -1,4 +1,4 @@
-"""The page's tree of the store names every path that there can be."""
+"""The tree in docs/store.md has every path of the layout."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def paths() -> Iterator[tuple[str, str]]:
     """Yield the name of each path of the layout, and one that it makes."""
     for name, path in vars(layout).items():
         if isinstance(path, layout.Path):
-            for trial in _TRIALS if "trial" in path.places else ("x",):
+            for trial in _TRIALS if "trial" in path.fields else ("x",):
                 values = {"trial": trial, **_VALUES}
-                yield name, path(*(values.get(place, "x") for place in path.places))
+                yield name, path(*(values.get(place, "x") for place in path.fields))
     yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
     yield "corrupt", layout.corrupt("d", layout.label_shard("d", 20, 0))
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:
-    """Each file is a line's, each folder is where a line's files lie."""
+    """Each file has a line, each folder contains the file of a line."""
     files = {path for name, path in paths() if not name.endswith("_dir")}
     folders = {name for name, _ in paths() if name.endswith("_dir")}
     assert unknown(files) == []
     assert len(folders) > 10
     for name, folder in paths():
         if name in folders:
-            assert any(_below(line, folder) for line, _ in lines()), f"{name}: nothing lies in {folder}"
+            assert any(_below(line, folder) for line, _ in lines()), f"{name}: {folder} is empty"
 
 
 def _below(line: str, folder: str) -> bool:
-    """True if the file of ``line`` lies in ``folder``, at any depth."""
+    """Return whether the file of ``line`` is in ``folder``, at any depth."""
     parts, names = line.rstrip("/").split("/"), folder.split("/")
     return len(parts) >= len(names) and not unknown(
         ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]
@@ -42,7 +42,7 @@ def _below(line: str, folder: str) -> bool:
 
 
 def test_what_is_not_there_has_no_line() -> None:
-    """The page is no list of wildcards: a file of another name is not on it."""
+    """The page is not a list of wildcards: files of other names are unknown."""
     strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/data/n=020/part.csv", "other/x.json"]
     assert unknown(strange) == strange
 

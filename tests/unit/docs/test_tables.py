@@ -1,4 +1,4 @@
-"""Tables of the pages are those of the code: columns, methods, options, settings, deployments, names."""
+"""Tables of the pages agree with the code: columns, methods, options, settings, deployments, names."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_the_floors() -> None:
 
 
 def test_the_columns_of_a_label() -> None:
-    """docs/labels.md has each column in its order, with its type and what the card says of it."""
-    there = rows((DOCS / "labels.md").read_text(), "Column")
-    assert there == [[f"`{f.name}`", _type_text(f.type), COLUMNS[f.name]] for f in SCHEMA]
+    """docs/labels.md has each column in order, with type and the description of the card."""
+    table = rows((DOCS / "labels.md").read_text(), "Column")
+    assert table == [[f"`{f.name}`", _type_text(f.type), COLUMNS[f.name]] for f in SCHEMA]
 
 
 def _type_text(kind: Any) -> str:
@@ -59,23 +59,23 @@ def _type_text(kind: Any) -> str:
 
 
 def test_the_methods_of_a_benchmark() -> None:
-    """docs/benchmark.md has each method, and what tables call it."""
-    there = rows((DOCS / "benchmark.md").read_text(), "method")
-    assert [row[:2] for row in there] == [
+    """docs/benchmark.md has each method with its name in tables."""
+    table = rows((DOCS / "benchmark.md").read_text(), "method")
+    assert [row[:2] for row in table] == [
         [f"`{name}`", method.label] for name, method in all_methods().items()
     ]
 
 
 def test_the_solvers_of_labels() -> None:
-    """docs/labels.md has a row a solver."""
-    there = rows((DOCS / "labels.md").read_text(), "`label.solver`")
-    assert [row[0] for row in there] == [f"`{solver}`" for solver in SOLVERS]
+    """docs/labels.md has one row per solver."""
+    table = rows((DOCS / "labels.md").read_text(), "`label.solver`")
+    assert [row[0] for row in table] == [f"`{solver}`" for solver in SOLVERS]
 
 
 def test_the_strategies_of_decoding() -> None:
     """docs/decoding.md has each strategy of `mcvrp.model`; all are public, each kind is registered."""
-    there = rows((DOCS / "decoding.md").read_text(), "strategy")
-    named = {re.sub(r"\W.*", "", row[0].strip("`")) for row in there}
+    table = rows((DOCS / "decoding.md").read_text(), "strategy")
+    named = {re.sub(r"\W.*", "", row[0].strip("`")) for row in table}
     made = {thing for _, thing in inspect.getmembers(strategies, _is_strategy)}
     assert named == {strategy.__name__ for strategy in made}
     assert named <= _public()
@@ -88,21 +88,21 @@ def _is_strategy(thing: object) -> bool:
 
 
 def test_the_names_of_the_package() -> None:
-    """docs/python.md says what each public name is, and names no other."""
-    there = rows((DOCS / "python.md").read_text(), "name")
-    named = {text.split("(")[0] for row in there for text in code(row[0])}
+    """docs/python.md describes exactly the public names."""
+    table = rows((DOCS / "python.md").read_text(), "name")
+    named = {text.split("(")[0] for row in table for text in code(row[0])}
     assert named == _public()
 
 
 def _public() -> set[str]:
-    """Return the names that the package gives, its own packages and what it is made with left out."""
-    found = {public for public in dir(mcvrp) if not public.startswith("_")} - {"TYPE_CHECKING", "lazy"}
-    return {public for public in found if not inspect.ismodule(getattr(mcvrp, public))}
+    """Return the public names of the package, without its subpackages and helpers."""
+    public_names = {public for public in dir(mcvrp) if not public.startswith("_")} - {"TYPE_CHECKING", "lazy"}
+    return {public for public in public_names if not inspect.ismodule(getattr(mcvrp, public))}
 
 
 def _subparsers(parent: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    found = [action for action in parent._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(found[0].choices) if found else {}
+    actions = [action for action in parent._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices) if actions else {}
 
 
 def _leaves() -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -143,10 +143,10 @@ def test_the_options() -> None:
 
 @pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
 def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
-    """Options that docs/command.md only lists are told there."""
+    """Options that docs/command.md only lists are described on its own page."""
     common = _named(section(COMMAND, "## Options of all commands"))
-    asked = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
-    assert asked <= _named((DOCS / f"{page}.md").read_text())
+    options = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
+    assert options <= _named((DOCS / f"{page}.md").read_text())
 
 
 def _named(text: str) -> set[str]:
@@ -167,12 +167,12 @@ def test_the_exit_codes() -> None:
 def test_the_deployments() -> None:
     """docs/ui.md has a row for each of prefect.yaml, in its order."""
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    there = rows((DOCS / "ui.md").read_text(), "deployment")
-    assert [row[0].strip("`") for row in there] == [deployment["name"] for deployment in deployments]
+    table = rows((DOCS / "ui.md").read_text(), "deployment")
+    assert [row[0].strip("`") for row in table] == [deployment["name"] for deployment in deployments]
 
 
 def test_the_page_of_settings() -> None:
-    """docs/settings.md is what the specs say: `python -m tests.unit.docs.settings_page` writes it."""
+    """docs/settings.md is up to date with the specs (`python -m tests.unit.docs.settings_page`)."""
     assert settings_page.PAGE.read_text() == settings_page.page()
 
 
@@ -206,7 +206,7 @@ def test_the_preset_of_a_city_of_your_own() -> None:
 
 
 def test_the_tables_of_the_paper() -> None:
-    """docs/paper.md says of each table of the paper that a benchmark writes where it lies."""
+    """docs/paper.md has the path of each table of the paper."""
     text = (DOCS / "paper.md").read_text()
     named = set(re.findall(r"`tables/([a-z0-9]+)`", text))
     assert named == {*(comparison.name for comparison in COMPARISONS), "significance"}

@@ -1,4 +1,4 @@
-"""Models in folders of their own: they load, route and travel without the store that they come from."""
+"""Exported models: they load and route without their store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_folder_needs_nothing_else(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_city_that_has_been_extended_goes_with_its_model(store: Store, tmp_path: Path) -> None:
-    """Where the city itself is gone, the one that extends it has its addresses, too."""
+    """If the city itself was removed, the one that extends it is exported."""
     more = np.concatenate([CITY.xy, [[0.1, 0.2]]])
     save_city(store, "larger", City(more, extends=(CITY.customers,)))
     store.delete("cities/small")
@@ -128,7 +128,7 @@ def test_another_city_of_that_name_stays(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_is_never_written_over(store: Store, tmp_path: Path) -> None:
-    """Whatever lies there, it stays."""
+    """Its files are kept."""
     (tmp_path / "there").mkdir()
     (tmp_path / "there/thesis.txt").write_text("mine")
     with pytest.raises(McvrpError, match="there is not empty"):
@@ -139,7 +139,7 @@ def test_a_folder_is_never_written_over(store: Store, tmp_path: Path) -> None:
 def test_the_command_exports_solves_and_imports(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A day is routed from the folder alone, where there is no store."""
+    """A day is routed from the folder alone, without a store."""
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     monkeypatch.delenv("MCVRP_STORE", raising=False)
@@ -191,7 +191,7 @@ def test_a_mistake_gets_one_sentence(
 
 
 def test_a_refused_command_leaves_no_empty_folder(store: Store, folder: Path, tmp_path: Path) -> None:
-    """Of a solve, an export and an import: what they were to make is not there, what was there stays."""
+    """A failing solve, export or import creates nothing and removes nothing."""
     _cut(folder)
     (tmp_path / "mine").mkdir()
     (tmp_path / "o.csv").write_text("customer,demand\n1,2\n")

@@ -35,7 +35,7 @@ def test_a_flipped_byte_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_columns_that_came_later_are_filled_in_others_are_refused(tmp_path: Path) -> None:
-    """The table has the columns that are asked for, in their order."""
+    """The table has the required columns in their order."""
     store = Store(str(tmp_path))
     write_parquet(store, "t.parquet", TABLE)
     columns = TABLE.schema.insert(1, pa.field("seed", pa.uint64()))

@@ -62,7 +62,7 @@ def test_what_is_put_is_what_is_there(store: Store) -> None:
     assert store.folders("") == ["a", "ab"]
     assert store.folders("a") == ["b", "n=020"]
     for path, data in files.items():
-        assert store.get(path) == data
+        assert store.get(path) == store.find(path) == data
         assert store.get_tagged(path)[0] == data
         assert store.size(path) == len(data)
         assert store.exists(path)
@@ -106,6 +106,7 @@ def test_absent_files_are_named(store: Store) -> None:
             with pytest.raises(McvrpError, match=rf"no .*{path}") as caught:
                 read(path)
             assert not isinstance(caught.value, StoreError)
+    assert store.find("nowhere") is store.find("folder") is None
     with pytest.raises(McvrpError, match=r"no .*nowhere"):
         store.move("nowhere", "somewhere")
 
@@ -264,7 +265,7 @@ def test_aliases_move_by_compare_and_swap_in_either_kind_of_store(store: Store) 
         enrol(store, "m", version)
     champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
     assert (champion.version, challenger.version) == (1, 2)
-    move_champion(store, "m", challenger.version, champion)
+    move_champion(store, "m", 2, champion)
     assert pointer(store, "m", "champion").version == 2
     assert pointer(store, "m", "challenger").version is None
     with pytest.raises(McvrpError, match="is version 2 now, it was version 1"):

@@ -1,4 +1,4 @@
-"""Garbage collection of benchmarks that real solvers have answered: what is asked again is still there."""
+"""Garbage collection of benchmarks with real solvers: answers of the last spec are kept."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
     "asked",
     [
         [FIRST],
-        [FIRST, RUNS],  # runs of a heuristic that go on after those that are there
+        [FIRST, RUNS],  # more runs of a heuristic
         [FIRST, RUNS, {"heuristic_samples": (1, 2, 7)}],
         [{"heuristic_samples": (4,)}, {"heuristic_samples": (1, 3, 4)}],  # numbers between those measured
         [FIRST, {"samples": (1, 2, 4)}],  # another number of samples, decoded alone
@@ -96,7 +96,7 @@ def test_what_was_asked_for_last_is_never_solved_again(
 
 
 def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
-    """Answers beyond what was asked for last stay: they are what asking for more again would cost."""
+    """Answers beyond the last spec are kept, for when more are requested again."""
     run(store, instances=(4, 2), heuristic_samples=(1, 2))
     run(store, instances=(4, 2), heuristic_samples=(1, 2, 4))
     whole = parts(store)
@@ -106,7 +106,7 @@ def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
 
 
 def test_answers_of_settings_that_changed_go(store: Store) -> None:
-    """Of each method the answers of other settings, and of methods that were left out; nothing else."""
+    """Answers with other settings, and of methods that were left out, are removed; nothing else."""
     run(store, heuristic_samples=(1, 2), methods=("hgs", "random-ls", "fm-gs"))
     run(store, heuristic_samples=(1, 3), methods=("hgs", "random-ls", "fm-gs"))
     before = parts(store)
@@ -120,7 +120,7 @@ def test_answers_of_settings_that_changed_go(store: Store) -> None:
 
 
 def test_a_method_that_cannot_run_keeps_its_answers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A solver that is not installed any more has no settings to tell its answers by: they stay."""
+    """A solver that is no longer installed has no settings to compare its answers with: they are kept."""
     run(store, methods=("hgs",))
     kept = parts(store)
 
@@ -136,7 +136,7 @@ def test_a_method_that_cannot_run_keeps_its_answers(store: Store, monkeypatch: p
 
 
 def test_a_benchmark_that_was_stopped_keeps_what_it_had(store: Store) -> None:
-    """Parts newer than the results are of a run that has none yet: it may go on for `keep_days`."""
+    """Parts newer than the results are of an unfinished run, which may be resumed for `keep_days`."""
     run(store, methods=("hgs",))
     results = store.get(layout.benchmark_results("b"))
     written = Path(store.uri, layout.benchmark_results("b")).stat()
@@ -151,7 +151,7 @@ def test_a_benchmark_that_was_stopped_keeps_what_it_had(store: Store) -> None:
 
 
 def test_answers_to_instances_of_cvrplib_stay(tmp_path: Path) -> None:
-    """Each instance has settings of its own, equal ones share answers, more runs go on; none is lost."""
+    """Each instance has its own settings, equal ones share answers, more runs are added; none is lost."""
     store, folder = Store.open(tmp_path / "store"), tmp_path / "set"
     folder.mkdir()
     for name in ("one", "same"):

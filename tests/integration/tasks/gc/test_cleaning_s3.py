@@ -1,4 +1,4 @@
-"""Keeping house in a bucket: the server's clock, its listing, and the same care as in a folder."""
+"""Garbage collection of a bucket: the server's clock, its listing, the same rules as in a folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLICY = RetentionSpec(keep_models=1, solution_days=10)
 
 
 def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
-    """Nothing young goes; of the old what is named stays, whatever odd names lie beside it."""
+    """Young artifacts and those that an alias points to are kept."""
     store = Store.open(s3_uri)
     for number in range(1, 6):
         card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "abc")
@@ -49,7 +49,7 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
 
 
 def test_keys_that_lead_elsewhere_are_not_ours(s3_uri: str) -> None:
-    """A bucket may hold any name: listings leave out what is none of ours, and nobody can ask for it."""
+    """A bucket may have any names: listings leave out invalid ones, and requests for them fail."""
     store = Store.open(s3_uri)
     store.put("labels/d/spec.json", b"{}")
     bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")

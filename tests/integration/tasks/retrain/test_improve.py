@@ -1,4 +1,4 @@
-"""The improvement loop as its users start it: killed, started again, finished, and left alone."""
+"""The improvement loop as a command: killed, restarted, finished, and run again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMAND = ("improve", "--preset", "smoke", *(word for change in CHANGES for word
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workplace:
-    """A workplace with a city, the dearest labels there are, and a model that knows nothing."""
+    """A workplace with a city, labels of maximum cost, and an untrained model."""
     place = Workplace.new(tmp_path)
     store = Store.open(place.store)
     save_city(store, "small", CITY)
@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Workplace:
 
 
 def killed_when(place: Workplace, reached: Callable[[], bool]) -> None:
-    """Start the loop, and kill it and all its processes as soon as it has ``reached`` something."""
+    """Start the loop, and kill all its processes as soon as it has ``reached`` a state."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mcvrp.flows.cli.main", *COMMAND],
         env=place.environment(),
@@ -64,7 +64,7 @@ def killed_when(place: Workplace, reached: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 def test_two_rounds_survive_being_killed(place: Workplace) -> None:
-    """Killed while labels are improved and while rounds compare, it ends all the same; then it rests."""
+    """Killed during improvement and comparison, it completes; a repeated call changes nothing."""
     rounds = place.store / "rounds" / "small"
     killed_when(place, lambda: bool(list(rounds.rglob("rows-*.parquet"))))
     first = {path: path.stat().st_mtime_ns for path in rounds.rglob("rows-*.parquet")}

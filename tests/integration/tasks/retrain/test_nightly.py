@@ -1,4 +1,4 @@
-"""A night with real training: a champion that has hardly learned is tuned, beaten and replaced."""
+"""A night with real training: an undertrained champion is replaced by its fine-tuned challenger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> None:
-    """Tuned by policy on fresh days and old ones, with their labels, it is better beyond chance."""
+    """After a policy-gradient phase on fresh and old days, with their labels, it is significantly better."""
     drive(store, CITY, 30)
     spec = NightlySpec(
         model="small",

@@ -1,4 +1,4 @@
-"""Joining a Ray cluster as a node of no cores: nothing is left behind, and who is refused learns why."""
+"""Tests of joining a Ray cluster: no processes or folders are left, errors have Ray's message."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster of one core, whose head is not found as a node of this machine by its loopback address."""
-    # Sockets lie below it, whose paths have 107 characters at most: pytest's own folders are too deep.
+    """A cluster of one core, whose head is not taken for a node of this machine."""
+    # Paths of sockets below it have at most 107 characters: pytest's own folders are too deep.
     with tempfile.TemporaryDirectory(prefix="mcvrp-r-", ignore_cleanup_errors=True) as folder:
         cluster = Cluster(Path(folder), free_port())
         try:
@@ -56,21 +56,21 @@ print("twice")
 
 
 def test_a_session_joins_leaves_and_joins_again(cluster: Cluster) -> None:
-    """Its node gives no core to the cluster; when it has left, no process and no folder of it is there."""
-    asked = subprocess.run(  # Ray reads how to show a token when it is imported
+    """Its node has no cores; at the end its process and its folder are gone."""
+    done = subprocess.run(  # Ray reads the settings of its token when it is imported
         [sys.executable, "-c", SESSIONS],
         env=os.environ | cluster.environment,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert asked.stdout == "twice\n", asked.stderr
+    assert done.stdout == "twice\n", done.stderr
 
 
-def test_who_has_the_wrong_token_reads_what_ray_says(
+def test_a_wrong_token_is_an_error_with_rays_message(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not that nobody answers: somebody did."""
+    """And not the message for a cluster that does not answer."""
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)

@@ -1,4 +1,4 @@
-"""Ray sessions: the cores that were asked, a clean end, and one sentence when there is no cluster."""
+"""Tests of Ray sessions: number of cores, a clean end, one error message without a cluster."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.support.faults import is_alive
 
 
 class Stop(BaseException):
-    """What a handler of a library raises, as Prefect's for SIGTERM does."""
+    """Exception of a library's signal handler, such as Prefect's for SIGTERM."""
 
 
 @contextlib.contextmanager
 def stopped_soon() -> Iterator[None]:
-    """Have a signal raise `Stop` while the context waits."""
+    """Raise `Stop` from a signal handler within the context."""
 
     def stop(*_: object) -> None:
         raise Stop
@@ -46,9 +46,9 @@ def stopped_soon() -> Iterator[None]:
 
 
 def test_a_session_begins_and_ends() -> None:
-    """Inside there are one-thread workers; afterwards no Ray, and the old handlers and environment.
+    """Workers have one thread; at the end Ray is gone, and handlers and environment are restored.
 
-    One that is kept is there for the next, and has room for all that any of them shares.
+    A kept session is used by the next ones, and its object store holds the objects of all of them.
     """
     before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
     with kept_ray(shared_bytes=2**28):
@@ -74,8 +74,8 @@ def test_a_session_begins_and_ends() -> None:
 
 
 @pytest.mark.slow
-def test_a_raylet_that_is_killed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray kills one that does not end in a second, on a busy machine; its agents then live for a minute."""
+def test_a_raylet_that_is_killed_leaves_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray kills a raylet that does not end within a second; its agents would live for another minute."""
     orderly = Node.kill_all_processes
 
     def hard(node: Node, *arguments: Any, **options: Any) -> None:
@@ -95,8 +95,8 @@ def test_a_raylet_that_is_killed_leaves_nothing(monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.05)
 
 
-def test_more_cores_than_there_are_is_refused() -> None:
-    """The message names what was asked and what there is."""
+def test_too_many_workers_are_rejected() -> None:
+    """The message has the requested and the available number."""
     cores = local_cores()
     message = f"{cores + 1} workers were requested, but this machine has {cores} cores"
     with pytest.raises(McvrpError, match=message), ray_session(cores + 1):
@@ -108,7 +108,7 @@ def test_more_cores_than_there_are_is_refused() -> None:
 def test_a_cluster_that_does_not_answer_is_named(
     monkeypatch: pytest.MonkeyPatch, prefix: str, listening: bool
 ) -> None:
-    """A closed port, and one where something else listens: one sentence, long before Ray gives up."""
+    """A closed port, and one of another server: one sentence, long before Ray gives up."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         address = f"{prefix}127.0.0.1:{server.getsockname()[1]}"
@@ -116,7 +116,7 @@ def test_a_cluster_that_does_not_answer_is_named(
             server.listen()
         monkeypatch.setenv("RAY_ADDRESS", address)
         monkeypatch.setattr(ray_cluster, "_HEALTH_SECONDS", 3.0)
-        monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray is asked, which takes minutes"))
+        monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("ray.init is called, which takes minutes"))
         message = f"no Ray cluster answers at RAY_ADDRESS={address}"
         with pytest.raises(McvrpError, match=message), ray_session():
             pass

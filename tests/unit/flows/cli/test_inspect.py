@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.cli.inspect import dataset_of, draw, inspect
+from mcvrp.flows.cli.inspect import draw, inspect
+from mcvrp.flows.cli.inspect_kinds import dataset_of
 from mcvrp.flows.cli.verify import verification_document, verification_text
 from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
@@ -242,7 +242,7 @@ def report(**changes: object) -> VerificationReport:
 
 
 @pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[VerificationReport]]:
+def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[VerificationReport]:
     """Reports that verify returns without reading anything."""
     queue: list[VerificationReport] = []
     monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: queue[0])

@@ -1,4 +1,4 @@
-"""Tests of the command line: every mistake gets one sentence and its exit code, before work starts."""
+"""Tests of the command line: one sentence and an exit code for every error, before work starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcvrp.tasks.label.stage import LabelSummary
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path) -> Iterator[None]:
-    """An environment of its own: the command sets variables for its children."""
+    """A restored environment: the command sets variables for its children."""
     before = dict(os.environ)
     os.environ["MCVRP_STORE"] = str(tmp_path / "store")
     os.environ.pop("RAY_ADDRESS", None)
@@ -47,7 +47,7 @@ def stored(folder: Path) -> list[Path]:
         ("plan --preset paper --set label.largest=1200", ["1200", "no capacity rule"]),
         ("label --set label.workers=100000", ["label.workers = 100000", "cores"]),
         ("benchmark --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
-        ("label --preset paper", ["no city 'paper'"]),  # its 16 ranks are not this command's matter
+        ("label --preset paper", ["no city 'paper'"]),  # which does not use its 16 ranks
         ("train --preset paper", ["train.ranks = 16", "cores"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
         ("train", ["no city 'laptop'", "mcvrp city create"]),
@@ -73,7 +73,7 @@ def stored(folder: Path) -> list[Path]:
         ("inspect --draw 20 x", ["--draw", "'x'"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
         ("verify mine", ["no dataset 'mine'"]),
-        ("verify a/b", ["'a/b' is no name for a dataset"]),
+        ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
         ("solve", ["ORDERS"]),
         ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
@@ -117,10 +117,10 @@ def stored(folder: Path) -> list[Path]:
         ("models --store nowhere show laptop", ["no store", "nowhere"]),
     ],
 )
-def test_bad_input_gets_one_sentence_and_code_2(
+def test_invalid_input_is_one_sentence_and_exit_code_2(
     arguments: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, one line on stderr that names the matter, nothing on stdout, nothing stored."""
+    """One line on stderr, nothing on stdout, nothing stored."""
     (tmp_path / "file").write_text("kept")
     (tmp_path / "store").mkdir()
     assert cli.run(arguments.format(file=tmp_path / "file").split()) == 2
@@ -132,8 +132,8 @@ def test_bad_input_gets_one_sentence_and_code_2(
     assert stored(tmp_path) == [tmp_path / "file"]
 
 
-def test_the_plan_comes_as_text_or_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Stdout carries the result and nothing else."""
+def test_the_plan_is_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdout contains only the result."""
     assert cli.run(["plan", "--preset", "smoke"]) == 0
     assert "120 instances" in capsys.readouterr().out
     assert cli.run(["plan", "--preset", "smoke", "--json"]) == 0
@@ -143,7 +143,7 @@ def test_the_plan_comes_as_text_or_as_json(capsys: pytest.CaptureFixture[str]) -
 def test_inspect_lists_the_store_and_describes_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All there is, by folder; a JSON document shown."""
+    """Folders with their files and sizes; a JSON document."""
     folder = tmp_path / "store" / "labels"
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text('{"seed": 7}')
@@ -164,13 +164,13 @@ def test_inspect_lists_the_store_and_describes_files(
         (SystemExit(15), 130),  # what Ray makes of SIGTERM
     ],
 )
-def test_the_exit_code_says_what_happened(
+def test_exit_codes(
     error: BaseException,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """2 bad input, 1 done in part, 130 interrupted, each with a line."""
+    """2 invalid input, 1 partly done, 130 interrupted, each with a line."""
 
     def fail(options: object) -> object:
         raise error
@@ -180,10 +180,10 @@ def test_the_exit_code_says_what_happened(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_what_is_missing_is_said_last(
+def test_missing_results_are_printed_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stage that has left something out: its figures, then a line that says what, and exit code 1."""
+    """The figures of the stage, then a line with what is missing, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
     monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
@@ -193,15 +193,15 @@ def test_what_is_missing_is_said_last(
     )
     monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
     assert cli.run(["label"]) == 1
-    said = capsys.readouterr()
-    assert said.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"
-    assert "labels   3" in said.out
+    captured = capsys.readouterr()
+    assert captured.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"
+    assert "labels   3" in captured.out
 
 
-def test_an_unexpected_error_leaves_its_traceback_in_a_file(
+def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The terminal gets a line with the path; the file has the traceback; --verbose shows it at once."""
+    """The terminal shows a line with its path; with --verbose, the traceback."""
 
     def fail(options: object) -> object:
         raise RuntimeError("first line\nsecond line")
@@ -220,7 +220,7 @@ def test_an_unexpected_error_leaves_its_traceback_in_a_file(
 
 
 def test_help_loads_nothing_heavy() -> None:
-    """`mcvrp --help` imports none of the libraries that take long."""
+    """`mcvrp --help` imports none of the slow libraries."""
     code = (
         "import sys; from mcvrp.flows.cli.main import run; run(['--help']); "
         "print([m for m in ('torch', 'ray', 'prefect', 'pandas', 'numpy', 'pydantic') if m in sys.modules])"
@@ -230,8 +230,8 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_store_is_the_option_then_the_variable_then_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--store wins over $MCVRP_STORE, which wins over ./store."""
+def test_the_default_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--store overrides $MCVRP_STORE, which overrides ./store."""
     monkeypatch.setenv("MCVRP_STORE", "s3://bucket/a")
     assert settings.store_uri("elsewhere") == "elsewhere"
     assert settings.store_uri(None) == "s3://bucket/a"
@@ -239,8 +239,8 @@ def test_the_store_is_the_option_then_the_variable_then_here(monkeypatch: pytest
     assert settings.store_uri(None) == "./store"
 
 
-def test_what_the_user_has_set_for_the_libraries_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quiet is our default, not our command."""
+def test_variables_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log levels are only defaults."""
     monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DEBUG")
     settings.prepare(verbose=False)
     assert os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] == "DEBUG"

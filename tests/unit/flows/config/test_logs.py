@@ -1,4 +1,4 @@
-"""Log lines: plain text on the terminal, once, without secrets; nothing is set up by an import."""
+"""Tests of logging: plain lines on the terminal without secrets, no handlers set up by an import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("mcvrp.tasks.some.module")
 
 
 def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """From INFO on, from any thread, once also where `terminal` is entered twice; stdout is for results."""
+    """At level INFO, from any thread, once even within a nested `terminal`; nothing on stdout."""
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
     with terminal(), terminal():
@@ -34,7 +34,7 @@ def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) ->
 def test_the_terminal_gets_no_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither in the text, nor in what is put into it, nor in a traceback."""
+    """In the message, its arguments or a traceback."""
     monkeypatch.setenv("SOME_PASSWORD", "hush-hush")
     with terminal():
         logger.info("hush-hush %s", ValueError("hush-hush"))
@@ -49,7 +49,7 @@ def test_the_terminal_gets_no_secret(
 
 
 def test_an_import_sets_no_handler_up() -> None:
-    """A program that imports mcvrp decides what becomes of lines; warnings go where Python sends them."""
+    """A program that imports mcvrp configures logging itself."""
     code = (
         "import logging, mcvrp.tasks.support.progress, mcvrp.flows.config.logs\n"
         "logger = logging.getLogger('mcvrp')\n"
@@ -59,16 +59,16 @@ def test_an_import_sets_no_handler_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "there"),
+    ("variable", "expected"),
     [(None, "mcvrp"), ("", "mcvrp"), ("mine", "mine,mcvrp"), ("mcvrp,mine", "mcvrp,mine")],
 )
-def test_prefect_listens_to_us_and_to_whom_the_user_names(
-    given: str | None, there: str, monkeypatch: pytest.MonkeyPatch
+def test_prefect_logs_our_loggers_and_those_of_the_user(
+    variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page of a run shows our lines, whatever else it shows."""
+    """The logs of a run contain our lines besides others."""
     name = "PREFECT_LOGGING_EXTRA_LOGGERS"
-    monkeypatch.setenv(name, given) if given is not None else monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(name, variable) if variable is not None else monkeypatch.delenv(name, raising=False)
     settings.prepare(verbose=False)
-    assert os.environ[name] == there
+    assert os.environ[name] == expected
     settings.prepare(verbose=False)
-    assert os.environ[name] == there
+    assert os.environ[name] == expected

@@ -1,4 +1,4 @@
-"""Tests of the table of stages: each name in it is of something, and a row asks what its flow takes."""
+"""Tests of the table of stages: its paths exist, and a row has the parameters of its flow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mcvrp.flows.server.deployments import deployments
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
-def test_a_row_names_what_there_is(stage: Stage) -> None:
-    """Flow, check, figures and tables can be imported, and the flow has the name of its row."""
+def test_paths_of_a_row_exist(stage: Stage) -> None:
+    """Flow, check, figures and tables can be imported; the flow has the name of the row."""
     assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
     for load in (stage.load_check, stage.load_figures, stage.load_tables):
         if getattr(stage, load.__name__.removeprefix("load_")):
@@ -21,13 +21,13 @@ def test_a_row_names_what_there_is(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
-def test_a_row_asks_what_its_flow_takes(stage: Stage) -> None:
-    """In the flow's order, which is that of the check; of the phase the command knows, of a day a person."""
-    taken = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
-    left = {"store", "phase", "orders", "capacity", "start", "unrounded"}
-    assert list(stage.asks(load_preset("smoke"))) == [name for name in taken if name not in left]
+def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
+    """In the order of the flow and its check, but for those of the command line and of a day."""
+    parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
+    others = {"store", "phase", "orders", "capacity", "start", "unrounded"}
+    assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
 
 
 def test_every_deployment_is_a_stage() -> None:
-    """Its form begins with what the row asks."""
+    """The parameters of the row are the defaults of its form."""
     assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections import namedtuple
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.cache import LabelCache, Listener
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.mapped import MappedLabels, expected_bytes, map_labels, write_mapped
@@ -32,21 +33,24 @@ CITY = City.uniform(60, seed=3)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store.open(tmp_path_factory.mktemp("store"))
     write_dataset(store, CITY, range(20, 23), COUNT, "d")
     return store
 
 
 @pytest.fixture
-def store(whole, tmp_path):
+def store(whole: Store, tmp_path: Path) -> Store:
     """A dataset of three sizes that a test may change."""
     shutil.copytree(whole.uri, tmp_path / "store")
     return Store.open(tmp_path / "store")
 
 
-def opened(folder: Path, store: Store, counts=COUNTS, told=None) -> LabelCache:
-    return LabelCache.open(folder, store, "d", Dataset.open(store, "d").fingerprint(), counts, told)
+def opened(
+    folder: Path, store: Store, counts: dict[int, int] = COUNTS, listener: Listener | None = None
+) -> LabelCache:
+    fingerprint = Dataset.open(store, "d").fingerprint()
+    return LabelCache.open(folder, store, "d", fingerprint, counts, listener)
 
 
 def files(folder: Path) -> list[str]:
@@ -64,7 +68,7 @@ def same(labels: MappedLabels, table: LabelArrays) -> bool:
     return len(labels) == len(table) and all(np.array_equal(a, b) for a, b in arrays)
 
 
-def test_the_cache_holds_the_labels(tmp_path, store):
+def test_the_cache_holds_the_labels(tmp_path: Path, store: Store) -> None:
     """Every size has the dataset's rows, in arrays that cannot be written; a size not asked for is absent."""
     with opened(tmp_path / "cache", store, {20: COUNT, 22: COUNT}) as cache:
         assert all(same(cache.labels(n), load_labels(store, "d", n)) for n in (20, 22))
@@ -73,9 +77,9 @@ def test_the_cache_holds_the_labels(tmp_path, store):
             cache.labels(21)
 
 
-def test_what_is_there_is_not_read_again(tmp_path, store):
+def test_what_is_there_is_not_read_again(tmp_path: Path, store: Store) -> None:
     """The second run reads nothing from the store; one that needs more reads the rest only."""
-    heard = []
+    heard: list[tuple[int, int]] = []
     opened(tmp_path / "cache", store, {20: COUNT}, lambda *progress: heard.append(progress)).close()
     assert heard == [(0, 1), (1, 1)]
     known = Dataset.open(store, "d").fingerprint()
@@ -89,14 +93,14 @@ def test_what_is_there_is_not_read_again(tmp_path, store):
     assert files(tmp_path / "cache") == ["n=020.arrow"]
 
 
-def test_the_first_labels_can_be_asked_for(tmp_path, store):
+def test_the_first_labels_can_be_asked_for(tmp_path: Path, store: Store) -> None:
     """Rows beyond the count are left out, and another count is another file."""
     for count in (5, COUNT):
         with opened(tmp_path / "cache", store, {20: count}) as cache:
             assert same(cache.labels(20), load_labels(store, "d", 20, count))
 
 
-def test_rows_are_counted_as_training_counts_them(tmp_path, store):
+def test_rows_are_counted_as_training_counts_them(tmp_path: Path, store: Store) -> None:
     """Several shards follow each other; a row that no solver has solved is left out."""
     table = read_table(store, label_shard("d", 20, 0))
     spec = next(iter(Dataset.open(store, "d").shards(20))).footer.spec_hash
@@ -109,7 +113,7 @@ def test_rows_are_counted_as_training_counts_them(tmp_path, store):
         opened(tmp_path / "cache", store, {20: COUNT})
 
 
-def test_a_shard_is_taken_in_pieces(tmp_path, store, monkeypatch):
+def test_a_shard_is_taken_in_pieces(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of rows may be turned at a time: the cache holds the same."""
     monkeypatch.setattr("mcvrp.storage.labels.cache.ROW_GROUP", 5)
     with opened(tmp_path / "cache", store) as cache:
@@ -117,7 +121,7 @@ def test_a_shard_is_taken_in_pieces(tmp_path, store, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [255, 256])
-def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
+def test_numbers_take_the_smallest_type_that_holds_them(tmp_path: Path, n: int) -> None:
     """Large cities, demands and instances have wider numbers, and come back right."""
     first = 2**16 if n == 256 else 1
     columns = LabelArrays(
@@ -133,6 +137,7 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
     path = tmp_path / "labels"
     write_mapped(path, MappedLabels.join([MappedLabels.of(columns)] * 2))
     labels = map_labels(path, n, 2)
+    assert labels is not None
     sizes = [getattr(labels, name).dtype.itemsize for name in ("ids", "demands", "positions")]
     assert sizes == ([2, 1, 1] if n == 255 else [4, 2, 2])
     assert labels.positions[labels.offsets[1] :].tolist() == [0, *range(n, 0, -1), 0]
@@ -141,7 +146,7 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path, n):
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "empty", "other size", "foreign"])
-def test_a_corrupt_file_is_made_again(tmp_path, store, how):
+def test_a_corrupt_file_is_made_again(tmp_path: Path, store: Store, how: str) -> None:
     """A file that is too short, has a corrupt description or holds something else does no harm."""
     opened(tmp_path / "cache", store).close()
     path = next((tmp_path / "cache").rglob("n=021.arrow"))
@@ -158,13 +163,13 @@ def test_a_corrupt_file_is_made_again(tmp_path, store, how):
         "foreign": foreign.getvalue().to_pybytes(),
     }
     path.write_bytes(corrupt[how])
-    heard = []
-    with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
+    heard: list[tuple[int, int]] = []
+    with opened(tmp_path / "cache", store, listener=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(21), load_labels(store, "d", 21))
     assert heard == [(2, 3), (3, 3)]
 
 
-def test_what_describes_the_labels_is_checked(tmp_path, store):
+def test_what_describes_the_labels_is_checked(tmp_path: Path, store: Store) -> None:
     """No bit of a file that says where an array lies, or of what type, can be another; nor can its rows."""
     with opened(tmp_path / "cache", store, {20: COUNT}) as cache:
         labels = cache.labels(20)
@@ -179,18 +184,20 @@ def test_what_describes_the_labels_is_checked(tmp_path, store):
         assert not map_labels(path, 20, COUNT), place
 
 
-def test_files_of_another_format_are_made_again(tmp_path, store, monkeypatch):
+def test_files_of_another_format_are_made_again(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cache that another version has written is not read, and goes."""
     opened(tmp_path / "cache", store, {20: COUNT}).close()
     monkeypatch.setattr("mcvrp.storage.labels.cache.MAPPED_FORMAT", 3)
-    heard = []
+    heard: list[tuple[int, int]] = []
     with opened(tmp_path / "cache", store, {20: COUNT}, lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(20), load_labels(store, "d", 20))
     assert heard == [(0, 1), (1, 1)]
     assert files(tmp_path / "cache") == ["n=020.arrow"]
 
 
-def test_any_reader_of_arrow_reads_the_files(tmp_path, store):
+def test_any_reader_of_arrow_reads_the_files(tmp_path: Path, store: Store) -> None:
     """A file is one of Arrow: its rows are those of the Parquet file, but for how paths name their nodes."""
     opened(tmp_path / "cache", store, {20: COUNT}).close()
     rows = pa.ipc.open_file(next((tmp_path / "cache").rglob("n=020.arrow"))).read_all()
@@ -205,7 +212,7 @@ def test_any_reader_of_arrow_reads_the_files(tmp_path, store):
         assert [nodes[position] for position in row["path"]] == path
 
 
-def test_a_mapping_takes_no_file_descriptor(tmp_path, store):
+def test_a_mapping_takes_no_file_descriptor(tmp_path: Path, store: Store) -> None:
     """An open cache holds its lock only, whatever the number of sizes."""
     before = len(os.listdir("/proc/self/fd"))
     with opened(tmp_path / "cache", store):
@@ -213,21 +220,25 @@ def test_a_mapping_takes_no_file_descriptor(tmp_path, store):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_one_reads_and_the_others_wait(tmp_path, store, monkeypatch):
+def test_one_reads_and_the_others_wait(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several that open it at once, one builds it; the others hear how far it has come, and have it."""
-    read, heard, caches = [], [], []
+    read: list[int] = []
+    heard: list[tuple[int, int]] = []
+    caches: list[LabelCache] = []
     known = Dataset.open(store, "d").fingerprint()
 
     read_rows = Dataset.read_rows
 
-    def slowly(dataset, n, limit):
+    def slowly(dataset: Dataset, n: int, limit: int) -> Iterator[pa.Table]:
         read.append(n)
         time.sleep(0.1)
         return read_rows(dataset, n, limit)
 
-    def open_it(who):
-        told = lambda done, _: heard.append((who, done))  # noqa: E731
-        caches.append(LabelCache.open(tmp_path / "cache", store, "d", known, COUNTS, told))
+    def open_it(who: int) -> None:
+        cache = LabelCache.open(
+            tmp_path / "cache", store, "d", known, COUNTS, lambda done, _: heard.append((who, done))
+        )
+        caches.append(cache)
 
     monkeypatch.setattr(Dataset, "read_rows", slowly)
     monkeypatch.setattr("mcvrp.storage.labels.cache._POLL_SECONDS", 0.02)
@@ -243,7 +254,7 @@ def test_one_reads_and_the_others_wait(tmp_path, store, monkeypatch):
         cache.close()
 
 
-def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
+def test_who_is_killed_leaves_whole_sizes(tmp_path: Path, store: Store) -> None:
     """After SIGKILL in the middle of building, the next goes on with the sizes that are missing."""
     program = """
         import sys, time
@@ -252,14 +263,14 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
         from mcvrp.storage.labels.dataset import Dataset
         from mcvrp.storage.store.store import Store
 
-        def told(done, sizes):
+        def listener(done, sizes):
             if done == 2:
                 print("two", flush=True)
                 time.sleep(60)
 
         store = Store.open(sys.argv[2])
         known = Dataset.open(store, "d").fingerprint()
-        LabelCache.open(Path(sys.argv[1]), store, "d", known, {20: 12, 21: 12, 22: 12}, told)
+        LabelCache.open(Path(sys.argv[1]), store, "d", known, {20: 12, 21: 12, 22: 12}, listener)
     """
     command = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "cache"), store.uri]
     root = Path(__file__).resolve().parents[4]
@@ -268,14 +279,14 @@ def test_who_is_killed_leaves_whole_sizes(tmp_path, store):
         process.send_signal(signal.SIGKILL)
     assert files(tmp_path / "cache") == ["n=020.arrow", "n=021.arrow"]
     next((tmp_path / "cache").rglob("n=020.arrow")).with_name(".n=022.arrow.tmp").write_bytes(b"half")
-    heard = []
-    with opened(tmp_path / "cache", store, told=lambda *progress: heard.append(progress)) as cache:
+    heard: list[tuple[int, int]] = []
+    with opened(tmp_path / "cache", store, listener=lambda *progress: heard.append(progress)) as cache:
         assert same(cache.labels(22), load_labels(store, "d", 22))
     assert heard == [(2, 3), (3, 3)]
     assert not list((tmp_path / "cache").rglob("*.tmp"))
 
 
-def test_what_the_dataset_no_longer_is_goes_when_nobody_has_it(tmp_path, store):
+def test_what_the_dataset_no_longer_is_goes_when_nobody_has_it(tmp_path: Path, store: Store) -> None:
     """An earlier state of the dataset is removed, but not under whoever has it open."""
     folder = tmp_path / "cache"
     first = opened(folder, store, {20: COUNT})
@@ -291,7 +302,7 @@ def test_what_the_dataset_no_longer_is_goes_when_nobody_has_it(tmp_path, store):
     assert len(list(next(folder.iterdir()).iterdir())) == 1
 
 
-def test_another_store_or_dataset_has_a_cache_of_its_own(tmp_path, store):
+def test_another_store_or_dataset_has_a_cache_of_its_own(tmp_path: Path, store: Store) -> None:
     """Caches of other datasets and stores are left alone."""
     opened(tmp_path / "cache", store, {20: COUNT}).close()
     shutil.copytree(store.uri, tmp_path / "copy")
@@ -301,7 +312,7 @@ def test_another_store_or_dataset_has_a_cache_of_its_own(tmp_path, store):
     assert len(files(tmp_path / "cache")) == 2
 
 
-def test_a_disk_without_room_is_named(tmp_path, store, monkeypatch):
+def test_a_disk_without_room_is_named(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The need of the cache is known before anything is read; a disk that fills up says the same."""
     usage = namedtuple("usage", "total used free")
     with monkeypatch.context() as patch:
@@ -314,14 +325,14 @@ def test_a_disk_without_room_is_named(tmp_path, store, monkeypatch):
     assert not list((tmp_path / "cache").rglob("*arrow*"))
 
 
-def test_a_folder_that_cannot_be_is_named(tmp_path, store):
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path, store: Store) -> None:
     """A file where the cache should be is bad input."""
     (tmp_path / "cache").write_bytes(b"")
     with pytest.raises(McvrpError, match=r"cache of labels in .*cache cannot be written"):
         opened(tmp_path / "cache", store)
 
 
-def test_the_expected_size_is_about_right(tmp_path, store):
+def test_the_expected_size_is_about_right(tmp_path: Path, store: Store) -> None:
     """Half to twice what the files take, of which what describes the labels is the larger part here."""
     with opened(tmp_path / "cache", store):
         there = sum(path.stat().st_size for path in (tmp_path / "cache").rglob("n=*"))

@@ -86,7 +86,7 @@ def test_a_server_that_keeps_it_is_taken(size: int) -> None:
         (LooksThenWrites(), 1, r"\(If-None-Match\): both writers"),
         (SwapsForAll(), 1, r"\(If-Match\): both writers"),
         (KnowsNoTagOfParts(), 5000, r"\(If-Match\): neither of two writers of 5,001 bytes"),
-        (CutsShort(), 5000, "whole objects \(If-None-Match\): 5,000 bytes"),
+        (CutsShort(), 5000, r"whole objects \(If-None-Match\): 5,000 bytes"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -107,6 +107,7 @@ def test_a_shard_names_what_is_in_its_place(store: Store, secret: Path, make: Ob
 
 READERS: dict[str, Callable[[Store, str], object]] = {
     "get": lambda store, path: store.get(path),
+    "find": lambda store, path: store.find(path),
     "get_tagged": lambda store, path: store.get_tagged(path),
     "get_json": lambda store, path: store.get_json(path),
     "open_input": lambda store, path: store.open_input(path).read(),

@@ -21,6 +21,7 @@ from tests.support.silent_store import Outage
 
 METHODS: dict[str, Callable[[Store], object]] = {
     "get": lambda store: store.get("a"),
+    "find": lambda store: store.find("a"),
     "get_tagged": lambda store: store.get_tagged("a"),
     "get_json": lambda store: store.get_json("a"),
     "exists": lambda store: store.exists("a"),
@@ -137,13 +138,22 @@ def test_it_travels_and_is_the_same_store(tmp_path: Path) -> None:
     assert store.outlasting(0).silence == 0
 
 
-def test_each_store_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening a store, also one of the same address, leaves the connections of all others as they are."""
-    made: list[str] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Addresses of the connections that are made."""
+    addresses: list[str] = []
     connect = connections._files
-    monkeypatch.setattr(
-        connections, "_files", lambda uri, **options: made.append(uri) or connect(uri, **options)
-    )
+
+    def counted(uri: str, *, probing: bool) -> connections.Files:
+        addresses.append(uri)
+        return connect(uri, probing=probing)
+
+    monkeypatch.setattr(connections, "_files", counted)
+    return addresses
+
+
+def test_each_store_has_a_connection_of_its_own(tmp_path: Path, made: list[str]) -> None:
+    """Opening a store, also one of the same address, leaves the connections of all others as they are."""
     one, other = Store.open(tmp_path / "one"), Store.open(tmp_path / "other")
     one.put("a", b"1")
     other.put("a", b"1")
@@ -156,15 +166,8 @@ def test_each_store_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pyt
     assert made == [again.uri]
 
 
-def test_copies_in_another_process_share_a_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_in_another_process_share_a_connection(tmp_path: Path, made: list[str]) -> None:
     """A worker receives a store with each of its tasks, and connects once."""
-    made: list[str] = []
-    connect = connections._files
-    monkeypatch.setattr(
-        connections, "_files", lambda uri, **options: made.append(uri) or connect(uri, **options)
-    )
     message = pickle.dumps(Store(str(tmp_path)))
     for _ in range(3):
         assert pickle.loads(message).list("") == []

@@ -1,4 +1,4 @@
-"""Tests of cities that people bring: what they mean by it, and what is wrong with it, row by row."""
+"""Import and extension of cities; invalid files are tested by `tests.properties.test_malformed_inputs`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
     ],
 )
 def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
-    """Encoding, separator, decimal sign, spaces and format change nothing: the id is a fixed string."""
+    """Encoding, separator, decimal sign, spaces and format do not matter: the id is a fixed string."""
     made = imported(tmp_path, data)
     assert made.city.city_id == GOLDEN
     assert made.addresses.ids == ("d", "a", "b", "c")
@@ -80,7 +80,7 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
 
 
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
-    """Its addresses are called as solutions call them; ranges and spare classes are there as of any city."""
+    """Its ids are those of solutions; it has ranges and spare classes like any city."""
     made = imported(tmp_path, VRP.read_text(), "E-n22-k4.vrp", spare=7)
     assert (made.city.customers, made.city.spare, made.city.unit) == (21, 7, "units")
     assert (made.city.demand, made.city.capacity) == ((100, 2500), (6000, 6000))
@@ -92,7 +92,7 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
 
 
 def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> None:
-    """Options of other files are refused by name, so are adding it to a city, and rounding of addresses."""
+    """Options of other files are refused by name, and so are extending a city and rounding addresses."""
     for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
         with pytest.raises(McvrpError, match=f"defines its own {next(iter(option))}"):
             imported(tmp_path, VRP.read_text(), "E.vrp", **option)
@@ -107,8 +107,8 @@ def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> 
         plan_city(store, CitySpec(name="own-2", source="imported", addresses=more))
 
 
-def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
-    """A file that is no UTF-8 is taken for Western European, in a sentence."""
+def test_latin_1_is_read_with_a_note(tmp_path: Path) -> None:
+    """A file that is not UTF-8 is read as Western European."""
     made = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
     assert made.addresses.ids[1] == "Café"
     assert "not UTF-8" in made.notes[0]
@@ -130,7 +130,7 @@ def test_latin_1_is_read_and_said_so(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
-    """The spec is checked before a file is read."""
+    """The spec is validated before a file is read."""
     with pytest.raises(ValidationError):
         AddressFile(file="any.csv", **fields)
 
@@ -142,7 +142,7 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
 )
 @settings(max_examples=30)
 def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
-    """Rows in any order: each id stays with its place, and the depot is found."""
+    """Rows in any order: each id keeps its coordinates, and the depot is found."""
     xy = np.array(places, dtype=np.float64) / 1000
     rows = [f"n{k},{xy[k, 0]!r},{xy[k, 1]!r}".replace("np.float64(", "").replace(")", "") for k in order]
     table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")
@@ -152,7 +152,7 @@ def test_an_import_is_invertible(order: list[int], depot: int, places: list[tupl
 
 
 def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
-    """The example city: its depot stands in the middle of the file and is node 0, all ids lead back."""
+    """The example city: its depot, in the middle of the file, is node 0; ids and nodes are inverse."""
     store = Store.open(tmp_path)
     made = import_city(store, AddressFile(file=str(CITY)))
     frame = pd.read_csv(CITY)
@@ -163,7 +163,7 @@ def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
     assert made.addresses.names(nodes) == frame["id"].tolist()
     assert made.addresses.lonlat is not None
     np.testing.assert_array_equal(made.addresses.lonlat[nodes], frame[["lon", "lat"]].to_numpy())
-    assert made.addresses.nodes(["nobody"]).tolist() == [-1]
+    assert made.addresses.nodes(["unknown"]).tolist() == [-1]
     assert made.city.spare == 50
     unit = made.city.unit_xy
     assert unit.min() >= 0
@@ -180,7 +180,7 @@ def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
 def test_the_projection_keeps_lengths_and_can_be_undone(
     lon: float, lat: float, offsets: list[tuple[float, float]]
 ) -> None:
-    """Straight lines are the ellipsoid's within 0.1 %, on the antimeridian too; the inverse leads back."""
+    """Distances are the ellipsoid's within 0.1 %, also across the antimeridian; the inverse exists."""
     east, north = np.array(offsets).T
     places = np.column_stack(
         [
@@ -198,20 +198,20 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
 
 
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
-    """Two customers in one house are two nodes; a city at a single point still has a frame."""
+    """Two customers at one place are two nodes; a city at a single point has a frame."""
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
     assert made.notes == ("1 addresses have the same coordinates as another one",)
     assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
 
 
 def test_large_coordinates_of_a_small_yard_have_a_frame(tmp_path: Path) -> None:
-    """UTM coordinates of addresses a few metres apart lie in the frame in spite of rounding."""
+    """UTM coordinates of addresses a few metres apart are inside the frame despite rounding."""
     rows = [f"n{k},{500_000_000 + k / 7:.6f},{300_000_000 + k / 3:.6f},{int(k == 0)}" for k in range(9)]
     assert imported(tmp_path, "\n".join(["id,x,y,depot", *rows])).city.customers == 8
 
 
 def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
-    """Kilometres are metres over 1000; of x and y the unit is only a name."""
+    """Kilometres are metres / 1000; for x and y the unit is only a name."""
     metres, kilometres = (imported(tmp_path, sound(), unit=unit).city for unit in ("m", "km"))
     np.testing.assert_allclose(kilometres.xy * 1000, metres.xy)
     assert kilometres.unit == "km"
@@ -221,7 +221,7 @@ def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
 
 
 def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> None:
-    """The middle 99 % of the past; a mistyped order does not widen a range, what is given wins."""
+    """The middle 99 % of past orders: a mistyped one does not widen a range; given ranges take precedence."""
     past = tmp_path / "past.csv"
     past.write_text("customer;demand;capacity\n" + "a;3;40\n" * 500 + "a;12;60\n" * 499 + "a;9999;60\n")
     made = imported(tmp_path, sound(), history=str(past))
@@ -242,7 +242,7 @@ def with_costs(tmp_path: Path, data: bytes, **options: Any) -> Imported:
 
 
 def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
-    """The depot's row moves with it; a square and pairs in any order are the same city."""
+    """Its rows are reordered with the depot; a square and pairs in any order give the same city."""
     square = with_costs(tmp_path, npy(COSTS)).city
     pairs = with_costs(tmp_path, parquet(PAIRS.sample(frac=1, random_state=1))).city
     assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
@@ -252,7 +252,7 @@ def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
 
 
 def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> None:
-    """One cost that differs by direction makes a city whose routes are stored as they are driven."""
+    """With one cost that differs by direction, routes are stored in the direction of driving."""
     one_way = COSTS.copy()
     one_way[0, 2] = 9
     city = with_costs(tmp_path, npy(one_way), unit="min").city
@@ -270,7 +270,7 @@ def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
 
 
 def test_a_city_is_imported_once(tmp_path: Path) -> None:
-    """Asked again, or by its name alone, it is the one that is there; another one is refused."""
+    """A repeated import, or its name alone, returns the stored city; another city is refused."""
     store = Store.open(tmp_path)
     first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
     before = {path: store.get(path) for path in store.list("")}
@@ -290,8 +290,8 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
         plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
-def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
-    """A deployment reads what was uploaded; a path out of the store is refused."""
+def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
+    """A deployment reads uploaded files; a path outside of the store is refused."""
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
@@ -304,7 +304,7 @@ def test_a_file_may_lie_in_the_store(tmp_path: Path) -> None:
 
 
 def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) -> None:
-    """Old nodes keep number, place and classes; the chain of parents comes from the city's own content."""
+    """Old nodes keep number, coordinates and classes; ancestors follow from the city's content."""
     store = Store.open(tmp_path)
     parent = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60))).city
     child = make_city(store, spec_of(MORE, "child", extends="own")).city
@@ -323,7 +323,7 @@ def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) 
 
 
 def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> None:
-    """In the parent's order of nodes, the new ones behind; a cost that changed is refused by name."""
+    """The parent's nodes in their order, then the new ones; a changed cost is refused by name."""
     store = Store.open(tmp_path / "store")
     (tmp_path / "own.csv").write_text(TRIANGLE)
     (tmp_path / "costs").write_bytes(npy(COSTS))
@@ -343,7 +343,7 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
 
 
 def test_a_synthetic_city_is_as_before() -> None:
-    """Names and ids of synthetic cities are what they were before there were others."""
+    """Ids of synthetic cities are fixed strings."""
     assert City.uniform(60, 3).city_id == "5cd040c42fcc9edf"
     assert City.uniform(60, 3).classes == 61
     assert CitySpec(name="c", customers=5).title == "c, 5 customers"

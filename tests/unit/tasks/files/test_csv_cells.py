@@ -1,4 +1,4 @@
-"""CSV that spreadsheets open: no cell is a formula, and every text comes back as it was."""
+"""CSV for spreadsheets: no cell is a formula, and every text survives a round trip."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXT = st.text(st.sampled_from("'=+-@＝1a. ,;\"\n\t"), max_size=6).map(str.stri
 
 
 def harmless(data: bytes) -> bool:
-    """Return whether no cell begins as a formula does, unless it is a number."""
+    """Return whether no cell except for numbers starts like a formula."""
     cells = [cell for row in csv.reader(io.StringIO(data.decode(), newline="")) for cell in row]
     return not any(c[:1] in set("=+-@＝＋－＠\t\r\n") and c and not NUMBER.fullmatch(c) for c in cells)
 
@@ -57,7 +57,7 @@ def _lines(text: str) -> str:
 
 
 def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path) -> None:
-    """Of a city whose ids are formulas: routes.csv starts another day, a corrected quarantine is taken."""
+    """With formulas as ids, routes.csv is a start for another day, a corrected quarantine is ingested."""
     store, names = Store.open(tmp_path), Addresses(IDS)
     save_city(store, "town", CITY, names)
     orders = [Order(customer=name, demand=2) for name in IDS[1:]]
@@ -84,6 +84,6 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
 
 @pytest.mark.parametrize("number", ["-3.5", "+3", "1e-5"])
 def test_numbers_stay(number: str) -> None:
-    """Figures are no formulas, as numbers or as text."""
+    """Numbers are not formulas, as numbers or as text."""
     data = csv_bytes(pd.DataFrame({"text": [number], "number": [np.float64(number)]}))
     assert data == f"text,number\n{number},{float(number)}\n".encode()

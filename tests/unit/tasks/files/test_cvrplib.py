@@ -1,4 +1,4 @@
-"""Tests of CVRPLIB's files: costs to the last digit, and one sentence for whatever a file asks for beyond."""
+"""Files of CVRPLIB: exact costs, and one error message per unsupported constraint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp, read_vrp, s
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 SMALL = """NAME : small
-COMMENT : of ours
+COMMENT : for tests
 TYPE : CVRP
 DIMENSION : 4
 EDGE_WEIGHT_TYPE : EUC_2D
@@ -48,7 +48,7 @@ def small(text: str = SMALL, **options: bool) -> VrpFile:
 
 
 def files(folder: Path, vrp: str, sol: str | None = None) -> VrpFile:
-    """Return the instance ``vrp``, read from a folder where ``sol`` lies beside it."""
+    """Return the instance ``vrp`` from a folder with the solution ``sol``."""
     (folder / "a.vrp").write_text(vrp)
     if sol is not None:
         (folder / "a.sol").write_text(sol)
@@ -85,7 +85,7 @@ def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
 
 
 def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -> None:
-    """Its cost holds for one of the two, and the city is the one for which it does."""
+    """The city has the costs, rounded or not, for which the published cost is right."""
     routes = "Route #1: 1 2\nRoute #2: 3\n"
     exact = 2 * math.sqrt(2) + 5 + 5 + 6
     assert files(tmp_path, SMALL, routes + "Cost 18\n").city.matrix is not None
@@ -113,7 +113,7 @@ def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
 
 
 def test_costs_without_places_are_laid_out() -> None:
-    """Where costs are lengths in the plane, the places that are found have these lengths."""
+    """If costs are distances in the plane, the coordinates have these distances."""
     places = np.array([[0, 0], [30, 40], [60, 0], [10, 10]])
     lengths = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
     rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
@@ -184,15 +184,15 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "parts"), CASES.values(), ids=CASES)
-def test_what_is_wrong_is_said_in_one_sentence(text: str, parts: list[str]) -> None:
-    """It names the file and the line or field, in at most 300 characters."""
+def test_an_invalid_instance_is_reported_in_one_sentence(text: str, parts: list[str]) -> None:
+    """The message names file and line or field, in at most 300 characters."""
     with pytest.raises(McvrpError) as raised:
         small(text)
-    said = str(raised.value)
-    assert "small.vrp" in said
-    assert len(said) <= 300
-    assert "\n" not in said
-    assert all(part in said for part in parts), said
+    message = str(raised.value)
+    assert "small.vrp" in message
+    assert len(message) <= 300
+    assert "\n" not in message
+    assert all(part in message for part in parts), message
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_is_wrong_is_said_in_one_sentence(text: str, parts: list[str]) -> N
     ],
 )
 def test_a_solution_that_is_none_is_refused(tmp_path: Path, text: str, part: str) -> None:
-    """One that serves others, too many or too few, or has no numbers: a sentence that names it."""
+    """Unknown, missing or too many customers, or no numbers: the message names the file."""
     with pytest.raises(McvrpError) as raised:
         files(tmp_path, SMALL, text)
     assert str(raised.value).startswith("a.sol")

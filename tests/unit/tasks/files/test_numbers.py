@@ -1,4 +1,4 @@
-"""Numbers in files of people: whole ones are exact, and nothing else is taken for one."""
+"""Numbers in user files: whole numbers are exact, and nothing else is read as one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_whole_number_is_exact(number: int, end: str) -> None:
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=25, min_value=-1000, max_value=1000))
 def test_nothing_is_rounded_to_a_whole_number(number: Decimal) -> None:
-    """Of 25 decimals each counts."""
+    """Each of 25 decimals matters."""
     assert whole(f"{number:f}") == (int(number) if number == int(number) else None)
 
 
@@ -73,7 +73,7 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("text", NONE)
 @pytest.mark.parametrize("field", ["count", "capacity", "second", "demand"])
 def test_an_instance_s_numbers_are_exact(text: str, field: str) -> None:
-    """Of a .vrp: dimension, capacity, numbers of nodes, demands."""
+    """Dimension, capacity, node numbers and demands of a .vrp."""
     sound = {"count": "2", "capacity": "10", "second": "2", "demand": "3"}
     vrp_text("a.vrp", VRP.format(**sound).encode())
     with pytest.raises(McvrpError, match=r"^a\.vrp"):

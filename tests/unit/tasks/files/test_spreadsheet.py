@@ -1,4 +1,4 @@
-"""Tests of spreadsheets: read as the same table in CSV is, with sheet and row where something is wrong."""
+"""Spreadsheets: read like the same table in CSV, with sheet and row in error messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_rows_are_counted_as_the_sheet_shows_them() -> None:
 
 
 def test_of_several_sheets_the_first_with_content_is_read() -> None:
-    """And it is said, with the names of the others; empty ones are nobody's matter."""
+    """A note names the other sheets with content."""
     one = read_tabular("a.xlsx", xlsx({"Empty": [], "Orders": ORDERS}))
     assert (one.name, one.notes) == ("a.xlsx, sheet 'Orders'", ())
     two = read_tabular("a.xlsx", xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}))
@@ -49,7 +49,7 @@ def test_of_several_sheets_the_first_with_content_is_read() -> None:
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
 def test_a_hidden_sheet_is_not_read_before_a_visible_one(state: str) -> None:
-    """Nor named with the others: who brings the workbook does not see it."""
+    """It is not named in a note either."""
     data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", state)
     table = read_tabular("a.xlsx", data)
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())

@@ -286,7 +286,7 @@ def test_a_benchmark_that_never_came_to_results_goes(store: Store) -> None:
     write_results(store, "b", [ROW], ["hgs-other-"])
     write_part(store, layout.benchmark_part("dropped", "hgs-abc", 20, 0, 1), [ROW])
     age(store, "benchmarks", 100)
-    store.put("benchmarks/b/table.md", b"")  # somebody is at it
+    store.put("benchmarks/b/table.md", b"")  # it is running
     assert [candidate.path for candidate in cleaned(store).candidates] == ["benchmarks/dropped"]
     write_parquet(store, layout.benchmark_results("b"), read_results(store, "b").replace_schema_metadata())
     age(store, "benchmarks", 100)
@@ -465,7 +465,7 @@ def test_cleaning_that_is_killed_is_ended_by_the_next(crowded: Store, tmp_path: 
     """Kept files exist at any write, and the next run removes the rest."""
 
     def files(store: Store) -> dict[str, bytes]:
-        aside = ("models_removed.json", "/lease.json", ".killed.tmp")  # a lease of the dead is nobody's
+        aside = ("models_removed.json", "/lease.json", ".killed.tmp")  # the lease of a dead process is free
         return {path: data for path, data in everything(store).items() if not path.endswith(aside)}
 
     for step in (5, 10, 15, 20):
@@ -549,7 +549,7 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     ("arguments", "said"),
     [
         ("rollback nothing", "model 'nothing' has no champion"),
-        ("rollback ../m", "'../m' is no name for a model"),
+        ("rollback ../m", "'../m' is not a valid name for a model"),
         ("promote m 9", "no version 9"),
         ("promote m challenger", "no challenger to promote"),
         ("promote m champion", "'champion' is not a version"),

@@ -97,3 +97,23 @@ def test_a_shard_that_gains_nothing_is_not_written(tmp_path: Path) -> None:
     merge_shard(store, CITY, "spec", PATH, N, 0, 6, [staged, file])
     assert store.get(PATH) == before
     assert store.list("") == [PATH]
+
+
+def test_a_shard_that_is_removed_meanwhile_is_published_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between reading and swapping it may be moved away: the pieces alone are published, after few tries."""
+    store = Store.open(tmp_path)
+    some = piece(dict.fromkeys(range(3), True), 0)
+    write_table(store, PATH, CITY, "spec", N, some.table)
+    swaps, really = [0], Store.swap
+
+    def removed(self: Store, path: str, data: bytes, tag: str) -> bool:
+        swaps[0] += 1
+        assert swaps[0] < 5, "it tries again and again"
+        store.delete(path)
+        return really(self, path, data, tag)
+
+    monkeypatch.setattr(Store, "swap", removed)
+    publish(store, CITY, "spec", PATH, N, 0, 6, [piece(dict.fromkeys(range(6), True), 1)])
+    assert runtimes(store) == dict.fromkeys(range(6), 1.0)

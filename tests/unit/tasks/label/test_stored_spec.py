@@ -63,5 +63,5 @@ def test_a_city_that_is_not_there_is_named(store: Store) -> None:
     """With its id and the way out."""
     save_city(store, "c", CITY)
     assert find_city(store, CITY.city_id).city_id == CITY.city_id
-    with pytest.raises(McvrpError, match=r"no city in .* has the id 0123: make it there again"):
+    with pytest.raises(McvrpError, match=r"no city in .* has the id 0123: create it there"):
         find_city(store, "0123")

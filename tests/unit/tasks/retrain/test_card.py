@@ -21,7 +21,7 @@ WIDEST = 90
 
 
 def test_tables_fit_the_page_of_a_run() -> None:
-    """Of a large city, with costs in metres, hundreds of customers and much that is worth a look."""
+    """A large city, with costs in metres, hundreds of customers and large drift."""
     city = City.uniform(400, seed=1)
     stream = InstanceStream(city, 1, "train")
     then = [stream(n, i) for n in range(100, 110) for i in range(3)]
@@ -41,21 +41,21 @@ def test_tables_fit_the_page_of_a_run() -> None:
     )
     record = TrialRecord("improve-1", 12, 10, 11, "d", True, ("",), applied=True)
     tables = [comparison(measured), drifts(measured), gained(measured), round_table([(record, measured)])]
-    assert sum(each.alarm for each in measured.drift) == 3  # as far as numbers go
+    assert sum(each.alarm for each in measured.drift) == 3
     for table in "\n\n".join(tables).split("\n\n"):
         if table.startswith("|"):
             assert width(table) <= WIDEST, table
 
 
 def test_large_costs_have_fewer_decimals() -> None:
-    """Digits that say something: a tenth of a thousandth of 5, a whole metre of 345,679."""
+    """About five significant digits."""
     buckets = tuple(Bucket(FRESH, "20", 9, cost, cost, 0.0) for cost in (4.99213, 512.345, 345_678.9))
     shown = comparison(TrialMetrics(Mix("d", {20: 1}), buckets, {}, 1.0)).splitlines()[-3:]
     assert [line.split(" | ")[2] for line in shown] == ["4.9921", "512.35", "345,679"]
 
 
 def width(table: str) -> int:
-    """Return the characters of the widest line, once cells stand below each other."""
+    """Return the width of the table in characters, with aligned columns."""
     lines = [line.replace("**", "")[2:-2].split(" | ") for line in table.splitlines()]
     columns = zip(*(line for k, line in enumerate(lines) if k != 1), strict=True)
     return sum(max(map(len, cells)) + 3 for cells in columns) + 1

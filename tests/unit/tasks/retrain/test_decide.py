@@ -1,4 +1,4 @@
-"""Rule of promotion: better somewhere beyond chance, worse nowhere, and no answer lost."""
+"""Promotion rule: significantly better on one part, worse on none, and no instance unsolved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float =
 
 
 def test_a_better_challenger_is_promoted() -> None:
-    """A gain beyond chance on fresh days, nothing lost on the drawn instances."""
+    """A significant gain on fresh days, no loss on trial instances."""
     decision = decide(pairs({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}), alpha=0.05, worst=0.5)
     assert decision.promote
     assert decision.reasons[0].startswith("better by 1.00 % on fresh instances")
@@ -46,14 +46,14 @@ def test_a_better_challenger_is_promoted() -> None:
 def test_no_promotion_without_a_gain_or_with_a_loss(
     change: dict[tuple[str, int], float], reason: str
 ) -> None:
-    """Chance is no gain, and a gain does not make up for a size that is worse."""
+    """Noise is not a gain, and a gain does not compensate for a size that is worse."""
     decision = decide(pairs(change), alpha=0.05, worst=0.5)
     assert not decision.promote
     assert any(reason in each for each in decision.reasons)
 
 
 def test_an_answer_that_is_lost_forbids_it() -> None:
-    """The challenger needs an answer where the champion had one; where neither has, nothing follows."""
+    """The challenger has to solve what the champion solves; instances that neither solves are ignored."""
     table = pairs({(DRAWN, 20): -2.0})
     table.loc[3, "challenger"] = np.inf
     decision = decide(table, alpha=0.05, worst=0.5)
@@ -66,7 +66,7 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
 
 @pytest.mark.parametrize("days", [1, 2, 29])
 def test_a_few_days_show_nothing(days: int) -> None:
-    """Below 30 pairs a part is not tested, and the reason says how many there are."""
+    """A part with fewer than 30 pairs is not tested, and the reason has their number."""
     decision = decide(pairs({(FRESH, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
     assert f"(fresh: {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
@@ -75,7 +75,7 @@ def test_a_few_days_show_nothing(days: int) -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.2, 3.0])
 def test_a_clear_gain_is_shown_whatever_its_skewness(spread: float) -> None:
-    """Correcting for skewness takes no gain away that is many times the noise, nor is equal noise needed."""
+    """The correction for skewness does not hide a gain of many times the noise."""
     rng = np.random.default_rng(3)
     for skewed in (rng.exponential(1, 30) - 1, 1 - rng.exponential(1, 30)):
         table = pd.DataFrame({"part": DRAWN, "n": 20, "name": "i", "champion": np.full(30, 5.0)})
@@ -101,13 +101,13 @@ def test_two_parts_share_the_level() -> None:
 @settings(max_examples=30)
 @given(st.floats(-3, 3), st.floats(-3, 3))
 def test_never_promoted_where_a_size_is_worse(drawn: float, fresh: float) -> None:
-    """A mean change above the bound forbids it, at any gains."""
+    """A mean change above the tolerance prevents a promotion, whatever the gains."""
     decision = decide(pairs({(DRAWN, 20): drawn, (FRESH, 20): fresh}), alpha=0.05, worst=0.5)
     assert decision.promote == (max(drawn, fresh) <= 0.5 and min(decision.p_values.values()) < 0.05)
 
 
 def test_sizes_have_a_range() -> None:
-    """The paper's Table 1, and what lies beside it."""
+    """Rows of the paper's Table 1, and the ranges outside."""
     assert [size_range(n) for n in (3, 20, 99, 400, 401, 2000)] == [
         "1–19",
         "20–49",
@@ -119,7 +119,7 @@ def test_sizes_have_a_range() -> None:
 
 
 def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
-    """Yield trials of challengers that are as good as the champion: noise of mean 0, not centred."""
+    """Yield trials of challengers that are as good as the champion: noise of mean 0."""
     rng = np.random.default_rng(7)
     draw = {
         "normal": lambda size: rng.normal(0, 1, size),
@@ -144,7 +144,7 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
     ],
 )
 def test_challengers_that_are_no_better_are_promoted_as_rarely_as_the_level_allows(kind: str) -> None:
-    """Of 2,000 trials at a level of 5 %, no more than chance makes of 5 %, however skewed the noise."""
+    """At a level of 5 %, 2,000 trials promote no more than 5 % allows, even with skewed noise."""
     trials = 2000
     promoted = sum(decide(pairs, alpha=0.05, worst=0.5).promote for pairs in nulls(kind, trials))
     assert promoted <= binom.ppf(0.99, trials, 0.05)

@@ -1,4 +1,4 @@
-"""Drift: none between equal sides, an alarm where demand, size, vehicles or places have moved."""
+"""Drift: none between equal data, an alarm if demand, size, capacity or locations change."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NOW = [STREAM(n, i) for n in range(20, 30) for i in range(20, 40)]
 
 
 def moved(instance: Instance) -> Instance:
-    """The same demands at the customers of the south-west."""
+    """Return the same demands at customers in the south-west."""
     corner = np.flatnonzero((CITY.unit_xy[1:] < 0.5).all(axis=1))[: instance.n] + 1
     return replace(instance, ids=corner.astype(np.uint32))
 
 
 def test_equal_sides_do_not_differ() -> None:
-    """The distance of a side to itself is 0, to another draw of the same it is small."""
+    """The distance to itself is 0, to another sample of the same distribution it is small."""
     assert all(each.distance == 0 for each in drift(CITY, THEN, THEN))
     assert not any(each.alarm for each in drift(CITY, THEN, NOW))
 
@@ -39,10 +39,10 @@ def test_equal_sides_do_not_differ() -> None:
     ],
 )
 def test_what_has_moved_raises_the_alarm(name: str, now: list[Instance]) -> None:
-    """The property that was changed is far from what it was."""
+    """The distance of the changed property is large."""
     assert name in [each.name for each in drift(CITY, THEN, now) if each.alarm]
 
 
 def test_nothing_to_compare_is_no_drift() -> None:
-    """Without days on one side there is nothing to say."""
+    """No drift without days on one side."""
     assert drift(CITY, THEN, []) == drift(CITY, [], NOW) == ()

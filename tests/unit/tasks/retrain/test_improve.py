@@ -1,4 +1,4 @@
-"""The improvement loop: a label is replaced only by what beats it, and rounds build on each other."""
+"""The improvement loop: a label is only replaced by a better one, and rounds build on each other."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ SPEC = ImproveSpec(model="small", rounds=2, count=24, tries=2, instances=2, samp
 
 
 def even(instance: Instance) -> bool:
-    """True if `Half` beats the dearest routes of the instance."""
+    """Return whether `Half` improves the label of the instance."""
     return int(instance.ids.sum()) % 2 == 0
 
 
 class Half:
-    """A solver that sweeps where `even`, and else serves customers one by one."""
+    """A solver that sweeps if `even`, and otherwise serves each customer on its own."""
 
     label, version, device, configuration = "half", "small@1", "1 CPU core", ""
 
@@ -62,7 +62,7 @@ class Half:
 
 @pytest.fixture
 def labels(tmp_path: Path) -> list[Label]:
-    """Twelve labels, as dear as can be, one of which a model has made."""
+    """Twelve labels of maximum cost, one of them found by a model."""
     store = Store.open(tmp_path / "labels")
     write_dataset(store, CITY, range(20, 22), 6, solve=alone)
     tables = [table for n in (20, 21) for table in Dataset.open(store, "tiny").read_rows(n)]
@@ -75,7 +75,7 @@ def tried(store: Store, labels: Sequence[Label], solver: Half) -> list[Label]:
 
 
 def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label]) -> None:
-    """Those that the solver beats are its own and say so; all others stay as they are."""
+    """Improved labels name the solver; all others are unchanged."""
     after = tried(Store.open(tmp_path / "store"), labels, Half())
     for known, new in zip(labels, after, strict=True):
         assert key_of(new.instance) == key_of(known.instance)
@@ -86,17 +86,17 @@ def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label])
             assert new.cost == cost(CITY, new.solution) < known.cost
         else:
             assert (new.solution, new.cost, new.source) == (known.solution, known.cost, known.source)
-    told, beaten = gains(labels, after), sum(even(label.instance) for label in labels)
+    gain, beaten = gains(labels, after), sum(even(label.instance) for label in labels)
     assert 0 < beaten < 12
-    assert (told.looked, told.improved) == (12, beaten)
-    assert told.share == pytest.approx(100 * beaten / 12)
-    assert told.before == pytest.approx(np.mean([label.cost for label in labels]))
-    assert told.after == pytest.approx(np.mean([label.cost for label in after]))
-    assert told.change == pytest.approx(100 * (told.after / told.before - 1))
+    assert (gain.looked, gain.improved) == (12, beaten)
+    assert gain.share == pytest.approx(100 * beaten / 12)
+    assert gain.before == pytest.approx(np.mean([label.cost for label in labels]))
+    assert gain.after == pytest.approx(np.mean([label.cost for label in after]))
+    assert gain.change == pytest.approx(100 * (gain.after / gain.before - 1))
 
 
 def test_equal_costs_and_rounding_beat_nothing() -> None:
-    """Lower by more than the sum of the same legs in another order may be, whatever the unit."""
+    """The tolerance exceeds the rounding of a sum of the same legs in another order, in any unit."""
     assert not beats(5.0, 5.0)
     assert not beats(0.1 + 0.2, 0.3)
     assert not beats(1e7 - 1e-4, 1e7)
@@ -105,7 +105,7 @@ def test_equal_costs_and_rounding_beat_nothing() -> None:
 
 
 def test_what_was_tried_is_not_tried_again(tmp_path: Path, labels: list[Label]) -> None:
-    """A chunk that is in the store is done, whether it has improved anything or not."""
+    """A stored chunk is complete, with or without improvements."""
     store, solver = Store.open(tmp_path / "store"), Half()
     for _ in range(2):
         after = tried(store, labels, solver)
@@ -117,7 +117,7 @@ def test_what_was_tried_is_not_tried_again(tmp_path: Path, labels: list[Label]) 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A trained model whose polished samples beat half of the labels; what it costs is not measured."""
+    """A trained model whose solutions improve half of the labels, with fixed costs in the comparison."""
     store = Store.open(tmp_path / "store")
     write_dataset(store, CITY, range(20, 23), 12, solve=alone)
     train(store, CITY, small_spec(), tmp_path, nudge)
@@ -158,7 +158,7 @@ def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, deci
 
 
 def test_a_loop_that_is_done_is_left_alone(store: Store, decided: list[bool]) -> None:
-    """Run again it writes nothing and says the same; more rounds go on where it has ended."""
+    """A repeated loop writes nothing and reports the same; more rounds continue it."""
     done = loop(store)
     before = everything(store)
     again = loop(store)
@@ -170,7 +170,7 @@ def test_a_loop_that_is_done_is_left_alone(store: Store, decided: list[bool]) ->
 
 
 def test_a_round_that_promotes_nobody_leaves_the_champion(store: Store, decided: list[bool]) -> None:
-    """The next one starts from the same champion, on other labels, and says so in the table."""
+    """The next round starts from the same champion, on other labels, as the table shows."""
     decided += [False, True]
     first, second = loop(store)
     assert (first.record.champion, second.record.champion) == (1, 1)
@@ -182,7 +182,7 @@ def test_a_round_that_promotes_nobody_leaves_the_champion(store: Store, decided:
 
 @pytest.mark.slow
 def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_path: Path) -> None:
-    """Amid any write: one version is promoted, by one round that is described."""
+    """At any write: one version is promoted, by one round with a README."""
     spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
     for there, _ in killed_at_each_write(store, tmp_path, lambda there: loop(there, spec), at_least=30):
         loop(there, spec)
@@ -210,7 +210,7 @@ def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_p
 def test_a_round_outlasts_a_silent_store(
     store: Store, decided: list[bool], tmp_path: Path, outage: Outage, most: int | None
 ) -> None:
-    """Whatever request gets no answer for a while, labels, version and decision are the same."""
+    """If any request is not answered for a while, labels, version and decision are the same."""
     spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
 
     def decision(there: Store) -> object:

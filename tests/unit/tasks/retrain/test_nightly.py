@@ -1,4 +1,4 @@
-"""A night's course: what is learned from, what is decided, and that a second look changes nothing."""
+"""Course of a night: training data, decision, and that a repeated night changes nothing."""
 
 from __future__ import annotations
 
@@ -75,8 +75,15 @@ def night(store: Store, spec: NightlySpec = SPEC) -> NightSummary:
     return run_night(store, SMALL, spec, Path("/nowhere"), today=TODAY, launch=nudge)
 
 
+def decision(store: Store) -> TrialRecord:
+    """Return the record of a night."""
+    record = night(store).record
+    assert record
+    return record
+
+
 def test_without_routes_there_is_no_night(store: Store) -> None:
-    """Nothing is trained, nothing promoted, nothing written but the lease that comes and goes."""
+    """No training, no promotion, no write except for the lease."""
     before = everything(store)
     summary = night(store)
     assert (summary.new, summary.record) == (False, None)
@@ -84,7 +91,7 @@ def test_without_routes_there_is_no_night(store: Store) -> None:
 
 
 def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: list[bool]) -> None:
-    """The days kept for comparing are not among what is learned; the mix has the share that was asked."""
+    """Held-out days are not in the training data; the mix has the fraction of fresh days from the spec."""
     drive(store, 1, 12)
     summary = night(store)
     assert summary.measured
@@ -108,7 +115,7 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
 
 
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
-    """Return the champion's cost on each drawn instance (n, i) of a trial."""
+    """Return the champion's cost on each trial instance (n, i)."""
     pairs = read_pairs(store, "small", trial)
     assert pairs is not None
     rows = pairs[pairs["part"] != FRESH]
@@ -121,18 +128,15 @@ def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
 def two_nights(store: Store) -> tuple[TrialRecord, TrialRecord]:
     """Return the records of a night on eight days and of one on four more."""
     drive(store, 1, 8)
-    first = night(store).record
+    first = decision(store)
     drive(store, 9, 12, "more.csv")
-    second = night(store).record
-    assert first
-    assert second
-    return first, second
+    return first, decision(store)
 
 
 def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
     store: Store, decided: list[bool]
 ) -> None:
-    """Champion and challenger meet on a stream of its own, on other instances each night."""
+    """Trial instances come from a stream of their own, other ones each night."""
     first, second = two_nights(store)
     solver = sampler(store, model_card(store, "small", 1), SPEC.p, SPEC.samples, Pool(1))
     rules = Rules.of(CITY, None, None)
@@ -151,19 +155,18 @@ def test_a_night_draws_instances_that_no_benchmark_and_no_other_night_has(
 def test_a_night_that_is_cut_off_compares_on_the_same_instances(
     store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is drawn for a night follows from its name: a resumed one has the costs of an undisturbed one."""
+    """Trial instances follow from the name of a night: a resumed night has equal costs."""
     drive(store, 1, 8)
     shutil.copytree(store.uri, tmp_path / "other")
     other = Store.open(tmp_path / "other")
     stopped(other, monkeypatch, trial, "write_pairs")
-    ended, undisturbed = night(other).record, night(store).record
-    assert ended
-    assert ended == undisturbed
+    ended = decision(other)
+    assert ended == decision(store)
     assert drawn_pairs(other, ended.name) == drawn_pairs(store, ended.name)
 
 
 def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool]) -> None:
-    """The challenger becomes champion; a second look writes nothing; a rollback is not undone by a third."""
+    """The challenger becomes champion; a second run writes nothing; a third one does not undo a rollback."""
     drive(store, 1, 8)
     summary = night(store)
     assert summary.record
@@ -179,7 +182,7 @@ def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool
 
 
 def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
-    """Its folder has what was asked, measured and decided, a picture, and a README with all of it."""
+    """Its folder has spec, metrics, decision, a plot, and a README with all of them."""
     drive(store, 1, 8)
     summary = night(store)
     assert summary.record
@@ -203,7 +206,7 @@ def test_a_night_describes_itself(store: Store, decided: list[bool]) -> None:
 def test_footers_of_driven_days_are_read_once(
     store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look at any number of days costs one request each."""
+    """One request per day."""
     drive(store, 1, 8)
     night(store)
     read: list[str] = []
@@ -221,15 +224,14 @@ def test_not_promoted_says_why(store: Store, decided: list[bool]) -> None:
     """The champion stays, and the record has the reason."""
     decided.append(False)
     drive(store, 1, 8)
-    record = night(store).record
-    assert record
+    record = decision(store)
     assert (record.promote, record.reasons) == (False, ("so it was said",))
     assert pointer(store, "small", "champion").version == 1
     assert not night(store).new
 
 
 def test_nights_follow_each_other(store: Store, decided: list[bool]) -> None:
-    """New days make a new night, on the new champion, with old labels from where the first had them."""
+    """New days start a new night, on the new champion, with old labels of the same dataset."""
     first, second = two_nights(store)
     assert (second.number, second.champion, second.challenger) == (2, 2, 3)
     assert first.old == second.old == "tiny"
@@ -238,7 +240,7 @@ def test_nights_follow_each_other(store: Store, decided: list[bool]) -> None:
 
 
 def publish_another(store: Store) -> None:
-    """Publish a version that has nothing to do with the night."""
+    """Publish an unrelated version."""
     taken = [int(folder) for folder in store.folders(layout.models_dir("small"))]
     card = replace(model_card(store, "small", 1), version=max(taken) + 1, run="another")
     store.put_json(layout.model_card("small", card.version), asdict(card))
@@ -247,14 +249,14 @@ def publish_another(store: Store) -> None:
 
 @pytest.fixture
 def waiting(store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store in which a night has decided to promote its version, and was cut off before it did."""
+    """A store whose night was interrupted between decision and promotion."""
     drive(store, 1, 8)
     stopped(store, monkeypatch, trial, "move_champion")
     return store
 
 
 def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str) -> None:
-    """Begin a night, and cut it off before it takes the ``step`` of ``module``."""
+    """Start a night, and interrupt it before the ``step`` of ``module``."""
 
     def cut_off(*_: object) -> None:
         raise KeyboardInterrupt
@@ -267,7 +269,7 @@ def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, s
 
 @pytest.mark.parametrize("meanwhile", [False, True])
 def test_a_promotion_that_is_killed_is_carried_out(waiting: Store, tmp_path: Path, meanwhile: bool) -> None:
-    """Amid any write: there is no state between, and who publishes meanwhile challenges the new champion."""
+    """At any write: no state in between, and a version published meanwhile challenges the new champion."""
     for there, _ in killed_at_each_write(waiting, tmp_path, night, at_least=5):
         champion = pointer(there, "small", "champion").version
         assert (champion, pointer(there, "small", "challenger").version) in ((1, 2), (2, None))
@@ -278,7 +280,7 @@ def test_a_promotion_that_is_killed_is_carried_out(waiting: Store, tmp_path: Pat
 def test_a_night_that_is_killed_goes_on(
     store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Amid any write: one version is promoted, by one night."""
+    """At any write: one version is promoted, by one night."""
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
     for there, _ in killed_at_each_write(store, tmp_path, night, at_least=40):
@@ -294,11 +296,11 @@ def test_a_night_outlasts_a_silent_store(
     outage: Outage,
     most: int | None,
 ) -> None:
-    """Whatever request gets no answer for a while, the days, the version and the decision are the same."""
+    """If any request is not answered for a while, days, version and decision are the same."""
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
 
-    def decision(there: Store) -> object:
+    def result(there: Store) -> object:
         done = night(there)
         return done.taken.stored, done.record, pointer(there, "small", "champion").version
 
@@ -306,7 +308,7 @@ def test_a_night_outlasts_a_silent_store(
         store,
         tmp_path / "silent",
         outage,
-        decision,
+        result,
         at_least=100,
         exact=(".safetensors", "0000.parquet"),
         most=most,
@@ -317,7 +319,7 @@ def test_a_night_outlasts_a_silent_store(
 def test_who_publishes_while_a_night_is_dead_takes_nothing_from_it(
     store: Store, decided: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed amid any write from the end of its training on, it publishes one version and promotes it."""
+    """Killed at any write after training, it publishes one version and promotes it."""
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
     stopped(store, monkeypatch, phases, "publish")
@@ -328,16 +330,16 @@ def test_who_publishes_while_a_night_is_dead_takes_nothing_from_it(
 def test_a_night_that_has_published_does_not_publish_again(
     store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off before it compared, and overtaken by another version: it goes on with its own."""
+    """Interrupted before the comparison, with a newer version published since: it resumes its own."""
     drive(store, 1, 8)
     stopped(store, monkeypatch, trial, "compared")
     assert promoted_once(store, meanwhile=True) == [1, 2, 3]
 
 
 def promoted_once(store: Store, meanwhile: bool) -> list[int]:
-    """Check that a night that was killed is ended by the next, also if a version came ``meanwhile``.
+    """Check that the next night completes a killed one, also with a version published ``meanwhile``.
 
-    Returns the versions that there are.
+    Returns the versions of the model.
     """
     if meanwhile:
         publish_another(store)
@@ -359,12 +361,11 @@ def promoted_once(store: Store, meanwhile: bool) -> list[int]:
 def test_a_champion_that_somebody_moved_is_left_alone(
     waiting: Store, moved: tuple[int, ...], champion: int
 ) -> None:
-    """Cut off between decision and promotion, and overtaken by a person: the person wins."""
+    """Interrupted between decision and promotion: a promotion by the user takes precedence."""
     publish_another(waiting)
     for version in moved:
         move_champion(waiting, "small", version, pointer(waiting, "small", "champion"))
-    record = night(waiting).record
-    assert record
+    record = decision(waiting)
     assert pointer(waiting, "small", "champion").version == champion
     if champion == record.challenger:
         assert record.applied
@@ -374,7 +375,7 @@ def test_a_champion_that_somebody_moved_is_left_alone(
 
 
 def test_another_citys_model_is_refused(store: Store) -> None:
-    """The champion must route this city."""
+    """The champion has to be of this city."""
     other = replace(SMALL, name="other", city=City.uniform(60, seed=4))
     drive(store, 1, 8)
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
@@ -382,7 +383,7 @@ def test_another_citys_model_is_refused(store: Store) -> None:
 
 
 def test_a_size_beyond_the_city_is_refused_before_any_work(store: Store) -> None:
-    """The sentence names the stage that asked for it."""
+    """The error message names the stage."""
     with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, but the city has 60 customers"):
         check_trial(store, CITY, SPEC.model_copy(update={"sizes": (20, 61)}))
     with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):

@@ -1,4 +1,4 @@
-"""The pool of processes: same results, no child that outlives its parent, none lost without a word."""
+"""Tests of the pool of processes: equal results, no child that outlives its parent or is lost silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcvrp.tasks.support.processes import below
 
 
 def children() -> list[psutil.Process]:
-    """Return the processes of pools below this one; other tests may have left processes of theirs."""
+    """Return the children of pools of this process; other tests may have left other processes."""
     return [child for child in below(os.getpid()) if "mcvrp.tasks.support.pool" in child.cmdline()]
 
 
@@ -28,13 +28,13 @@ def pid(context: tuple[object, ...], task: int) -> int:
     return os.getpid()
 
 
-def product(context: tuple[int, ...], task: int) -> int:
+def product(context: tuple[int, str] | tuple[int], task: int) -> int:
     time.sleep(0.002)
     return context[0] * task
 
 
 def mortal(context: tuple[int], task: int) -> int:
-    """Kill the process that does it, unless it is the one that asked."""
+    """Kill the process that runs it, unless it is the parent."""
     time.sleep(0.01)
     if os.getpid() != context[0]:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,7 +49,7 @@ def refused(context: tuple[int], task: int) -> int:
 
 
 class Counted:
-    """Counts how often objects of its kind are sent."""
+    """Object that counts how often it is pickled."""
 
     sent = 0
 
@@ -59,18 +59,18 @@ class Counted:
 
 
 def warm(pool: Pool, processes: int) -> set[int]:
-    """Return the ids of the processes of ``pool`` once so many have worked."""
+    """Return the ids of the processes of ``pool`` once ``processes`` of them have done a task."""
     deadline = time.monotonic() + 120
-    found: set[int] = set()
-    while len(found) < processes:
+    pids: set[int] = set()
+    while len(pids) < processes:
         assert time.monotonic() < deadline
-        found |= set(pool.map(pid, (), range(40)))
-    return found
+        pids |= set(pool.map(pid, (), range(40)))
+    return pids
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_tasks(processes: int) -> None:
-    """Whoever does them, with a context that changes from call to call; none for no tasks."""
+    """From any process, with a context that changes between calls, and for no tasks."""
     with Pool(processes, worth=0) as pool:
         assert len(warm(pool, processes)) == processes == pool.processes
         for factor in (2, 3):
@@ -80,7 +80,7 @@ def test_results_come_in_the_order_of_tasks(processes: int) -> None:
 
 
 def test_a_context_is_sent_once() -> None:
-    """A child keeps its parts from call to call, until another object takes the place of one."""
+    """A child keeps its parts between calls, until a part is another object."""
     one, other = Counted(), Counted()
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
@@ -90,7 +90,7 @@ def test_a_context_is_sent_once() -> None:
 
 
 def test_little_work_starts_no_process() -> None:
-    """A child is started once the work done and expected is worth it, one for each such amount."""
+    """A child is started once past and expected work are worth it."""
     with Pool(4, worth=1e6) as pool:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
         assert pool.processes == 1
@@ -99,19 +99,19 @@ def test_little_work_starts_no_process() -> None:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
 
 
-def test_a_child_that_dies_costs_its_task_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The others do it; who watches is told."""
+def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+    """By the other processes, with a warning."""
     with Pool(3, worth=0) as pool:
         warm(pool, 3)
         with caplog.at_level(logging.WARNING):
             assert pool.map(mortal, (os.getpid(),), range(40)) == list(range(40))
-        assert [r.message for r in caplog.records if "died with SIGKILL" in r.message]
+        assert [r.message for r in caplog.records if "was killed" in r.message]
         assert pool.processes == 1
         assert pool.map(product, (2,), range(5)) == [0, 2, 4, 6, 8]
 
 
-def test_an_error_in_a_child_is_the_callers() -> None:
-    """As it was raised, and no process is left."""
+def test_an_error_in_a_child_is_raised_in_the_parent() -> None:
+    """With its type and message, and no process is left."""
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
         with pytest.raises(McvrpError, match="no"):
@@ -132,7 +132,7 @@ while True:
 
 
 def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """Start a script without a `__main__` guard; return it and its children, once all are at work."""
+    """Start a script without a `__main__` guard; return it and its children, once all have done a task."""
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
@@ -144,7 +144,7 @@ def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT])
 def test_children_end_with_a_script_that_has_no_main_guard(ended: signal.Signals, tmp_path: Path) -> None:
-    """Killed or interrupted: the script is not run again by its children, and none of them is left."""
+    """If it is killed or interrupted; its children do not run the script."""
     process, children = script(tmp_path)
     assert len(children) == 2
     process.send_signal(ended)

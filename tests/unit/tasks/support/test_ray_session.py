@@ -1,4 +1,4 @@
-"""Ray that does not come up: tried again, its leftovers ended, and told in a sentence."""
+"""Tests of a Ray that does not start: more attempts, no processes left, one error message."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 
 class Busy:
-    """A machine on which Ray does not come up the first ``failures`` times, and leaves a process behind."""
+    """A machine on which Ray fails to start ``failures`` times, and leaves a process each time."""
 
     def __init__(self, failures: int) -> None:
-        self.failures, self.tries = failures, 0
-        self.left: list[subprocess.Popen[bytes]] = []
+        self.failures, self.attempts = failures, 0
+        self.leftover: list[subprocess.Popen[bytes]] = []
 
     def init(self, **_: object) -> None:
-        self.tries += 1
-        if self.tries <= self.failures:
-            self.left.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        self.attempts += 1
+        if self.attempts <= self.failures:
+            self.leftover.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
             raise Exception(SLOW)
 
 
 @pytest.fixture
 def ours() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that was there before, which is nobody's to end."""
+    """A process that was started before, and must not be killed."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     yield process
     process.kill()
@@ -48,27 +48,27 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 2])
-def test_ray_that_comes_up_late_is_waited_for(
+def test_ray_is_started_again(
     monkeypatch: pytest.MonkeyPatch, ours: subprocess.Popen[bytes], failures: int
 ) -> None:
-    """What an earlier try has left is ended, and nothing else."""
+    """Processes of earlier attempts are killed, and no others."""
     busy = Busy(failures)
     monkeypatch.setattr(ray, "init", busy.init)
     with ray_session(1) as workers:
         assert workers == 1
-    assert busy.tries == failures + 1
-    assert [process.wait(30) for process in busy.left] == [-9] * failures
+    assert busy.attempts == failures + 1
+    assert [process.wait(30) for process in busy.leftover] == [-9] * failures
     assert ours.pid in descendants(os.getpid())
 
 
-def test_ray_that_never_comes_up_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names what Ray said, and what to do."""
+def test_a_ray_that_never_starts_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Ray's message and the remedy."""
     busy = Busy(failures=99)
     monkeypatch.setattr(ray, "init", busy.init)
     with pytest.raises(McvrpError) as caught, ray_session(1):
         pass
-    assert busy.tries == 3
-    assert [process.wait(30) for process in busy.left] == [-9] * 3
+    assert busy.attempts == 3
+    assert [process.wait(30) for process in busy.leftover] == [-9] * 3
     sentence = str(caught.value)
     assert sentence.startswith("Ray did not start on this machine in 3 attempts (The current node timed out")
     assert sentence.endswith("run the command again when the machine is less busy, finished work is kept")

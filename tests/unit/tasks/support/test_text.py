@@ -10,7 +10,7 @@ from mcvrp.tasks.support.text import length_text, readable_unit
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (5.1234, "unit", "5.123"),  # of a synthetic city, as ever
+        (5.1234, "unit", "5.123"),  # of a synthetic city, as before
         (1234.4, "m", "1,234 m"),
         (76_051.2, "m", "76.05 km"),
         (2_345_678.0, "m", "2,346 km"),
