@@ -26,13 +26,13 @@ BOUND = re.compile(
 HINTS = {"hint", "HINT", "remedy", "_REMEDY", "_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}
 # Messages that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
+    "city {} has {costs}",  # two texts with a remedy each
     "--{}: {}",  # of a field
     "attention model {name}, n={n}: {failure}",
     "train.base = {}: {error}",
     "{error} ({made})",
     "{name}: {errors}",  # of a file's rows
     "{}; {}",  # options of the command
-    "city {} has {costs}",
     "there is nothing at {}: {}",  # with a suggestion
     "{name} {}",  # what the reader of a spreadsheet says
     "network.{} is {}",  # in the sentence on a model's card
