@@ -8,7 +8,6 @@ the number of samples changes a sample (up to the last bits of the network's ari
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -208,9 +207,7 @@ def _group(seed: int, instance: Instance, samples: range, rotations: int, width:
     Word t + 1 of a sample's stream draws the node after token t. A beam has ``width`` paths, whatever the
     number of samples.
     """
-    digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
-    digest.update(str(instance.capacity).encode())
-    key = philox_key("decoding", str(seed), instance.city_id, digest.hexdigest())
+    key = philox_key("decoding", str(seed), instance.city_id, instance.orders_hash)
     rotation = samples.start % rotations
     angle = float(philox_uniforms(key, (rotation, 0), 1)[0]) * 2 * np.pi if rotation else 0.0
     streams = samples if width == 1 else range(rotation, rotation + width * rotations, rotations)

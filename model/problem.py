@@ -6,6 +6,7 @@ the customers; a solution is written in the city's node numbers, never in positi
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,13 @@ class Instance:
     def n(self) -> int:
         """The number of customers."""
         return len(self.ids)
+
+    @property
+    def orders_hash(self) -> str:
+        """Hash of customers, demands and capacity."""
+        digest = hashlib.sha256(self.ids.astype("<u4").tobytes() + self.demands.astype("<u2").tobytes())
+        digest.update(str(self.capacity).encode())
+        return digest.hexdigest()
 
     @property
     def nodes(self) -> NDArray[np.int64]:

@@ -137,7 +137,7 @@ async def _enter(request: Request) -> HTMLResponse:
 def _collect_aside() -> None:
     """Move garbage collection from the thread that serves to one of its own.
 
-    A cursor whose statement failed becomes garbage. SQLite lets nobody close it while its connection waits
+    A cursor whose statement failed becomes garbage. It cannot be closed while its connection waits
     for another one to commit. If the serving thread collected it, it would wait for a minute for itself: only
     that thread can commit the other transaction.
     """

@@ -91,6 +91,7 @@ class StageFlow(Flow[P, R]):
         A stage that has not begun yet waits for the server, and is run without a record in the end.
         """
         outcomes: list[Any] = []
+        stack = contextlib.ExitStack()
 
         @functools.wraps(self.fn)
         def noted(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -98,26 +99,29 @@ class StageFlow(Flow[P, R]):
             context = FlowRunContext.get()
             if context and context.flow_run:
                 records.add(context.flow_run, outcome)
+            if records.given_up.is_set():  # for the engine, which reports the end of the run: no retries
+                stack.enter_context(temporary_settings(_WITHOUT_SERVER))
             return outcome
 
         stage, until = self.recorded_in(records), time.monotonic() + BEGIN_SECONDS
         stage.fn = noted
-        while not outcomes:
-            try:
-                return run(stage)
-            except Exception as error:
-                # The function of a stage raises nothing (see `stage`): a request of the engine has failed.
-                if not is_outage(error):
-                    raise
-                records.report_outage(error)
-            if outcomes:
-                break
-            if records.given_up.is_set() or time.monotonic() > until:
-                records.given_up.set()  # the stages after this one do not wait again
-                with temporary_settings(_WITHOUT_SERVER):
-                    outcomes.append(run_unrecorded())
-            else:
-                time.sleep(PAUSE_SECONDS)
+        with stack:
+            while not outcomes:
+                try:
+                    return run(stage)
+                except Exception as error:
+                    # The function of a stage raises nothing: a request of the engine has failed.
+                    if not is_outage(error):
+                        raise
+                    records.report_outage(error)
+                if outcomes:
+                    break
+                if records.given_up.is_set() or time.monotonic() > until:
+                    records.given_up.set()  # the stages after this one do not wait again
+                    with temporary_settings(_WITHOUT_SERVER):
+                        outcomes.append(run_unrecorded())
+                else:
+                    time.sleep(PAUSE_SECONDS)
         return outcomes[-1].result() if isinstance(outcomes[-1], State) else outcomes[-1]
 
 

@@ -20,7 +20,7 @@ def lazy(package: str, **names: str) -> tuple[Callable[[str], Any], Callable[[],
     package
         ``__name__`` of the package.
     names
-        Public names of each module, separated by blanks: ``spec="LabelSpec"``. Two underscores stand for a
+        Public names of each module, separated by blanks: ``spec="LabelSpec"``. Two underscores represent a
         dot.
     """
     modules = {name: module.replace("__", ".") for module, public in names.items() for name in public.split()}

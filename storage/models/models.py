@@ -76,7 +76,7 @@ def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") 
 
 
 def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
-    """Return the last version of ``name`` with these weights for this city, None if there is none."""
+    """Return the last version of ``name`` with these weights for this city, None without one."""
     numbers = versions(store, name)
     for version in reversed(numbers):
         card = model_card(store, name, version)

@@ -165,7 +165,7 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
 
 
 def enrol(store: Store, name: str, version: int) -> Alias | None:
-    """Make a new version the champion, if there is none yet, otherwise the challenger; return its alias.
+    """Make a new version the champion of a model without one, otherwise its challenger; return its alias.
 
     None if a newer version is the challenger, or the version has been champion before.
     """

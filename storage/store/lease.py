@@ -167,7 +167,7 @@ class Lease:
         except StoreError:
             raise
         except McvrpError:
-            self._loser_of = "nobody"
+            self._loser_of = "no process"
             return False
         holder = Holder.decode(data)
         if holder.token != self._holder.token:

@@ -23,7 +23,7 @@ from pyarrow import fs
 from mcvrp.model.errors import brief, reason, without_logins
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 
-_STALE_SECONDS = 3600.0  # age from which a temporary file has no writer any more
+_STALE_SECONDS = 3600.0  # age from which a temporary file no longer has a writer
 _HINTS = {
     errno.ENOSPC: "free space there",
     errno.EDQUOT: "free space there, or request a larger quota",

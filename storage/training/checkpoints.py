@@ -137,16 +137,9 @@ def save_checkpoint(
             f"so that step {state.step:,} is not saved: run again to resume from there"
         )
     named = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
-    files: dict[str, FileFacts] = {}
+    arrays = {WEIGHTS: weights, OPTIMIZER: named}
     # The lease is confirmed before every change: writing gigabytes takes longer than its time to live.
-    for name, arrays in ((WEIGHTS, weights), (OPTIMIZER, named)):
-        data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-        files[name] = _facts(data)
-        confirm()
-        store.put(f"{state.folder}/{name}", data)
-        del data  # gigabytes
-        # Read back before the state file vouches for it: a disk may store other bytes than it was given.
-        _verify_stored(store, f"{state.folder}/{name}", files[name])
+    files = {name: _write(store, f"{state.folder}/{name}", a, confirm) for name, a in arrays.items()}
     state = replace(state, files=files)
     confirm()
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
@@ -199,6 +192,17 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
             f"{store.url(state.folder)} and run again to resume from the previous checkpoint"
         )
     return data
+
+
+def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None]) -> FileFacts:
+    data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
+    facts = _facts(data)
+    confirm()
+    store.put(path, data)
+    del data  # gigabytes
+    # Read back before the state file vouches for it: a disk may store other bytes than it was given.
+    _verify_stored(store, path, facts)
+    return facts
 
 
 def _facts(data: bytes) -> FileFacts:

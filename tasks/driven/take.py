@@ -165,7 +165,7 @@ def _route_table(name: str, data: bytes) -> pd.DataFrame:
     missing = [column for column in COLUMNS if column not in table.frame]
     if missing:
         raise McvrpError(
-            f"{name} has no column {listed(missing)}: files of routes need the columns "
+            f"{name} has no column {listed(missing)}: add it, files of routes have the columns "
             f"{listed(COLUMNS, len(COLUMNS))}"
         )
     text = {column: table.text(column) for column in table.frame.columns}

@@ -71,7 +71,7 @@ class _Child:
         try:
             connection.send((i, seed))
             if not connection.poll(seconds):
-                self.stop()  # no request can be answered any more: the solver does not return to Python
+                self.stop()  # requests can no longer be answered: the solver does not return to Python
                 return f"the solver took longer than {seconds:.0f} s"
             outcome: Outcome | str = connection.recv()
             return outcome

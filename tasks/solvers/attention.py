@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,8 +160,6 @@ def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[
 
 def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:
     """Return the random numbers of ``samples``, ``(samples, 2n)``, one stream per sample."""
-    digest = hashlib.sha256(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
-    digest.update(str(instance.capacity).encode())
-    key = philox_key("attention", str(seed), instance.city_id, digest.hexdigest())
+    key = philox_key("attention", str(seed), instance.city_id, instance.orders_hash)
     streams = np.array([(sample, 0) for sample in samples], dtype=np.uint64)
     return philox_rows(key, streams, 2 * instance.n)

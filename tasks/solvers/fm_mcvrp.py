@@ -72,13 +72,7 @@ class FmMcvrpSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer per instance; its seconds are its share of the total time.
-
-        Raises
-        ------
-        McvrpError
-            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
-        """
+        """Yield one answer per instance; its seconds are its share of the total time."""
         if not instances:
             return
         yield from network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))

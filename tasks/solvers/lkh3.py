@@ -83,7 +83,7 @@ class LKH3:
         """Program and parameters in one line."""
         trials = "n" if self.iterations is None else self.iterations
         settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
-        return f"{self.version}, {settings}; the time includes the start of a process a run"
+        return f"{self.version}, {settings}; the time includes the start of one process per run"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

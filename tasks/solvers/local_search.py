@@ -69,11 +69,6 @@ class Polished:
         """Yield one answer per instance, each sample at most as expensive as the model's.
 
         Its seconds are its share of the total decoding time plus its local search.
-
-        Raises
-        ------
-        McvrpError
-            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
         """
         if not instances:
             return
@@ -100,13 +95,7 @@ class RandomStarts:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer per instance, the best of the random solutions ``seed`` to ``seed + samples - 1``.
-
-        Raises
-        ------
-        McvrpError
-            If an instance belongs to another city or has unknown customers.
-        """
+        """Yield one answer per instance, the best of random solutions ``seed`` to ``seed + samples - 1``."""
         require_instances(city, instances)
         for instance in instances:
             began = time.perf_counter()

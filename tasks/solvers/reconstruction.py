@@ -85,11 +85,6 @@ class Reconstructed:
         """Yield one answer per instance, at most as expensive as the best of ``samples``, with one cost.
 
         Its seconds are its share of the total time.
-
-        Raises
-        ------
-        McvrpError
-            If the model was trained on another city, or ``samples`` exceeds the strategy's answers.
         """
         if not instances:
             return

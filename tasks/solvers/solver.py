@@ -85,7 +85,14 @@ class Solver(Protocol):
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer per instance, in order: the best of ``samples`` runs from ``seed`` up."""
+        """Yield one answer per instance, in order: the best of ``samples`` runs from ``seed`` up.
+
+        Raises
+        ------
+        McvrpError
+            If the solver or its model does not support the city, an instance belongs to another city or has
+            unknown customers, or ``samples`` exceeds the number of answers of a decoding strategy.
+        """
         ...
 
 

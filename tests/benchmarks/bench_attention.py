@@ -1,9 +1,8 @@
-"""The attention model, trained on this machine for MINUTES, beside the published figures at n = 20.
+"""The attention model, trained on this machine for MINUTES, compared with the published figures at n = 20.
 
-Run as `python -m tests.benchmarks.bench_attention`, with a folder to keep the model in and the number of
-held-out instances if you like: run again with the same folder, it goes on. Nothing gates on it. A few steps
-are timed first, and as many epochs are asked for as fit. The city is that of the preset `paper`; the
-instances are those that `mcvrp benchmark` would take.
+Run as `python -m tests.benchmarks.bench_attention`, optionally with a folder for the model and the number of
+held-out instances: a run with the same folder resumes. Nothing gates on it. The number of epochs follows from
+the time of a few steps. The city is that of the preset `paper`, the instances are those of `mcvrp benchmark`.
 """
 
 from __future__ import annotations

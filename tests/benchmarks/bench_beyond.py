@@ -1,10 +1,10 @@
 """Gains of local search, re-construction and warm starts at equal time (bench_beyond STORE MODEL).
 
 Gaps to HGS with its budget `converged`, on held-out instances of the model's city (split "test"). All
-seconds are processor seconds of one core an instance, one instance at a time; loading the model and
-making the instances are not in them. Searches are given each total; the model alone, with local
-search, and with re-construction run at some numbers of samples or rounds, and of those the best whose
-mean time is within the total stands in its row. "–" where the least takes longer.
+seconds are processor seconds of one core per instance, one instance at a time, without loading the model
+and making the instances. Searches have each total as their limit; the model alone, with local search, and
+with re-construction run at several numbers of samples or rounds, and a row has the best whose mean time is
+within the total, "–" without one.
 """
 
 from __future__ import annotations

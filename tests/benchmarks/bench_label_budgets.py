@@ -1,8 +1,8 @@
 """Costs and gains of each label budget (bench_label_budgets FILE.jsonl [NAME ...]).
 
 Every budget solves the same instances of the city of 10,000 customers with the same seeds, on one
-core; the baseline is HGS-CVRP with 5 s of processor time. Results are appended a line an instance,
-so that a measurement of hours can be stopped and continued, and extended with more instances;
+core; the baseline is HGS-CVRP with 5 s of processor time. Results are appended, one line per
+instance, so that a measurement of hours can be interrupted, resumed and extended with more instances;
 without names the table is printed.
 """
 

@@ -1,8 +1,7 @@
 """The driver's memory over many shards: python -m tests.benchmarks.bench_label_driver [shards].
 
-A real run with one label a shard, so that there are as many shards as labels: instances of a few
-customers, solved at once. Then the same command again, which finds by the list of shards that there is
-nothing to do. The driver is this process; workers are others.
+A real run with one label per shard and instances of a few customers. Then the same command again, which
+lists the shards and has nothing to do. The driver is this process; workers are separate processes.
 """
 
 from __future__ import annotations

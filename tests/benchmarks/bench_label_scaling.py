@@ -1,8 +1,8 @@
-"""How many labels a second one driver keeps up with: python -m tests.benchmarks.bench_label_scaling [nodes].
+"""Throughput of one label driver: python -m tests.benchmarks.bench_label_scaling [nodes].
 
-A cluster of nodes of a core each, all on this machine (Ray's own cluster utility), whose solver sleeps as
-long as a solver would work, then answers with a sweep's routes: workers, Ray, driver and store do what they
-always do, and take this machine's cores to do it. Efficiency is the time slept over nodes times time.
+A cluster of nodes with one core each on this machine (Ray's cluster utility), with a solver that sleeps as
+long as a real one would work, then returns the routes of a sweep. Workers, Ray, driver and store do their
+usual work on this machine's cores. Efficiency is the time slept over nodes times wall-clock time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.support.sweep import sweep
 
 CITY = City.uniform(100, seed=1)
 N = 20
-SECONDS = 20.0  # a measurement
-PACES = (0.2, 1.0, 5.0)  # seconds an instance; the paper has 5
+SECONDS = 20.0  # per measurement
+PACES = (0.2, 1.0, 5.0)  # seconds per instance; the paper has 5
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ register("asleep", SolverEntry("Sleep", f"{__spec__.name}:Asleep", takes=("time_
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run took; ``driver`` and ``head`` are processor seconds of the driver, and of Ray's head."""
+    """Figures of a run; ``driver`` and ``head`` are processor seconds of the driver and of Ray's head."""
 
     labels: int
     seconds: float

@@ -1,9 +1,9 @@
-"""What the pointer output and Muon are worth: ablation over seeds (bench_network STORE).
+"""Ablation of the pointer output and Muon over seeds (bench_network STORE).
 
-Every variant is trained on the labels of the demo's store by `mcvrp train`, for as many steps, as one
-rank of one thread, two variants at a time; processor seconds are of the command. Gaps to HGS (`converged`)
-on held-out instances of the split "test" from number 5,000 on, which no report has; standard errors are
-over seeds.
+Every variant is trained on the labels of the demo's store by `mcvrp train`, for the same number of steps, as
+one rank of one thread, two variants at a time; processor seconds are those of the command. Gaps to HGS
+(`converged`) on held-out instances of the split "test" from number 5,000 on, which no report has; standard
+errors over seeds.
 """
 
 from __future__ import annotations

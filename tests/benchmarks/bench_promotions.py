@@ -1,14 +1,14 @@
-"""Nights and rounds that tune by policy: who is promoted (bench_promotions STORE FOLDER).
+"""Promotions by nights and rounds with policy-gradient tuning (bench_promotions STORE FOLDER).
 
-Four cases, each on a copy of the demo's store, by the commands that users run:
+Four cases, each on a copy of the demo's store, with the commands of users:
 
-- better: 600 days driven as HGS would; the champion is trained on the routes of a sweep over the map, which
-  stand in for driven ones. A night.
-- moved: 600 days whose customers all live on one side of the town, driven as HGS would; the champion knows
-  the whole town. A night.
-- same: 600 days like those that the champion has learned from. A night, which has nothing to gain.
-- sweep: the champion is that of "better". Five rounds of improving, and the gap of each champion to HGS on
-  300 held-out instances.
+- better: one night after 600 days of HGS routes; the champion is trained on the routes of a sweep instead of
+  driven ones.
+- moved: one night after 600 days of HGS routes with all customers on one side of the town; the champion is
+  trained on the whole town.
+- same: one night after 600 days from the champion's training distribution.
+- sweep: five rounds of improvement from the champion of "better", and the gap of each champion to HGS on 300
+  held-out instances.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def solved(city: City, instance: Instance) -> Solution:
 
 
 def days(city: City, side: bool) -> list[Instance]:
-    """Return the orders of each day, of the western half of the town alone where ``side`` says so."""
+    """Return the orders of each day; with ``side``, of the western half of the town only."""
     whole = InstanceStream(city, 4711, "train")
     west = [int(node) for node in range(1, city.customers + 1) if city.xy[node, 0] < np.median(city.xy[:, 0])]
     found = []
@@ -161,7 +161,7 @@ def rounds(store: Path) -> None:
 
 
 def main() -> None:
-    """Run the cases that are asked for."""
+    """Run the selected cases."""
     cases: dict[str, Callable[[Path], None]] = {
         "better": lambda store: night(store, "better"),
         "moved": lambda store: night(store, "moved"),

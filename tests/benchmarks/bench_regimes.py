@@ -1,12 +1,11 @@
-"""Where a model pays: gap against processor seconds an instance (bench_regimes STORE MODEL ROWS.jsonl).
+"""Gap against processor seconds per instance of models and searches (bench_regimes STORE MODEL ROWS.jsonl).
 
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
-standard errors; processor seconds of one core. The model answers 1,000 instances together, and the first
-of them again one at a time, which is the same answers in other time; so do the attention models of the
-store, named by --attention, of the sizes that they are of. HGS and PyVRP get budgets down to a
-millisecond; random solutions with the same local search show what that does alone. What is measured is
-kept in ROWS.jsonl (HGS's costs beside it), and not measured again; the table of all of it is printed,
-and --picture draws it.
+standard errors; processor seconds of one core. The model solves 1,000 instances together, and the first of
+them again one at a time, with equal answers; so do the attention models of the store named by --attention,
+for their sizes. HGS and PyVRP have budgets down to a millisecond; random solutions with the same local
+search are a baseline. Measurements are stored in ROWS.jsonl (with HGS's costs) and not repeated; the table
+of all is printed, and --picture draws it.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A method in one setting: mean processor seconds an instance, mean gap (%) and its standard error."""
+    """A method in one setting: mean processor seconds per instance, mean gap (%) and its standard error."""
 
     n: int
     method: str
@@ -99,7 +98,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Alone:
-    """What answers one instance after the other, without the model."""
+    """A method without the model, one instance at a time."""
 
     method: str
     setting: str
@@ -108,7 +107,7 @@ class Alone:
 
 
 def decodings(network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int) -> Iterator[Decoding]:
-    """Yield what is asked of the model, and of the attention model of ``n`` customers if there is one."""
+    """Yield the settings of the model, and of the attention model of ``n`` customers if there is one."""
     yield Decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
     for samples in SAMPLES:
         yield Decoding("samples", str(samples), FmMcvrpSolver(network, Nucleus(1.0)), samples)
@@ -129,7 +128,7 @@ def alone(longest: float) -> Iterator[Alone]:
 
 
 def by_search(solver: Solver, samples: int = 1) -> Callable[[City, Instance], Solution | None]:
-    """Return how ``solver`` answers an instance."""
+    """Return a function that solves an instance with ``solver``."""
 
     def answer(city: City, instance: Instance) -> Solution | None:
         (found,) = solver.solve(city, [instance], samples=samples, seed=1)
@@ -154,7 +153,7 @@ def decoded(
 def polished(
     city: City, groups: Sequence[Sequence[Instance]], what: Decoding
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return seconds an instance, ``(2,)``, and costs, ``(2, B)``, without and with local search of each."""
+    """Return seconds per instance, ``(2,)``, and costs, ``(2, B)``, without and with local search."""
     seconds, costs = np.zeros(2), []
     for group in groups:
         began = time.thread_time()
@@ -194,7 +193,7 @@ def row(
 
 
 def checked(city: City, instance: Instance, solution: Solution | None) -> float:
-    """Return the cost of a solution that has to be feasible, infinite where there is none."""
+    """Return the cost of a feasible solution, infinite without one."""
     if solution is None:
         return np.inf
     assert infeasibility(instance, solution) is None

@@ -1,10 +1,10 @@
-"""Real tokens a second: our training step against Hugging Face's T5 of equal dimensions, padded at random.
+"""Real tokens per second: our training step against Hugging Face's T5 of equal dimensions, padded at random.
 
 Run as `python -m tests.benchmarks.bench_t5`; takes about ten minutes. Nothing gates on it. Both see the
 same instances and labels, with dropout, one step of AdamW on every 16, on one core, in fp32 but for the
 last line. A real token is a node of an instance, or a token of its solution that is to be predicted; T5
 predicts the latter only.
-The lines between the two change one thing at a time, and say where the difference comes from.
+The lines between the two change one setting at a time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Work:
 
 
 def main() -> None:
-    """Print a table of tokens a second, and the ratio to T5's."""
+    """Print a table of tokens per second, and the ratio to T5's."""
     city = City.uniform(NETWORK.classes - 1, 1)
     with tempfile.TemporaryDirectory() as folder:
         store, counts = Store.open(f"{folder}/store"), dict.fromkeys(SIZES, BATCH)
@@ -132,7 +132,7 @@ def t5_step() -> Step:
 
 
 def compare(cases: dict[str, tuple[Work, Step]]) -> None:
-    """Print real tokens a second of each case, the best of rounds in which all take turns."""
+    """Print real tokens per second of each case, the best of several alternating rounds."""
     for data, step in cases.values():  # warm up
         step(data.steps[0], *data.tokens[0])
     rates: dict[str, list[float]] = {name: [] for name in cases}

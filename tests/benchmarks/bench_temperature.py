@@ -1,9 +1,8 @@
-"""What local search gains by the samples it is given (bench_temperature STORE MODEL --sizes 20 24 30).
+"""Local search by the temperature of its samples (bench_temperature STORE MODEL --sizes 20 24 30).
 
-Gaps to HGS (200 iterations without improvement) of the best of so many samples, without and with local
-search of each, by the share that sampling keeps and its temperature; the first row has random solutions
-in place of samples. Instances of the split "valid" that no report has. A figure depends on nothing else
-that runs, so no time is taken.
+Gaps to HGS (200 iterations without improvement) of the best of several samples, without and with local
+search of each, by top-p and temperature; the first row has random solutions instead of samples. Instances of
+the split "valid" that no report has. No times, as other load does not change the figures.
 """
 
 from __future__ import annotations

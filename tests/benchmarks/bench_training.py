@@ -1,4 +1,4 @@
-"""Training tokens a second of a laptop-sized network: ranks against threads, orders, bf16, ZeRO.
+"""Training tokens per second of a laptop-sized network: ranks against threads, orders, bf16, ZeRO.
 
 Run as `python -m tests.benchmarks.bench_training`; takes a minute or two. Nothing gates on it.
 """
@@ -30,7 +30,7 @@ CASES: list[dict[str, Any]] = [
 
 
 def main() -> None:
-    """Print the median tokens a second of each case."""
+    """Print the median tokens per second of each case."""
     with tempfile.TemporaryDirectory() as folder:
         store, city = Store.open(folder), City.uniform(100, 1)
         write_dataset(store, city, SIZES, 300)

@@ -5,9 +5,9 @@
     python tests/benchmarks/same.py compare today.json DIR
 
 `make` runs the command as a user does, from nothing, into DIR/store. `digest` hashes what came of it, column
-by column, tensor by tensor, value by value. `compare` takes folders and digests alike, prints a line a thing,
-and ends with 1 if anything differs. Nothing of the project is imported: what a file is, its columns or keys
-say, not its path, and what has another name but the same content is the same, and said to be renamed.
+by column, tensor by tensor, value by value. `compare` takes folders and digests alike, prints one line per
+artifact, and exits with 1 if any differs. Nothing of the project is imported: columns or keys identify the
+kind of a file, not its path, and an artifact of equal content under another name is reported as renamed.
 
 Left out are times, what tells of the machine, and names, paths and checksums of files. Of the benchmark's
 equal-time methods, which end by the clock, routes and costs are left out too; everything else ends by counts.
@@ -35,8 +35,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import deserialize
 
-Parts = dict[str, str]  # hash of each part of a thing: a column, a tensor, a value
-Digest = dict[str, Parts]  # parts of each thing, by what it is and where it lies
+Parts = dict[str, str]  # hash of each part of an artifact: a column, a tensor, a value
+Digest = dict[str, Parts]  # parts of each artifact, by kind and location
 
 # Ranks are as many on every machine. The night learns enough to promote, the round has poor labels to beat.
 RUN = ("train.ranks=2",)
@@ -52,8 +52,7 @@ ROUND = ("improve.ranks=1", "improve.rounds=1", "improve.old=hasty", "improve.tr
 DAY = ("--samples", "32", "--seed", "1", "--polish", "local-search", "--time-limit", "3600", "--no-hgs")
 CUSTOMERS = 50  # of the smoke preset's city, called 1 to 50
 
-# What a file is: the first kind all of whose columns or keys it has. Files of no kind are made from others,
-# or say what was asked for.
+# Kind of a file: the first whose columns or keys it has. Files of no kind are derived from others, or specs.
 TABLES = {
     "labels": {"ids", "demands", "capacity", "routes", "cost"},
     "label statistics": {"n", "rows", "cost_mean", "routes_mean"},
@@ -89,7 +88,7 @@ ANSWERS = ("cost", "costs", "routes")
 def make(folder: Path, mcvrp: list[str]) -> None:
     """Run everything into ``folder``/store; what it asks of the command is the same every time."""
     if folder.exists() and any(folder.iterdir()):
-        sys.exit(f"{folder} is not empty: results of before would stand for new ones")
+        sys.exit(f"{folder} is not empty: earlier results would count as new ones")
     store = folder / "store"
     (store / "incoming").mkdir(parents=True)
     for month in (3, 4):
@@ -147,7 +146,7 @@ def _orders() -> str:
 
 
 def digest(folder: Path) -> Digest:
-    """Return the digest of what was made into ``folder``; things of several files are one by folder."""
+    """Return the digest of the results in ``folder``; several files of an artifact are one by folder."""
     store, tables, found = folder / "store", dict[str, list[pa.Table]](), Digest()
     for path in sorted(path for path in store.rglob("*") if path.is_file()):
         place = path.relative_to(store)

@@ -107,7 +107,7 @@ def environment() -> Iterator[None]:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_name_makes_one_folder(place: Callable[[str], str], name: str) -> None:
-    """Names of any thing: one of another kind is refused before a path is made of it."""
+    """Invalid names of any artifact are rejected before they become part of a path."""
     with pytest.raises(McvrpError, match="is not a valid name for a"):
         place(name)
 

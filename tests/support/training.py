@@ -15,6 +15,7 @@ from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_shard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
+from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
@@ -58,6 +59,14 @@ def write_dataset(
         instances = [stream(n, i) for i in range(count)]
         labels = [label_of(city, each, i, solve(city, each)) for i, each in enumerate(instances)]
         write_labels(store, label_shard(name, n, 0), city, "tests", labels)
+
+
+def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
+    """Return the metrics of a phase but for the rate, one row per logged step."""
+    metrics = [vars(row) for row in read_metrics(store, run, phase)]
+    return np.array(
+        [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
+    )
 
 
 def small_spec(**changes: object) -> TrainSpec:

@@ -84,7 +84,7 @@ def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
 
 CALLS = {
     "the function": "from mcvrp.memory import available_memory; input(); print(available_memory())",
-    "a phase by policy": """
+    "a policy-gradient phase": """
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City

@@ -30,13 +30,13 @@ class Interface:
     Parameters
     ----------
     name
-        "module:object"; of an attribute that instances have, behind its class.
+        "module:object"; attributes of instances follow the class.
     used
-        Where, from the root.
+        File that uses it, relative to the root.
     why
-        What it is used for.
+        Purpose.
     parameters
-        Of a function, as we call it or are called in its place; None for what is none.
+        Parameters of a function; None for other objects.
     """
 
     name: str
@@ -55,18 +55,18 @@ class Interface:
         return re.split(r"[:.]", self.name)[-1]
 
     def missing(self) -> str | None:
-        """Return what is not as it was seen, None where nothing is."""
+        """Return the difference from the recorded interface, or None."""
         try:
             owner, _, last = self.name.rpartition("." if "." in self.name.partition(":")[2] else ":")
-            there = resolve_name(owner)
-            found = getattr(there, last, None)
-            if found is None and not _sets(there, last):
+            container = resolve_name(owner)
+            member = getattr(container, last, None)
+            if member is None and not _sets(container, last):
                 return "it is gone"
         except (ImportError, AttributeError) as error:
             return f"it is gone ({error})"
         if (
             self.parameters is not None
-            and (now := tuple(inspect.signature(found).parameters)) != self.parameters
+            and (now := tuple(inspect.signature(member).parameters)) != self.parameters
         ):
             return f"it takes {now}, not {self.parameters}"
         return None
@@ -108,8 +108,8 @@ INTERFACES = [
 
 
 @pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.name)
-def test_what_is_private_is_what_it_was(interface: Interface) -> None:
-    """Each name is there in the installed release, and takes the parameters that it took."""
+def test_private_interfaces_are_unchanged(interface: Interface) -> None:
+    """Each name exists in the installed release, with the recorded parameters."""
     if importlib.util.find_spec(interface.package) is None:  # an extra
         pytest.skip(f"{interface.package} is not installed")
     missing, seen = interface.missing(), SEEN.get(interface.package, "any Python")
@@ -120,8 +120,8 @@ def test_what_is_private_is_what_it_was(interface: Interface) -> None:
 
 
 @pytest.mark.parametrize("package", SEEN)
-def test_a_new_release_is_looked_at(package: str) -> None:
-    """A pin moves together with the version that a package's names were seen in."""
+def test_a_new_release_is_reviewed(package: str) -> None:
+    """A pin changes together with the recorded version of a package."""
     names = [interface.name for interface in INTERFACES if interface.package == package]
     assert SEEN[package] == PINS[package], f"look at {', '.join(names)}, and note the version here"
 
@@ -135,7 +135,7 @@ def test_a_name_that_is_gone_is_noticed(name: str) -> None:
 
 
 def test_a_parameter_that_is_gone_is_noticed() -> None:
-    """A function takes what it took, no more and no less."""
+    """Changed parameters of a function are detected."""
     missing = Interface(
         "prefect.flow_engine:maintain_concurrency_lease", "", "", (*_LEASE, "other")
     ).missing()
@@ -143,7 +143,7 @@ def test_a_parameter_that_is_gone_is_noticed() -> None:
 
 
 def test_every_reach_into_another_package_is_known() -> None:
-    """What the source imports, reads or replaces of others' private parts is the table."""
+    """The table lists all private parts of other packages that the source imports, reads or replaces."""
     known = {(interface.used, interface.last) for interface in INTERFACES}
     found = {
         (path.relative_to(ROOT).as_posix(), name) for path in SOURCE for name in reaches(path.read_text())

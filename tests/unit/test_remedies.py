@@ -1,4 +1,4 @@
-"""Every sentence with which an error is raised ends in a remedy: a clause that says what to do."""
+"""Every error message ends with a remedy."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from tests.unit.test_private_interfaces import ROOT, SOURCE
 VERBS = set(
     re.findall(
         r"\w+",
-        "add ask call check choose copy correct create decode delete draw end export free give import "
-        "install keep label leave let list look lower make move name omit pip promote put raise register "
-        "remove rename repair report request reserve restore route run save say see set solve split start "
-        "stop take train update upload use wait write",
+        "add allow ask call check choose compare copy correct create decode delete draw end enter "
+        "export free give import install keep label leave let list look lower make move name omit pip "
+        "promote put raise register remove rename repair report request reserve restore route run "
+        "save say see set solve split start stop take train update upload use wait write",
     )
 )
-# A bound and what was given instead: the sentence says itself what to give.
-BOUND = re.compile(r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$")
+# Requirements, which are remedies by themselves.
+BOUND = re.compile(
+    r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$|need the columns \{\}$"
+)
 # Variables that contain a remedy.
-HINTS = {"hint", "HINT", "_AGAIN", "_REMEDY", "_ABSENT", "_SILENCE", "fault", "few"}
-# Sentences that end with another one, which has the remedy.
+HINTS = {"hint", "HINT", "remedy", "_REMEDY", "_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}
+# Messages that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
+    "city {} has {costs}",  # two texts with a remedy each
     "--{}: {}",  # of a field
     "attention model {name}, n={n}: {failure}",
     "train.base = {}: {error}",
     "{error} ({made})",
-    "{name}: {told}",  # of a file's rows
+    "{name}: {errors}",  # of a file's rows
+    "{}; {}",  # options of the command
+    "there is nothing at {}: {}",  # with a suggestion
     "{name} {}",  # what the reader of a spreadsheet says
     "network.{} is {}",  # in the sentence on a model's card
     "its network has {} parameters, the weights have {stored}",
@@ -51,14 +56,14 @@ MADE_ELSEWHERE = {
     ],
 )
 def test_a_remedy_is_told_from_a_description(code: str, has_one: bool) -> None:
-    """A clause behind a colon or semicolon that begins with a verb, or the variable of a hint."""
+    """A clause after a colon or semicolon that begins with a verb, or the variable of a remedy."""
     call = ast.parse(code, mode="eval").body
     assert isinstance(call, ast.Call)
     assert has_remedy(call.args[0]) == has_one
 
 
 def test_every_error_names_a_remedy() -> None:
-    """Of all that the source raises of the kind that a user sees; why a solver fails is no user's fault."""
+    """All user-facing errors; failures of a solver need no remedy."""
     family = kinds() - {"SolverFailed"}
     assert {"McvrpError", "StoreError", "IncompleteError", "CorruptFile"} <= family
     bare = [
@@ -83,7 +88,7 @@ def kinds() -> set[str]:
 
 
 def has_remedy(message: ast.expr) -> bool:
-    """Return whether ``message`` says what to do, or is made where that cannot be seen."""
+    """Return whether ``message`` has a remedy, or is not a literal."""
     if not isinstance(message, (ast.Constant, ast.JoinedStr, ast.BinOp)):
         return True
     text = re.sub(r"\([^()]*\)", "", _text(message))

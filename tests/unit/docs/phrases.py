@@ -24,12 +24,12 @@ HABITS = {  # regular expression of a phrase: what to write instead
     rf"\b(?:an?|one|every) (?:{_COUNTED}) an? (?:{_PER})\b": "one row per order",
     rf"\b(?:{_COUNTED}|core|gap|cost|token)s an? (?:{_PER})\b": "seconds per instance",
     r"\bsa(?:ys?|id) so\b": "reports it; prints a warning",
-    r"\b(?:is|are|was|be|been|being) told\b": "the error message reports; is set to",
+    r"\b(?:is|are|was|be|been|being) told\b(?! apart)": "the error message reports; is set to",
     r", say\b": "such as",
     r"\b(?:goes|go|going|went) on\b": "continues; resumes",
     r"\bwhere (?:it has|there (?:is|are|was)|they have) (?:none|no|nothing)\b": "if there is no",
     r"\bwhere (?:nobody|nothing|none)\b": "if no",
-    r"\b(?:is|are) none\b": "is not a; there is no",
+    r"\b(?:that|which|who) (?:is|are) none\b": "is not a; there is no",
     r"\bon end\b": "consecutively; concatenated",
     r"\bas ever\b": "as before",
     r"\bfor (?:ever|good)\b": "indefinitely; permanently",
@@ -40,7 +40,7 @@ HABITS = {  # regular expression of a phrase: what to write instead
     r"\bthings?\b": "artifact; item",
     r"\b(?:afresh|anew)\b": "again; from scratch",
     r"\bjust now\b": "currently",
-    r"\bof (?:ours|yours|theirs)\b": "our; your own",
+    r"(?<!instead )\bof (?:ours|yours|theirs)\b": "our; your own",
     r"\b(?:was|is|were|are) asked for\b": "was requested; its spec",
     r"\bby policy\b(?! gradient)": "by policy gradient",
     r"\b(?:Most|Fewest) (?:vehicles|customers|runs|steps|samples|rows|labels|bytes|cores)\b": "Maximum",
@@ -57,7 +57,7 @@ HABITS = {  # regular expression of a phrase: what to write instead
 }
 _OPENINGS = r"(?:What|Who|Whose|Of|That|How|Where|Which)\b"
 _PYTHON = ("flows", "tasks", "storage", "model", "src", "docker", "tests")
-_PENDING = ("tests/", "flows/", "tasks/", "storage/", "model/", "src/", "docker/", ".ci/", "CHANGELOG.md")
+_PENDING = ("tests/",)
 _OWN = Path(__file__).name
 
 

@@ -1,4 +1,4 @@
-"""The attention model against its equations in NumPy; every rollout serves everybody."""
+"""The attention model against its equations in NumPy; feasibility of every rollout."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_draws_have_the_probabilities_of_the_equations() -> None:
     samples=st.integers(1, 4),
     greedy=st.booleans(),
 )
-def test_every_rollout_serves_everybody(
+def test_every_rollout_is_feasible(
     n: int, demand: int, room: int, first: int, samples: int, greedy: bool
 ) -> None:
     """Any sizes, demands and capacities: each customer once, no vehicle too full."""

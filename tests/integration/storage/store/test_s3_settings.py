@@ -131,7 +131,7 @@ def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytes
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert "see whether" in refused(s3_uri)
+        assert "check that it is running" in refused(s3_uri)
         attempts = 0
         with contextlib.suppress(BlockingIOError):
             while silent.accept():

@@ -133,7 +133,7 @@ def test_one_way_costs_go_to_pyvrp() -> None:
 
 @pytest.mark.lkh
 def test_lkh_refuses_a_matrix() -> None:
-    """LKH-3 is asked for straight lines only."""
+    """LKH-3 supports straight lines only."""
     city = City(CITY.xy, CITY.costs(np.arange(61)))
     with pytest.raises(McvrpError, match="the city has a matrix: use solver pyvrp"):
         list(lkh().solve(city, instances(20, 1, city), samples=1, seed=1))

@@ -49,7 +49,7 @@ def cut(cluster: Cluster, host: Host, name: str) -> None:
 
 
 def kill(cluster: Cluster, host: Host, name: str) -> None:
-    """Kill all processes of the node for good."""
+    """Kill all processes of the node permanently."""
     cluster.nodes[name].kill()
 
 

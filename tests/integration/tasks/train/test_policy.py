@@ -23,10 +23,9 @@ from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here
 from tests.support.forked_ranks import Killer, forked
-from tests.support.training import StoppedHere, small_spec, write_dataset
+from tests.support.training import StoppedHere, metric_rows, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
-TIMED = "tokens_per_second"
 
 
 @pytest.fixture
@@ -67,8 +66,7 @@ def state_of(store: Store, run: str) -> CheckpointState:
 
 def rows(store: Store, run: str) -> np.ndarray:
     """Return the metrics of the phase but for the rate."""
-    metrics = [vars(row) for row in read_metrics(store, run, "tune")]
-    return np.array([[value for name, value in row.items() if name != TIMED] for row in metrics])
+    return metric_rows(store, run, "tune")
 
 
 def columns(store: Store, run: str, *names: str) -> np.ndarray:
@@ -185,7 +183,7 @@ def test_without_a_supervised_loss_no_label_is_read(store: Store, here: Here) ->
 
 
 def test_a_phase_that_makes_the_gap_worse_ends_as_its_best(store: Store, here: Here) -> None:
-    """A ruinous learning rate: the last checkpoint has the weights of the best one, and a warning says so."""
+    """A ruinous learning rate: the last checkpoint has the best weights, and there is a warning."""
     changes: dict[str, object] = {"held_out": "apart", "held_out_every": 2, "checkpoint_every": 100}
     messages, weights = list[str](), dict[int, str]()
 

@@ -28,7 +28,7 @@ from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.driven_training import DrivenRun, Part
 from tests.support.forked_ranks import Fate, Killer, forked
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import metric_rows, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
 PHASE = small_spec().phases[1].model_copy(update={"name": "only", "passes": 6})  # 45 steps
@@ -61,10 +61,7 @@ def train(store: Store, spec: TrainSpec, cache: Path, launch: Launcher | None = 
 
 def rows(store: Store, run: str) -> np.ndarray:
     """Return the metrics of a run but for the rate."""
-    metrics = [vars(row) for row in read_metrics(store, run, "only")]
-    return np.array(
-        [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
-    )
+    return metric_rows(store, run, "only")
 
 
 def assert_same(store: Store, run: str, other: str) -> None:

@@ -1,4 +1,4 @@
-"""A trainer that lost its lease during an outage of the store changes nothing any more."""
+"""A trainer that lost its lease during an outage of the store makes no further change."""
 
 from __future__ import annotations
 

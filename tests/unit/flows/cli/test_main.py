@@ -61,7 +61,7 @@ def stored(folder: Path) -> list[Path]:
         ("inspect nothing", ["nothing at"]),
         ("city import addresses.csv", ["no file addresses.csv"]),
         ("city import {file}", ["file has no rows, only a header (kept)"]),
-        ("city import {file} --demand 9 1", ["demand = [9, 1] is no range"]),
+        ("city import {file} --demand 9 1", ["demand = [9, 1] is not a range"]),
         ("city import {file} --spare -1", ["--spare must be at least 0, not -1"]),
         ("city import {file} --name a/b", ["name must be a name of letters", "'a/b'"]),
         ("city import", ["file", "mcvrp city import --help"]),

@@ -258,6 +258,6 @@ def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
     assert "city.addresses.spare must be at least 0" in error(
         "smoke", "city.source=imported", "city.addresses.file=a.csv", "city.addresses.spare=-1"
     )
-    assert "demand = [3, 2] is no range" in error(
+    assert "demand = [3, 2] is not a range" in error(
         "smoke", "city.source=imported", "city.addresses={file = 'a.csv', demand = [3, 2]}"
     )

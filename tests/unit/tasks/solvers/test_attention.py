@@ -24,7 +24,7 @@ SOLVER = AttentionSolver(MODELS, "demo", CITY.city_id)
 
 
 def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> None:
-    """One answer an instance, in order, whatever the sizes."""
+    """One answer per instance, in order, for any sizes."""
     solver: Solver = SOLVER
     answers = list(solver.solve(CITY, INSTANCES, samples=6, seed=1))
     for instance, answer in zip(INSTANCES, answers, strict=True):
@@ -54,7 +54,7 @@ def test_samples_are_prefixes_and_the_same_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_greedy_is_one_answer() -> None:
-    """That of the network's greedy rollout; more are refused."""
+    """The greedy rollout of the network; more samples are rejected."""
     solver = AttentionSolver(MODELS, greedy=True)
     (answer,) = solver.solve(CITY, INSTANCES[:1], samples=1, seed=1)
     orders = orders_of(CITY, INSTANCES[:1])

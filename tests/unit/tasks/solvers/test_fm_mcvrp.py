@@ -21,7 +21,7 @@ INSTANCES = [STREAM(n, i) for i, n in enumerate((20, 20, 7, 21))]
 
 
 def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> None:
-    """One answer an instance, in order, whatever the sizes."""
+    """One answer per instance, in order, for any sizes."""
     solver: Solver = FmMcvrpSolver(small_network(CITY), Nucleus(), rotations=3)
     answers = list(solver.solve(CITY, INSTANCES, samples=5, seed=1))
     for instance, answer in zip(INSTANCES, answers, strict=True):

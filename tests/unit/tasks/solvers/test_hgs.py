@@ -1,4 +1,4 @@
-"""HGS with few iterations: it has an answer to whatever fits, however hard the orders are to pack."""
+"""HGS with few iterations: an answer to every feasible instance, however hard the orders are to pack."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
 
 
 def test_a_second_run_is_as_good_as_any() -> None:
-    """What few iterations give up is solved as well as by PyVRP, in the mean within one per cent."""
+    """The second run is as good as PyVRP, in the mean within one per cent."""
     gaps = []
     for i in HARD:
         instance = draw(HALVES, 24, i)
@@ -88,8 +88,8 @@ def test_orders_of_a_vehicle_each_get_one(solver: HGS) -> None:
     assert len(solver.search(CITY, instance, 1).routes) == 24
 
 
-def test_a_fleet_that_cannot_do_says_so() -> None:
-    """What the fleet cannot carry is refused before any search, with the number that it takes."""
+def test_too_small_a_fleet_is_rejected() -> None:
+    """Orders beyond the fleet's capacity are rejected before any search, with the fleet needed."""
     with pytest.raises(SolverFailed, match="24 vehicles are needed at least, the fleet is 23"):
         HGS(iterations=5, fleet=23).search(CITY, draw(EACH_ALONE, 24, 0), 1)
 

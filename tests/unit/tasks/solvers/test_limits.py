@@ -143,10 +143,8 @@ def test_a_start_of_too_many_routes_begins_the_search(keeper: Keeper) -> None:
 
 
 def test_an_answer_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What PyVRP takes for short enough is refused where its legs say otherwise."""
-    monkeypatch.setattr(
-        "mcvrp.tasks.solvers.pyvrp._PARTS", 4
-    )  # so coarse that all legs are rounded to nothing
+    """A route that PyVRP accepts by rounding is rejected by its exact length."""
+    monkeypatch.setattr("mcvrp.tasks.solvers.pyvrp._PARTS", 4)  # so coarse that all legs are rounded to 0
     with pytest.raises(
         SolverFailed, match=r"a route of 0\.7\d* sides of the city's square, 0\.65 are the most"
     ):
@@ -164,12 +162,12 @@ def test_limits_say_which_is_broken() -> None:
     assert longest_route(CORNER, apart) == max(lengths(CORNER, apart)) == 0.6
 
 
-def test_who_keeps_limits() -> None:
-    """HGS and PyVRP keep both, and say so in footnotes; the others keep none."""
-    asked = Limits(fleet=3, longest_route=2.5)
-    assert {name for name, entry in SOLVERS.items() if entry.keeps(asked)} == {"hgs", "pyvrp"}
+def test_support_of_limits() -> None:
+    """HGS and PyVRP support both, named in footnotes; the others support none."""
+    limits = Limits(fleet=3, longest_route=2.5)
+    assert {name for name, entry in SOLVERS.items() if entry.keeps(limits)} == {"hgs", "pyvrp"}
     assert all(entry.keeps(NO_LIMITS) for entry in SOLVERS.values())
     for name in ("hgs", "pyvrp"):
-        search = SOLVERS[name].search(iterations=5, **asked.given)
+        search = SOLVERS[name].search(iterations=5, **limits.given)
         assert "fleet 3, routes up to 2.5" in search.configuration
     assert "fleet n" in SOLVERS["pyvrp"].search(iterations=5).configuration

@@ -34,12 +34,12 @@ def start(instance: Instance, seed: int, samples: int = 3, seconds: float = 0.0)
     return Start(tuple(random_routes(instance, seed + k) for k in range(samples)), seconds)
 
 
-def best_cost(given: Start) -> float:
-    return min(cost(CITY, Solution(routes)) for routes in given.routes)
+def best_cost(start: Start) -> float:
+    return min(cost(CITY, Solution(routes)) for routes in start.routes)
 
 
 class Recorder:
-    """A search that does nothing but remember what it was given."""
+    """Search that records its arguments only."""
 
     def __init__(self) -> None:
         self.limits: list[float | None] = []
@@ -64,7 +64,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 @pytest.mark.parametrize("finisher", ["hgs", "pyvrp"])
 def test_the_search_has_what_decoding_left(finisher: str, recorder: Recorder) -> None:
-    """Each instance by its own clock: total less decoding; where nothing is left, nobody searches."""
+    """Total less decoding, per instance; without time left, there is no search."""
     instances = [STREAM(9, i) for i in range(3)]
     starts = tuple(start(i, 0, seconds=s) for i, s in zip(instances, (0.25, 2.0, 1.0), strict=True))
     answers = list(WarmStarted(SOLVERS[finisher], 1.0, starts).solve(CITY, instances, samples=3, seed=1))
@@ -106,14 +106,14 @@ def test_a_search_starts_from_the_best_samples(finisher: str, most: int, recorde
 def test_answers_are_feasible_and_no_worse_than_the_best_sample(n: int, seed: int, finisher: str) -> None:
     """Also when there is hardly time to search."""
     instance = STREAM(n, seed)
-    given = start(instance, seed)
-    warm: Solver = WarmStarted(SOLVERS[finisher], 0.002, (given,))
+    samples = start(instance, seed)
+    warm: Solver = WarmStarted(SOLVERS[finisher], 0.002, (samples,))
     (answer,) = warm.solve(CITY, [instance], samples=3, seed=seed)
     assert answer.solution is not None
     assert infeasibility(instance, answer.solution) is None
     assert canonical(CITY, answer.solution) == answer.solution
     assert answer.costs.tolist() == [cost(CITY, answer.solution)]
-    assert answer.costs[0] <= best_cost(given) + 1e-9
+    assert answer.costs[0] <= best_cost(samples) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -130,7 +130,7 @@ def test_hgs_with_one_iteration_keeps_its_best_start(seed: int) -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("solver", [HGS(time_limit=0.01), HGS(iterations=5), PyVRP(time_limit=0.01)])
 def test_one_customer_is_a_route_of_its_own(solver: HGS | PyVRP) -> None:
-    """HGS-CVRP itself never ends on a single customer: with whom should it swap places."""
+    """HGS-CVRP itself never ends on a single customer."""
     instance = STREAM(1, 0)
     assert solver.search(CITY, instance, 1).routes == ((int(instance.ids[0]),),)
 
@@ -164,7 +164,7 @@ def test_bad_starts_are_refused_in_one_sentence() -> None:
 
 
 def test_names_in_tables_say_what_was_combined() -> None:
-    """Model, samples, total and search stand in the label and the configuration."""
+    """Model, samples, total and search are in the label and the configuration."""
     warm = WarmStarted(HGS_ENTRY, 2.0, (start(STREAM(9, 0), 0),), version="m 1", device="GPU + 1 CPU core")
     assert warm.label == "FM-MCVRP (NS) + HGS (equal time)"
     assert WarmStarted(PYVRP_ENTRY, 2.0, ()).label == "FM-MCVRP (NS) + PyVRP (equal time)"

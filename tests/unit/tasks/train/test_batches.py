@@ -104,7 +104,7 @@ def test_rotated_routes_are_ordered_in_the_rotated_frame(
 
 
 def test_shuffled_routes_are_the_label_in_another_order(cache: LabelCache) -> None:
-    """Whole routes change places, anew at each step, the same for any number of ranks."""
+    """Whole routes change places, differently at each step, the same for any number of ranks."""
     sharing = {"ranks": 2, "micro_batch": 3}
     plain, stream = (stream_of(cache, "II", shuffled=shuffled, **sharing) for shuffled in (False, True))
     rows = np.arange(12)

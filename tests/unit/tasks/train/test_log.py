@@ -146,6 +146,14 @@ def test_rows_and_events_are_read_back(store: Store, tmp_path: Path) -> None:
     )
 
 
+def test_corrupt_metrics_are_an_error(store: Store) -> None:
+    """Metrics of a phase without any are an empty list, a corrupt file is named."""
+    assert read_metrics(store, "small", "II") == []
+    store.put(layout.phase_metrics("small", "II"), b"PAR1 no")
+    with pytest.raises(McvrpError, match="not a readable file of training metrics"):
+        read_metrics(store, "small", "II")
+
+
 def test_saving_without_a_new_row_changes_nothing(store: Store) -> None:
     """Metrics and events stay as they are."""
     log = TrainLog(make_job(store))

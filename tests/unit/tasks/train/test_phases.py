@@ -142,7 +142,7 @@ def test_later_versions_do_not_make_a_run_publish_again(store: Store, aliases: s
 
 
 def test_other_weights_are_another_version(store: Store) -> None:
-    """Of the same run trained further, and of another run; each version is published once."""
+    """A run that is trained further, or under another name, is published once for each."""
     train(store, small_spec(), pretend)
     longer = small_spec(phases=(*small_spec().phases, PhaseSpec(name="III", first=22, last=22, lr=0.001)))
     assert [train(store, longer, pretend).model.version for _ in range(2)] == [2, 2]
@@ -246,7 +246,7 @@ def test_settings_that_do_not_change_the_result_may_change(store: Store) -> None
 
 
 def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Store) -> None:
-    """More labels, or a previous phase that was trained anew."""
+    """More labels, or a previous phase that was trained again."""
     train(store, small_spec(), pretend)
     second = next(p for p in store.list("training/small/II") if p.endswith("state.json"))
     state = store.get_json(second)
