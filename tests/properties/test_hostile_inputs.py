@@ -150,4 +150,4 @@ def test_a_process_with_little_memory_refuses_a_pipe(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     why = "it is a pipe or a device, not a file"
-    assert done.stderr == f"mcvrp: {pipe} cannot be read ({why}): give one that can\n"
+    assert done.stderr == f"mcvrp: {pipe} cannot be read ({why}): give a readable file\n"

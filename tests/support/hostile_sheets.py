@@ -151,8 +151,8 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a date of 1e300 days": (_swapped('<c r="B2"><v>1<', '<c r="B2" s="1"><v>1e300<'), "row 2: demand"),
     "cells without a place": (_swapped(' r="B2"', ""), None),
     "a string that is not there": (_swapped('<c r="B2">', '<c r="B2" t="s">'), NO_WORKBOOK),
-    "a sheet without a cell": (lambda: xlsx({"Orders": []}), "without content"),
-    "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "hidden sheets are not read"),
+    "a sheet without a cell": (lambda: xlsx({"Orders": []}), "no visible sheet with content"),
+    "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "or unhide its sheet"),
     "a workbook with a password": (lambda: compound({"EncryptedPackage": b"x"}), "has a password"),
     "a part that is there twice": (_part_twice, None),
 }
