@@ -15,13 +15,15 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.deployments import deployments
 from mcvrp.flows.server.interrupt import stopping_in_time
-from mcvrp.model.errors import shown
+from mcvrp.model.errors import reason, shown
 from mcvrp.tasks.support.processes import die_with_parent
 
 if TYPE_CHECKING:
     from prefect import Flow
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
+
+    from mcvrp.flows.server.stage import StageFlow
 
 # 17 minutes instead of one: no user is waiting, and the records are worth the delay
 _CLIENT_RETRIES = 9
@@ -45,26 +47,42 @@ def main() -> None:
     retries = {PREFECT_CLIENT_MAX_RETRIES: max(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())}
     with terminal(), stopping_in_time(), draining(), lost_slots_tolerated(), temporary_settings(retries):
         listen_for_cancellation()  # before flows are imported, which takes seconds
-        with handle_engine_signals(UUID(run_id)):
-            _execute(UUID(run_id))
+        # outside of Prefect's handler, whose logger is silent here: an error goes to the log of the worker
+        accepted = _load(UUID(run_id))
+        if accepted:
+            with handle_engine_signals(UUID(run_id)):
+                _execute(*accepted)
 
 
-def _execute(run_id: UUID) -> None:
-    """Execute the flow run, or fail it if it is not one that mcvrp executes."""
+def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
+    """Return the flow and the run; None, once the run is set to Failed, if mcvrp does not execute it."""
+    from httpx import HTTPError
     from prefect.client.orchestration import get_client
     from prefect.states import Failed
 
-    from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.stage import StageFlow
 
-    with get_client(sync_client=True) as client:
-        run = client.read_flow_run(run_id)
-        flow = _flow(client, run)
-        refusal = _wrong_parameters(flow, run.parameters) if flow else _OTHER_CODE
-        if refusal:
-            client.set_flow_run_state(run.id, Failed(message=refusal), force=True)
-            return
+    try:
+        with get_client(sync_client=True) as client:
+            run = client.read_flow_run(run_id)
+            flow = _flow(client, run)
+            refusal = _wrong_parameters(flow, run.parameters) if flow else _OTHER_CODE
+            if refusal:
+                client.set_flow_run_state(run.id, Failed(message=refusal), force=True)
+                return None
+    except HTTPError as error:
+        sys.exit(
+            f"mcvrp: the Prefect server did not answer ({type(error).__name__}: {reason(error)}): check that "
+            "it is running, then start the run again"
+        )
     assert isinstance(flow, StageFlow)
+    return flow, run
+
+
+def _execute(flow: StageFlow[Any, Any], run: FlowRun) -> None:
+    """Execute the flow run."""
+    from mcvrp.flows.server.records import Records
+
     records = Records()
     flow.run_deployed(run, records)
     if records.outage:

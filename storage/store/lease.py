@@ -88,7 +88,7 @@ class Lease:
         self._store, self._path, self._what = store.outlasting(0), path, what  # a late heartbeat is useless
         self._silence = store.silence
         self._holder, self._tag = holder, tag
-        self._loser_of: str | None = None
+        self._loss: str | None = None
         self._heard = True
         self._end = threading.Event()
 
@@ -97,10 +97,10 @@ class Lease:
 
     def check(self) -> None:
         """Raise LeaseLost if the last heartbeat found the lease taken over or removed."""
-        if self._loser_of is not None:
+        if self._loss is not None:
             raise LeaseLost(
-                f"{self._store.url(self._path)} no longer names this process but {self._loser_of}: "
-                f"{self._what} twice, this one stops; run it again to resume"
+                f"{self._store.url(self._path)} {self._loss}: {self._what} twice, this one stops; run it "
+                "again to resume"
             )
 
     def confirm(self) -> None:
@@ -130,14 +130,14 @@ class Lease:
 
     def keep(self, interval: float) -> None:
         """Renew the lease by a heartbeat every ``interval`` seconds until `release`."""
-        while not self._end.wait(interval) and self._loser_of is None:
+        while not self._end.wait(interval) and self._loss is None:
             self._renew()
 
     def release(self, keeper: threading.Thread) -> None:
         """Stop renewing, and remove the file if it is still ours; if the store is silent, it expires."""
         self._end.set()
         keeper.join(1.0)
-        held = not keeper.is_alive() and self._heard and self._loser_of is None
+        held = not keeper.is_alive() and self._heard and self._loss is None
         if held and (self._renew() or self._ours()):  # what was just renewed is not taken over
             with contextlib.suppress(StoreError):
                 self._store.delete(self._path)
@@ -156,7 +156,7 @@ class Lease:
         except StoreError as error:  # the work itself fails, too, and reports it
             self._heard = not isinstance(error, StoreUnavailable)
             return False
-        return self._loser_of is None
+        return self._loss is None
 
     def _beat(self) -> bool:
         """Write the next heartbeat and read the holder back; return whether it was written."""
@@ -167,11 +167,11 @@ class Lease:
         except StoreError:
             raise
         except McvrpError:
-            self._loser_of = "no process"
+            self._loss = "has been removed"
             return False
         holder = Holder.decode(data)
         if holder.token != self._holder.token:
-            self._loser_of = str(holder)
+            self._loss = f"now names {holder}"
             return False
         self._holder, self._tag = holder, tag  # also if the answer to an earlier renewal was lost
         return written

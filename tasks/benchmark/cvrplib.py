@@ -24,7 +24,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.on_ray import solve_on_ray
-from mcvrp.tasks.benchmark.part import Given, Task, WorkerContext
+from mcvrp.tasks.benchmark.part import Given, Part, Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.csv_cells import csv_bytes
@@ -147,15 +147,26 @@ def _blocks(store: Store, spec: BenchmarkSpec, file: VrpFile) -> Iterator[Block]
 
 
 def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> None:
-    tasks = [
-        (block, Task(part, block.program, Given(file.city, file.instance)))
-        for file, block in blocks
-        if block.program
-        for part in block.missing()
-    ]
+    """Solve the missing answers once each; files with the same instance share them."""
+    tasks: dict[str, tuple[Block, Task]] = {}  # by path of the part
+    sharing: list[tuple[Block, Part]] = []
+    for file, block in blocks:
+        if block.program is None:
+            continue
+        for part in block.missing():
+            if part.path in tasks:
+                sharing.append((block, part))
+            else:
+                tasks[part.path] = (block, Task(part, block.program, Given(file.city, file.instance)))
     if tasks:
         with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
-            solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks, progress)
+            solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)
+    for block, part in sharing:
+        owner, _ = tasks[part.path]
+        if part.n in owner.failures:
+            block.failures[part.n] = owner.failures[part.n]
+        else:
+            block.take(part)
 
 
 def _table(answers: Sequence[Answer]) -> pd.DataFrame:

@@ -93,7 +93,7 @@ def test_a_day_is_routed_by_them(place: Workplace) -> None:
 def test_a_name_stands_for_one_solver() -> None:
     """The same entry may be registered again; another by that name, or a name that is no path, is refused."""
     register("hgs", SOLVERS["hgs"])
-    for name, words in (("hgs", "already"), ("a/b", "no name")):
+    for name, words in (("hgs", "already"), ("a/b", "not a valid name")):
         with pytest.raises(Exception, match=words):
             register(name, SolverEntry("Mine", "mine:Mine"))
 

@@ -59,6 +59,19 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
     assert "no gap, because there is no .sol file: up" in readme
 
 
+def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> None:
+    """Two files of one instance are solved once; both have its cost, with every number of runs."""
+    shutil.copy(folder / "up.vrp", folder / "again.vrp")
+    store = Store.open(tmp_path / "store")
+    for runs in ((1,), (1, 2)):
+        table = run(store, folder, heuristic_samples=runs).table
+        costs = table.groupby("instance")["cost"].apply(list)
+        assert costs["again"] == costs["up"]
+        assert table["cost"].notna().all()
+        assert len(table) == 3 * len(runs)
+    assert len(store.list("benchmarks/set-e/parts")) == 4
+
+
 def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:
     """No folder, no instance, no solver, an invalid instance, another benchmark: one sentence each."""
     store = Store.open(tmp_path / "store")

@@ -290,7 +290,7 @@ def test_invalid_input_is_refused_before_any_work(tmp_path: Path, finished: Stor
     path = next(path for path in files(finished) if "/hgs-" in path)
     data = finished.get(path)
     finished.put(path, data[:100])
-    with pytest.raises(McvrpError, match="no readable Parquet"):
+    with pytest.raises(McvrpError, match="not a readable Parquet"):
         run_benchmark(finished, CITY, SPEC, "m")
     finished.put(path, data)
 

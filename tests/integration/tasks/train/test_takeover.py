@@ -94,7 +94,7 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
 
     monkeypatch.setattr(Store, "put", no_answer)
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
-    with pytest.raises(McvrpError, match=r"no longer names this process but .* this one stops"):
+    with pytest.raises(McvrpError, match=r"now names .* this one stops"):
         train(store, here(hear=hear))
     assert files(store) == left
     assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept

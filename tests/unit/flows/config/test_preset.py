@@ -254,7 +254,7 @@ def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
     assert spec.city.title == "lyon, imported"
     spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])
     assert spec.city.title == "smoke, imported from a.csv"
-    assert "say source = imported" in error("smoke", "city.addresses.file=a.csv")
+    assert "set source = imported" in error("smoke", "city.addresses.file=a.csv")
     assert "city.addresses.spare must be at least 0" in error(
         "smoke", "city.source=imported", "city.addresses.file=a.csv", "city.addresses.spare=-1"
     )

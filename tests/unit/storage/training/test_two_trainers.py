@@ -126,7 +126,7 @@ def test_checkpoints_of_the_lease_holder_stay(
                 if any(folder in path for folder in saved):
                     assert stored[path] == data
         elif moment < CHANGES:
-            with pytest.raises(McvrpError, match="no longer names this process but process 20"):
+            with pytest.raises(McvrpError, match="now names process 20"):
                 first.save(step, keep, confirm)
             assert files(store) == left
         else:

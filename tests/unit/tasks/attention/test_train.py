@@ -225,7 +225,7 @@ def test_a_training_that_lost_its_lease_writes_nothing_more(
 
         with monkeypatch.context() as patch:
             patch.setattr(loop.Training, method, taken_over)
-            with pytest.raises(McvrpError, match="no longer names this process but no process"):
+            with pytest.raises(McvrpError, match="has been removed"):
                 train_attention(store, CITY, TINY)
         del finished["now"]
         assert {path: store.get(path) for path in store.list("")} == finished

@@ -433,7 +433,7 @@ def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.Mo
             job.lease.confirm()
         run_local(job, progress)
 
-    with pytest.raises(McvrpError, match=r"no longer names this process but process .* on far"):
+    with pytest.raises(McvrpError, match=r"now names process .* on far"):
         train_phase(store, small_spec(ranks=1), "I", replaced)
     assert store.exists(LEASE)
 

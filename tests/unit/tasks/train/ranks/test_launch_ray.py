@@ -59,7 +59,7 @@ def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
 
     reports, progress = Reports(step(1), step(2), step(3)), Losing("train I", 9, "steps")
     error = follow(lease, reports, progress).stop()
-    assert "no longer names this process but no process" in str(error)
+    assert "has been removed" in str(error)
     assert reports.gone
     assert progress.done == 2
 
