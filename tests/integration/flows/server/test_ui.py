@@ -131,7 +131,7 @@ def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
         ),
         "store = 's3://theirs' is not the store of the worker": ui.start("benchmark", store="s3://theirs"),
         "city.addresses.file = '/etc/passwd' is not a path in the store": ui.start("city", city=imported),
-        "spec.city.addresses.history = '../../secret.csv' is no path": ui.start(
+        "spec.city.addresses.history = '../../secret.csv' is not a path": ui.start(
             "pipeline", spec=spec | {"city": climbing}
         ),
         "orders = '/etc/passwd' is not a path in the store: upload the file": ui.start(
