@@ -94,7 +94,8 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
 
     monkeypatch.setattr(Store, "put", no_answer)
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
-    with pytest.raises(McvrpError, match=r"now names .* this one stops"):
+    # a heartbeat may see the successor, or that it has ended and removed the lease
+    with pytest.raises(McvrpError, match=r"(now names .*|has been removed): .* this one stops"):
         train(store, here(hear=hear))
     assert files(store) == left
     assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept
