@@ -164,6 +164,11 @@ def test_the_exit_codes() -> None:
     assert codes == [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]
 
 
+def test_the_package_has_the_deployments_of_the_root() -> None:
+    """`prefect deploy` reads prefect.yaml in the root, `mcvrp ui` the copy in the package."""
+    assert (ROOT / "flows" / "prefect.yaml").read_bytes() == (ROOT / "prefect.yaml").read_bytes()
+
+
 def test_the_deployments() -> None:
     """docs/ui.md has a row for each of prefect.yaml, in its order."""
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
