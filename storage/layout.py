@@ -74,9 +74,6 @@ shard_list = Path[str]("labels/{dataset}/shards.pq")  # derived from the shards
 driver_lease = Path[str]("labels/{dataset}/lease.json")
 quarantine = Path[str]("labels/{dataset}/quarantine.json")
 verification = Path[str]("labels/{dataset}/verification.json")
-verification_progress = Path[str](
-    "labels/{dataset}/verification-progress.json"
-)  # removed once there is a report
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
 label_statistics = Path[str]("labels/{dataset}/statistics.pq")

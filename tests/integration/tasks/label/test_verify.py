@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,88 +89,6 @@ def test_a_right_dataset_is_verified(store: Store) -> None:
     assert read_verification(store, "d") == report
     after = {path: store.get(path) for path in store.list("") if path != layout.verification("d")}
     assert after == before
-
-
-class Reads(list[str]):
-    """The files that are read to be verified; ``stop_after`` so many answers the verification is stopped."""
-
-    stop_after = 10**9
-
-    def windowed(self, work: Any, items: Any, *more: Any, **named: Any) -> Iterator[Any]:
-        jobs = list(items)
-        self.extend(job[0].path for job in jobs if isinstance(job, tuple))
-        for k, answer in enumerate(windowed(work, jobs, *more, **named)):
-            if k == self.stop_after:
-                raise KeyboardInterrupt
-            yield answer
-
-
-@pytest.fixture
-def verified(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """What is read, where all that is known is kept at once."""
-    reads = Reads()
-    monkeypatch.setattr("mcvrp.tasks.label.verify.windowed", reads.windowed)
-    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
-    return reads
-
-
-def stop(store: Store, verified: Reads, after: int) -> None:
-    """Verify until ``after`` files are done, and stop there as if killed."""
-    verified.stop_after = after
-    with pytest.raises(KeyboardInterrupt):
-        verify_dataset(store, "d")
-    verified.stop_after = Reads.stop_after
-    verified.clear()
-
-
-def aged(store: Store) -> list[str]:
-    """Let all files have been written a minute ago; return those with labels."""
-    files = [file.path for file in store.files("labels/d")]
-    for path in files:
-        os.utime(Path(store.uri, path), (time.time() - 60,) * 2)
-    return [path for path in files if path.endswith(".parquet")]
-
-
-def test_a_stopped_verification_is_resumed(store: Store, verified: Reads) -> None:
-    """Only what was not verified is read, or has changed since; the report is that of an undisturbed one."""
-    in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
-    tables = aged(store)
-    expected = verify_dataset(store, "d")
-    os.utime(Path(store.uri, layout.verification("d")), (time.time() - 60,) * 2)
-    stop(store, verified, after=3)
-    done = {file["path"] for file in store.get_json(layout.verification_progress("d"))["files"]}
-    assert len(done) == 3
-    touched = min(done)
-    store.put(touched, store.get(touched))
-    report = verify_dataset(store, "d")
-    assert set(verified) == set(tables) - done | {touched}
-    assert replace(report, verified_at="") == replace(expected, verified_at="")
-    assert not store.exists(layout.verification_progress("d"))
-    verified.clear()
-    verify_dataset(store, "d")
-    assert set(verified) == set(tables)  # after a report, from nothing
-
-
-@pytest.mark.parametrize("other", ["count", "a day", "no JSON", "a report"])
-def test_what_was_verified_otherwise_is_not_taken(store: Store, verified: Reads, other: str) -> None:
-    """It counts under the same spec, on the same day, if it can be read, and until there is a report."""
-    tables = aged(store)
-    stop(store, verified, after=3)
-    path = layout.verification_progress("d")
-    kept = store.get_json(path)
-    if other == "count":
-        store.put_json(layout.label_spec("d"), {**store.get_json(layout.label_spec("d")), "count": 11})
-    if other == "a day":
-        store.put_json(path, {**kept, "began": kept["began"] - 90_000})
-    if other == "no JSON":
-        store.put(path, b"{")
-    if other == "a report":  # and the progress was left, by a kill between the two
-        verify_dataset(store, "d")
-        store.put_json(path, kept)
-        os.utime(Path(store.uri, path), (time.time() - 30,) * 2)
-    verified.clear()
-    verify_dataset(store, "d")
-    assert set(verified) == set(tables)
 
 
 def in_file(path: str, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
@@ -425,12 +343,10 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
 
 @pytest.mark.parametrize("most", [10, pytest.param(None, marks=pytest.mark.slow)])
 def test_verification_outlasts_a_silent_store(
-    store: Store, scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, most: int | None
+    store: Store, scratch: Path, outage: Outage, most: int | None
 ) -> None:
     """Whatever request of the driver gets no answer for a while, the report is the same."""
-    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
-    aged(store)
 
     def report(there: Store) -> VerificationReport:
         return replace(verify_dataset(there, "d"), verified_at="")
