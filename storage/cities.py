@@ -96,8 +96,7 @@ class StoredCity:
 class CityCard:
     """Card of a city: everything that is not in its Parquet files.
 
-    ``parent`` is the id of the city that it extends, ``extends`` the numbers of customers of all ancestors;
-    fields with a default are missing in cards of version 1.
+    ``parent`` is the id of the city that it extends, ``extends`` the numbers of customers of all ancestors.
     """
 
     city_id: str

@@ -12,7 +12,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.shards import Fingerprint, Shard, write_list
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import MANIFEST, TooNew, require_readable
+from mcvrp.storage.versions import MANIFEST, TooNew
 
 TOTALS = ("rows", "absent", "bytes", "shards")
 
@@ -27,7 +27,7 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
         return None
     document = store.get_json(path)
     try:
-        require_readable(MANIFEST, document, store.url(path))
+        MANIFEST.require_readable(document.get(MANIFEST.field, 1), store.url(path))
         for total in TOTALS:
             if type(document.get(total, 0)) is not int:
                 raise ValueError(f"{total} is {shown(document[total])}, expected an integer")

@@ -32,7 +32,7 @@ from mcvrp.storage.labels.label_files import (
     write_table,
 )
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.labels.schema import SCHEMA, Footer, Label, label_table, table_labels
+from mcvrp.storage.labels.schema import SCHEMA, Label, label_table, table_labels
 from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
 from tests.support.labels import CITY, N, some_label
@@ -233,21 +233,6 @@ def wrong_columns(bytes_: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def another_version(version: int) -> Callable[[bytes], bytes]:
-    def change(bytes_: bytes) -> bytes:
-        table = pq.read_table(io.BytesIO(bytes_))
-        footer = Footer.of(table.schema.metadata, "it")
-        assert footer is not None
-        buffer = io.BytesIO()
-        metadata = dataclasses.replace(footer, schema_version=version).metadata()
-        if version == 1:
-            del metadata[b"check"], metadata[b"absent"]
-        pq.write_table(table.replace_schema_metadata(metadata), buffer)
-        return buffer.getvalue()
-
-    return change
-
-
 def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
     def change(bytes_: bytes) -> bytes:
         table = pq.read_table(io.BytesIO(bytes_))
@@ -269,8 +254,6 @@ def other_footer(**text: str | None) -> Callable[[bytes], bytes]:
         (lambda b: b"hello, world", "is no whole Parquet file .*: remove it and label again"),
         (foreign, "not a label file .*: move it away"),
         (wrong_columns, "has a corrupt footer: remove it and label again"),
-        (another_version(3), "schema version 3, written by a newer version of mcvrp"),
-        (another_version(1), "schema version 1, expected 2"),
         (other_footer(spec_hash="spek"), "has a corrupt footer: remove it and label again"),
         (other_footer(absent=None), "has a corrupt footer: remove it and label again"),
         (other_footer(check=None), "has a corrupt footer: remove it and label again"),
