@@ -31,7 +31,7 @@ def test_a_part_reads_back_as_written(store: Store) -> None:
     buffer = io.BytesIO()
     pq.write_table(pq.read_table(io.BytesIO(store.get(PATH))).drop_columns(["seconds"]), buffer)
     store.put(PATH, buffer.getvalue())
-    with pytest.raises(McvrpError, match="other columns than method, n, .*: remove it"):
+    with pytest.raises(McvrpError, match=r"other columns than method, n, .*: remove it"):
         read_part(store, PATH)
 
 

@@ -1,4 +1,4 @@
-"""Obstacles in the place of a file, and links out of the store: refused in a sentence."""
+"""Obstacles at the path of a file, and links out of the store: refused in a sentence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,8 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.label.publish import LabelPiece, publish
 from tests.support.labels import CITY, N, some_label
 
-LEASE, ALIAS, SHARD = (
-    "labels/d/lease.json",
-    layout.model_alias("m", "champion"),
-    layout.label_shard("d", N, 0),
-)
+LEASE, ALIAS = layout.driver_lease("d"), layout.model_alias("m", "champion")
+SHARD = layout.label_shard("d", N, 0)
 SECRET = b"root:x:0:0\n"
 NO_FILE = r"it is a folder, a pipe or a link that leads nowhere, not a file\): remove it"
 
@@ -81,7 +78,7 @@ WORK: list[tuple[str, Callable[[Store], object]]] = [
     ],
     ids=["folder", "dangling", "pipe", "outside"],
 )
-def test_an_obstacle_in_the_place_of_a_file_is_named(
+def test_an_obstacle_at_the_path_of_a_file_is_named(
     store: Store,
     secret: Path,
     make: Callable[[Path, Path], None],
