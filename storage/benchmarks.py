@@ -132,11 +132,7 @@ def write_results(
     """Write and return the table derived from ``rows``, one row per number of samples.
 
     Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
-
-    Parameters
-    ----------
-    settings
-        Prefixes of the blocks that `mcvrp gc` keeps, by default all.
+    ``settings`` are the prefixes of the blocks that `mcvrp gc` keeps, by default all.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})

@@ -39,14 +39,10 @@ def read_parquet(
     named: str = "Parquet file",
     hint: str = "remove it",
 ) -> pa.Table:
-    """Return the table at ``path``.
+    """Return the table at ``path``, whose footer has the version of ``schema``, with exactly ``columns``.
 
     Parameters
     ----------
-    schema
-        Schema whose version the footer has.
-    columns
-        Required columns.
     named, hint
         Expected kind of file and remedy, for the error message.
 

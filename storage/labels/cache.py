@@ -51,12 +51,12 @@ class LabelCache:
     ) -> LabelCache:
         """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
 
+        ``folder`` has all caches of this machine.
+
         Parameters
         ----------
-        folder
-            Folder of all caches of this machine.
         fingerprint
-            Fingerprint of ``dataset``, by `storage.labels.dataset.Dataset.fingerprint`.
+            `Dataset.fingerprint` of ``dataset``.
         listener
             Called with the progress, if anything has to be read.
 
@@ -217,18 +217,13 @@ def _locked(path: Path, how: int) -> int:
             continue
         try:
             fcntl.flock(descriptor, how)
-            if _is(descriptor, path):
-                return descriptor
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # the file was removed during the wait: its lock protects nothing
-
-
-def _is(descriptor: int, path: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    return False
 
 
 @contextlib.contextmanager

@@ -42,7 +42,12 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
     With ``known``, the open dataset, only shards that have changed since it was opened are read. Raises
     TooNew if the existing manifest was written by a newer version of mcvrp.
     """
-    _refuse_newer(store, name)
+    try:
+        read_manifest(store, name)
+    except (StoreError, TooNew):
+        raise
+    except McvrpError:  # corrupt: it is replaced
+        pass
     dataset = known or Dataset.open(store, name, trust=False)
     digest, totals = Fingerprint(), list[dict[str, int]]()
 
@@ -81,12 +86,3 @@ def _with_checksum(store: Store, shard: Shard) -> Shard:
     if shard.sha256:
         return shard
     return replace(shard, sha256=hashlib.sha256(store.get(shard.path)).hexdigest())
-
-
-def _refuse_newer(store: Store, name: str) -> None:
-    try:
-        read_manifest(store, name)
-    except (StoreError, TooNew):
-        raise
-    except McvrpError:  # corrupt: it is replaced
-        pass

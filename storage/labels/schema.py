@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,18 +113,11 @@ class Footer:
             raise KeyError("no footer")
         if stored.pop(_CHECK, None) != _checksum(stored):
             return None
-        text = {name.decode(): stored[name].decode() for name in names}
-        LABEL.require_readable(int(text["schema_version"]), where)
-        return cls(
-            spec_hash=text["spec_hash"],
-            city_id=text["city_id"],
-            n=int(text["n"]),
-            row_start=int(text["row_start"]),
-            row_stop=int(text["row_stop"]),
-            content=text["content"],
-            absent=tuple(int(row) for row in text["absent"].split(",") if row),
-            makers=text["makers"],
-        )
+        LABEL.require_readable(int(stored[b"schema_version"]), where)
+        values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
+        values |= {name: int(values[name]) for name in ("n", "row_start", "row_stop", "schema_version")}
+        values["absent"] = tuple(int(row) for row in values["absent"].split(",") if row)
+        return cls(**values)
 
 
 def _checksum(metadata: dict[bytes, bytes]) -> bytes:

@@ -25,19 +25,11 @@ AFTER_OUTAGE: list[tuple[str, Callable[[], None]]] = []
 
 @dataclass
 class StoreRetry:
-    """Retry of store calls with exponential backoff.
-
-    Parameters
-    ----------
-    warn
-        Called with a message for each wait: writes to the log, or reports to a parent process.
-    silence
-        Seconds without a successful request, after which we give up.
-    """
+    """Retry of store calls with exponential backoff."""
 
     store: Store
-    warn: Callable[[str], None] = logger.warning
-    silence: float = SILENCE
+    warn: Callable[[str], None] = logger.warning  # called with a message for each wait
+    silence: float = SILENCE  # seconds without a successful request, after which we give up
     _since: float | None = None
     _wait: float | None = None
 

@@ -43,20 +43,11 @@ class Store:
     such names, listings omit them. Every method raises StoreError if the store refuses, and
     StoreUnavailable if it does not answer now; whether a write without an answer took effect is unknown.
     A store that is `outlasting` repeats the request instead, and raises StoreSilent in the end.
-
-    Parameters
-    ----------
-    uri
-        Absolute path of a folder, or s3://bucket/prefix.
-    silence
-        Seconds without an answer that each method outlasts.
-    connection
-        Connection to share with another store of this address.
     """
 
-    uri: str
-    silence: float = field(default=0.0, compare=False)
-    connection: InitVar[Connection | None] = None
+    uri: str  # absolute path of a folder, or s3://bucket/prefix
+    silence: float = field(default=0.0, compare=False)  # seconds without an answer that each method outlasts
+    connection: InitVar[Connection | None] = None  # of another store of this address, to share
     _connection: Connection = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, connection: Connection | None) -> None:

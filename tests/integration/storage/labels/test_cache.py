@@ -20,23 +20,22 @@ COUNTS = {20: 6, 21: 6}
 
 
 def test_a_dataset_on_s3_is_read_once(s3_uri: str, tmp_path: Path) -> None:
-    """From S3 comes what a folder has; opened again, nothing but the cache is needed."""
     remote, local = Store.open(s3_uri), Store.open(tmp_path / "store")
     for store in (remote, local):
         write_dataset(store, CITY, range(20, 22), COUNTS[20])
-    known = Dataset.open(remote, "tiny").fingerprint()
-    assert known == Dataset.open(local, "tiny").fingerprint()
+    fingerprint = Dataset.open(remote, "tiny").fingerprint()
+    assert fingerprint == Dataset.open(local, "tiny").fingerprint()
     with (
-        LabelCache.open(tmp_path / "cache", remote, "tiny", known, COUNTS) as one,
-        LabelCache.open(tmp_path / "cache", local, "tiny", known, COUNTS) as other,
+        LabelCache.open(tmp_path / "cache", remote, "tiny", fingerprint, COUNTS) as one,
+        LabelCache.open(tmp_path / "cache", local, "tiny", fingerprint, COUNTS) as other,
     ):
         for n in COUNTS:
             for field in fields(one.labels(n)):
-                theirs, ours = (getattr(cache.labels(n), field.name) for cache in (one, other))
-                assert np.array_equal(theirs, ours), field.name
+                arrays = [getattr(cache.labels(n), field.name) for cache in (one, other)]
+                assert np.array_equal(*arrays), field.name
     for n in COUNTS:
         remote.delete(label_shard("tiny", n, 0))
     shutil.rmtree(local.uri)
     for store in (remote, local):
-        with LabelCache.open(tmp_path / "cache", store, "tiny", known, COUNTS) as cache:
+        with LabelCache.open(tmp_path / "cache", store, "tiny", fingerprint, COUNTS) as cache:
             assert len(cache.labels(21)) == COUNTS[21]
