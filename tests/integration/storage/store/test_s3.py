@@ -8,33 +8,16 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import load_city, save_city
-from mcvrp.storage.models.models import export_model, load_model, versions
-from mcvrp.storage.models.registry import enrol, move_champion, pointer
+from mcvrp.storage.models.registry import enrol, pointer
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.training.checkpoints import (
-    CheckpointState,
-    Moments,
-    Origin,
-    checkpoints,
-    latest_checkpoint,
-    load_moments,
-    load_weights,
-    save_checkpoint,
-)
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -186,17 +169,6 @@ def test_a_reader_gets_old_bytes_or_new_ones(store: Store) -> None:
         writer.join()
 
 
-def test_parquet_is_read_in_parts(store: Store) -> None:
-    table = pa.table({"a": np.arange(10_000), "b": np.arange(10_000) * 0.5})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=1000)
-    store.put("t.parquet", sink.getvalue().to_pybytes())
-    with store.open_input("t.parquet") as stream:
-        file = pq.ParquetFile(stream)
-        assert file.read_row_group(7, ["a"])["a"].to_pylist() == list(range(7000, 8000))
-        assert file.read().equals(table)
-
-
 def test_a_store_can_be_used_in_another_process(store: Store) -> None:
     store.put("a", b"1")
     assert pickle.loads(pickle.dumps(store)).get("a") == b"1"
@@ -205,45 +177,6 @@ def test_a_store_can_be_used_in_another_process(store: Store) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, store.uri], capture_output=True, text=True, check=True)
     assert done.stdout == "1"
-
-
-def test_cities_checkpoints_and_models_read_back(store: Store) -> None:
-    city = City.uniform(6, 1)
-    save_city(store, "c", city)
-    assert load_city(store, "c").city_id == city.city_id
-
-    network = NetworkConfig(dim=8, heads=2, encoder_layers=1, decoder_layers=1)
-    model = FmMcvrp(network)
-    weights = {name: p.detach().numpy() for name, p in model.named_parameters()}
-    moments = Moments({k: a + 1 for k, a in weights.items()}, {k: a * a for k, a in weights.items()})
-    origin = Origin(city.city_id, "f", asdict(network), {"lr": 1e-3}, "")
-    for step in (1, 2, 3):
-        state = CheckpointState("r", "I", step, 3, step, origin, {"loss": 0.5})
-        save_checkpoint(store, state, weights, moments)
-    assert [state.step for state in checkpoints(store, "r", "I")] == [2, 3]
-    assert len(store.list("training/r/I")) == 6
-    latest = latest_checkpoint(store, "r", "I")
-    assert latest is not None
-    assert all(np.array_equal(a, weights[k]) for k, a in load_weights(store, latest).items())
-    assert load_moments(store, latest).exp_avg.keys() == weights.keys()
-
-    card = export_model(store, "m", latest, dataset="d", rotation_trained=False)
-    assert export_model(store, "m", latest, dataset="d", rotation_trained=False) == card
-    assert versions(store, "m") == [1]
-    assert load_model(store, "m")[1] == card
-
-
-def test_aliases_move_by_compare_and_swap_in_either_kind_of_store(store: Store) -> None:
-    for version in (1, 2):
-        store.put_json(layout.model_card("m", version), {})
-        enrol(store, "m", version)
-    champion, challenger = pointer(store, "m", "champion"), pointer(store, "m", "challenger")
-    assert (champion.version, challenger.version) == (1, 2)
-    move_champion(store, "m", 2, champion)
-    assert pointer(store, "m", "champion").version == 2
-    assert pointer(store, "m", "challenger").version is None
-    with pytest.raises(McvrpError, match="is version 2 now, it was version 1"):
-        move_champion(store, "m", 1, champion)
 
 
 def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:

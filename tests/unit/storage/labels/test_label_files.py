@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -69,15 +68,6 @@ def test_labels_and_their_footer_read_back(store: Store, tmp_path: Path) -> None
     file = pq.ParquetFile(tmp_path / path)
     assert file.schema_arrow.remove_metadata() == SCHEMA
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_any_tool_reads_the_dataset(store: Store, tmp_path: Path) -> None:
-    fill(store, [(0, 4), (4, 6)])
-    fill(store, [(0, 3)], n=21)
-    rebuild_manifest(store, "d")
-    files = [str(p) for p in (tmp_path / "labels/d/data").glob("n=*/*.parquet")]
-    table = ds.dataset(files, partitioning=ds.partitioning(flavor="hive")).to_table()
-    assert sorted(table["n"].to_pylist()) == [20] * 6 + [21] * 3
 
 
 def lists(label: Label) -> list[list[int]]:

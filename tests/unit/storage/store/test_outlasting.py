@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store import connections, retry
+from mcvrp.storage.store import connections
 from mcvrp.storage.store.errors import LeaseLost, StoreSilent
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
@@ -182,18 +181,6 @@ def test_a_lease_lost_in_the_silence_stops_the_write(tmp_path: Path, outage: Out
         with pytest.raises(LeaseLost, match="now names"):
             store.put("a", b"1")
     assert not store.exists("a")
-
-
-def test_each_wait_is_logged(
-    tmp_path: Path, outage: Outage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
-    store = filled(tmp_path)
-    outage.begin(1, length=3)
-    store.get("a")
-    assert len(caplog.messages) == 3
-    assert all(line.startswith("waiting for the store: cannot read") for line in caplog.messages)
-    assert os.path.basename(store.uri) in caplog.text
 
 
 def test_a_lease_that_could_not_be_released_is_not_held(tmp_path: Path, outage: Outage) -> None:
