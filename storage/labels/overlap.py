@@ -70,8 +70,7 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
 
 def datasets(store: Store) -> list[str]:
     """Return the names of the datasets of labels in ``store``."""
-    names = (folder.rsplit("/", 1)[-1] for folder in store.folders("labels"))
-    return [name for name in names if store.exists(layout.label_spec(name))]
+    return [name for name in store.folders("labels") if store.exists(layout.label_spec(name))]
 
 
 def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
