@@ -93,6 +93,7 @@ def test_a_file_that_was_replaced_meanwhile_is_refused(tmp_path: Path, outage: O
     store = Store.open(tmp_path).outlasting()
     store.put("a", b"1" * 10)
     with store.open_input("a") as stream:
+        assert stream.seekable()
         stream.read(5)
         store.put("a", b"2" * 12)
         outage.begin(1)
