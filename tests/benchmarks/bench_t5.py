@@ -1,10 +1,8 @@
 """Real tokens per second: our training step against Hugging Face's T5 of equal dimensions, padded at random.
 
-Run as `python -m tests.benchmarks.bench_t5`; takes about ten minutes. Nothing gates on it. Both see the
-same instances and labels, with dropout, one step of AdamW on every 16, on one core, in fp32 but for the
-last line. A real token is a node of an instance, or a token of its solution that is to be predicted; T5
-predicts the latter only.
-The lines between the two change one setting at a time.
+Takes about ten minutes. Both see the same instances and labels, with dropout, one step of AdamW on every 8,
+on one core, in fp32 but for the last line. A real token is a node of an instance, or a token of its solution
+that is to be predicted; T5 predicts the latter only. The lines between the two change one setting at a time.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from transformers import T5Config, T5ForConditionalGeneration
 
 from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.features import Batch, CityTable
@@ -26,8 +25,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
-from tests.benchmarks.bench_stream import join, opened
-from tests.benchmarks.t5 import t5_like
+from tests.benchmarks.bench_stream import join, labels_cache
+from tests.benchmarks.common import arguments
 from tests.support.training import write_dataset
 
 SIZES = range(20, 401, 38)  # the paper's, every 38th
@@ -35,7 +34,7 @@ BATCH = 8  # rows of each size, and samples of a step: the bucketed order has ba
 ROUNDS = 2
 ORDERS: tuple[Order, Order] = ("bucketed", "paper")
 NETWORK = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
-NO_TARGET = -100
+NO_TARGET, DEPOT = -100, 0
 
 Step = Callable[[Sequence[Batch], int, int], object]  # micro-batches, real problem and solution tokens
 
@@ -49,21 +48,20 @@ class Work:
 
     @property
     def padding(self) -> float:
-        """The share of the tokens of the tensors that are padding."""
         computed = sum(b.ids.numel() + b.path[:, 1:].numel() for step in self.steps for b in step)
         return 1 - sum(map(sum, self.tokens)) / computed
 
 
 def main() -> None:
-    """Print a table of tokens per second, and the ratio to T5's."""
+    arguments(__doc__).parse_args()
     city = City.uniform(NETWORK.classes - 1, 1)
     with tempfile.TemporaryDirectory() as folder:
         store, counts = Store.open(f"{folder}/store"), dict.fromkeys(SIZES, BATCH)
         for n in SIZES:
             write_dataset(store, city, range(n, n + 1), BATCH)
         join()
-        with opened(folder, store, "tiny", counts) as cache, distributed(cores=1) as device:
-            alike, random = (work(SampleStream(curriculum(o), cache, False)) for o in ORDERS)
+        with labels_cache(folder, store, "tiny", counts) as cache, distributed(cores=1) as device:
+            alike, random = (work(SampleStream(curriculum(order), cache, False)) for order in ORDERS)
             table = CityTable.of(city, device)
             ours, in_bf16, t5 = our_step(table, bf16=False), our_step(table, bf16=True), t5_step()
             compare(
@@ -79,21 +77,18 @@ def main() -> None:
 
 
 def curriculum(order: Order) -> Curriculum:
-    """Return all instances once, in batches of one size or at random."""
     every = range(SIZES[0], SIZES[-1] + 1)
     counts = tuple(BATCH if n in SIZES else 0 for n in every)
     return Curriculum(counts, every[0], every[-1], every[-1], BATCH, ("bench",), order=order)
 
 
 def work(stream: SampleStream) -> Work:
-    """Return the whole stream in memory."""
-    found: list[tuple[GlobalBatch, list[Batch]]] = list(stream.steps(1, stream.curriculum.steps, 0))
-    tokens = [(batch.problem_tokens, batch.solution_tokens) for batch, _ in found]
-    return Work([batches for _, batches in found], tokens)
+    steps: list[tuple[GlobalBatch, list[Batch]]] = list(stream.steps(1, stream.curriculum.steps, 0))
+    tokens = [(batch.problem_tokens, batch.solution_tokens) for batch, _ in steps]
+    return Work([batches for _, batches in steps], tokens)
 
 
 def our_step(table: CityTable, bf16: bool) -> Step:
-    """Return a step of our engine."""
     torch.manual_seed(0)
     options = EngineOptions(train_decoder=True, zero=0, bf16=bf16, weight_decay=0.01, clip=1.0)
     trained = Engine(FmMcvrp(NETWORK), table, options)
@@ -111,6 +106,25 @@ def with_all_classes(step: Step) -> Step:
             step(batches, problem_tokens, solution_tokens)
 
     return whole
+
+
+def t5_like(network: NetworkConfig) -> T5ForConditionalGeneration:
+    """Return an untrained T5: as many layers, heads, dimensions and classes, node numbers for features."""
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=network.classes,
+        d_model=network.dim,
+        d_kv=network.dim // network.heads,
+        d_ff=network.ff,
+        num_layers=network.encoder_layers,
+        num_decoder_layers=network.decoder_layers,
+        num_heads=network.heads,
+        dropout_rate=network.dropout,
+        feed_forward_proj="gelu",
+        pad_token_id=DEPOT,
+        decoder_start_token_id=DEPOT,
+    )
+    return T5ForConditionalGeneration(config)
 
 
 def t5_step() -> Step:

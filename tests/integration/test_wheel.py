@@ -16,7 +16,6 @@ FLOORS = ("model", "storage", "tasks", "flows")
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The content of a wheel that was built from this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"  # setuptools builds in the source's folder
     kept = ["src", *FLOORS, "pyproject.toml", "prefect.yaml", "README.md", "LICENSE"]
@@ -46,7 +45,6 @@ def test_every_file_of_the_packages_is_in_it(unpacked: Path) -> None:
 
 
 def test_it_runs_from_where_it_is_unpacked(unpacked: Path, tmp_path: Path) -> None:
-    """The command finds its presets without this tree."""
     code = "import mcvrp; print(mcvrp.__file__); from mcvrp.flows.cli.main import main; main()"
     asked = subprocess.run(
         [sys.executable, "-P", "-c", code, "plan", "--preset", "paper"],

@@ -26,7 +26,6 @@ def small_model(seed: int = 0, config: AttentionConfig = SMALL) -> AttentionMode
 
 
 def rows_of(instances: list[Instance]) -> InstanceRows:
-    """Return instances of one size as rows."""
     return InstanceRows(
         np.stack([i.nodes for i in instances]),
         np.stack([np.array([0, *i.demands]) for i in instances]).astype(np.float32),
@@ -35,7 +34,6 @@ def rows_of(instances: list[Instance]) -> InstanceRows:
 
 
 def orders_of(city: City, instances: list[Instance]) -> Orders:
-    """Return instances of one size as the network takes them."""
     return Orders.of(CityTable.of(city), rows_of(instances))
 
 
@@ -80,7 +78,7 @@ def slow_probabilities(
         h = after
 
     k1, v1, k2 = np.split(w["nodes.weight"], 3)
-    found, served, room = [], {0}, float(instance.capacity)
+    probabilities, served, room = [], {0}, float(instance.capacity)
     for last in path[:-1]:
         served.add(last)
         room = float(instance.capacity) if last == 0 else room - demand[last]
@@ -98,5 +96,5 @@ def slow_probabilities(
         scores = [10 * np.tanh(final @ (k2 @ h[j]) / np.sqrt(model.config.dim)) for j in allowed]
         probability = np.zeros(len(h))
         probability[allowed] = softmax(scores)
-        found.append(probability)
-    return found
+        probabilities.append(probability)
+    return probabilities

@@ -94,13 +94,11 @@ def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]]
 
 
 def other_routes(label: Label, routes: Sequence[Sequence[int]]) -> Label:
-    """Return ``label`` with ``routes`` at what they cost."""
     solution = Solution.of(routes)
     return dataclasses.replace(label, solution=solution, cost=cost(CITY, solution))
 
 
 def routes(label: Label) -> list[list[int]]:
-    """Return the routes of ``label`` as lists."""
     return [list(route) for route in label.solution.routes]
 
 
@@ -117,7 +115,6 @@ def swapped_customers(label: Label) -> Label:
 
 
 def wrong_demand(label: Label) -> Label:
-    """Return ``label`` with a customer who wants something else."""
     demands = label.instance.demands.copy()
     demands[3] = demands[3] % 9 + 1
     instance = dataclasses.replace(label.instance, demands=demands)
@@ -125,5 +122,4 @@ def wrong_demand(label: Label) -> Label:
 
 
 def everything(store: Store) -> dict[str, bytes]:
-    """Return all files of ``store`` by their paths."""
     return {path: store.get(path) for path in store.list("")}

@@ -1,7 +1,7 @@
-"""A training run as its users start it, in a process of its own, and the ways to kill parts of it.
+"""A training run as its users start it, in a process of its own, and parts of it killed.
 
-Run as `python -m tests.support.driven_training STORE CACHE SPEC` it trains the phase "only" of the JSON
-document SPEC, and prints a line whenever ranks are launched, and one a step.
+`python -m tests.support.driven_training STORE CACHE SPEC` trains the phase "only" of the JSON document SPEC.
+It prints a line whenever ranks are launched, and one line per step.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import train_phase
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.spec import TrainSpec
+from tests.support.shared import until
 
 Part = Literal["rank", "driver", "everything"]
 _ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ _LAUNCHED = "launched"
 _GONE_SECONDS = 20.0  # until what a killed driver has started must have ended
 
 
-class _Telling(Progress):
+class _PrintedProgress(Progress):
     def update(self, done: int, note: str | None = None) -> None:
         print(f"step {done}", flush=True)
         super().update(done, note)
@@ -41,12 +42,14 @@ class _Telling(Progress):
 
 def _launch(job: RankJob, progress: Progress) -> None:
     print(_LAUNCHED, flush=True)
-    one_thread_a_rank = replace(job, cores=job.ranks)
-    run_local(one_thread_a_rank, _Telling(progress.label, progress.total, progress.unit, progress.done))
+    one_thread_per_rank = replace(job, cores=job.ranks)
+    run_local(
+        one_thread_per_rank, _PrintedProgress(progress.label, progress.total, progress.unit, progress.done)
+    )
 
 
 def main() -> int:
-    """Train as the arguments say; return the exit code."""
+    """Train the phase of the arguments; return the exit code."""
     store, city = Store.open(sys.argv[1]), City.uniform(60, seed=3)
     try:
         spec = TrainSpec.model_validate_json(sys.argv[3])
@@ -66,11 +69,11 @@ class DrivenRun:
     cache: Path
     spec: TrainSpec
     chance: random.Random
-    said: list[str] = field(default_factory=list)  # to stderr, line by line
+    errors: list[str] = field(default_factory=list)  # lines of stderr
     _process: subprocess.Popen[str] | None = None
 
     def kill(self, part: Part) -> bool:
-        """Let it train for some steps, then kill ``part`` of it; False when it has finished before."""
+        """Let it train for some steps, then kill ``part`` of it; False if it has finished before."""
         process = self._process or self._start()
         for _ in range(self.chance.randint(1, 9)):
             if not self._line():
@@ -78,9 +81,7 @@ class DrivenRun:
         time.sleep(self.chance.uniform(0.0, 0.1))  # some steps, or a checkpoint
         family = descendants(process.pid)
         chosen = self._chosen(part, process.pid, family)
-        for pid in chosen:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(chosen)
         if process.pid in chosen:
             self._end()
             _await_end_of(family)
@@ -97,11 +98,8 @@ class DrivenRun:
         return self._end()
 
     def close(self) -> None:
-        """Kill what is left of it."""
         if self._process is not None:
-            for pid in [*descendants(self._process.pid), self._process.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            _kill([*descendants(self._process.pid), self._process.pid])
             self._end()
 
     def _line(self) -> str:
@@ -116,7 +114,7 @@ class DrivenRun:
         return [driver] if part == "driver" else [driver, *family]
 
     def _start(self) -> subprocess.Popen[str]:
-        """Start the driver and return it once it launches ranks."""
+        """Start the driver and wait until it launches ranks."""
         arguments = (self.store.uri, str(self.cache), self.spec.model_dump_json())
         log = self.cache.with_name("stderr")
         with log.open("a") as stderr:
@@ -137,8 +135,14 @@ class DrivenRun:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None
-        self.said = self.cache.with_name("stderr").read_text().splitlines()
+        self.errors = self.cache.with_name("stderr").read_text().splitlines()
         return code
+
+
+def _kill(processes: list[int]) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _runs(pid: int, program: str) -> bool:
@@ -148,10 +152,7 @@ def _runs(pid: int, program: str) -> bool:
 
 
 def _await_end_of(family: list[int]) -> None:
-    deadline = time.monotonic() + _GONE_SECONDS
-    while left := [pid for pid in family if _runs(pid, "train")]:
-        assert time.monotonic() < deadline, f"processes {left} outlive their driver"
-        time.sleep(0.05)
+    until("the end", _GONE_SECONDS, lambda: not any(_runs(pid, "train") for pid in family), 0.05)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pytest
+from tests.support.shared import unavailable
 
 _NETWORK = "10.213.77"
 # A namespace of its own: rules of the machine, as a container engine makes, are not there.
@@ -39,16 +38,14 @@ class Host:
 
 @contextlib.contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
-    """Make ``count`` hosts that reach each other alone; skip where that is not allowed, but not in CI."""
+    """Make ``count`` hosts that reach only each other; skip if that is not allowed, but not in CI."""
     made = [Host(f"mcvrp-host-{k}", f"{_NETWORK}.{k}") for k in range(1, count + 1)]
     try:
         try:
             _ip("netns", "add", _SWITCH)
             _ip("-netns", _SWITCH, "link", "add", "bridge", "type", "bridge")
         except subprocess.CalledProcessError as error:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(
-                f"no network of its own here: {error.stderr.strip()}"
-            )
+            unavailable(f"no network of its own here: {error.stderr.strip()}")
         _ip("-netns", _SWITCH, "address", "add", f"{_NETWORK}.254/24", "dev", "bridge")
         _ip("-netns", _SWITCH, "link", "set", "bridge", "up")
         for k, host in enumerate(made):

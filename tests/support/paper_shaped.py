@@ -1,7 +1,4 @@
-"""Rows of the shape of a whole benchmark of the paper, drawn from a distribution: to try layouts on.
-
-They are no results: nothing was solved.
-"""
+"""Invented rows of the shape of a whole benchmark of the paper, to try layouts on; nothing was solved."""
 
 from __future__ import annotations
 
@@ -38,10 +35,9 @@ _OUTCOME_ONLY = ("re-construction", "(equal time)", "(BS)")  # stored with one c
 def paper_shaped(
     city: City, instances: int = 12, sizes: Sequence[int] = tuple(SIZES), failures: bool = True
 ) -> Iterator[PartRow]:
-    """Yield one row per instance, method and size.
+    """Yield one row per instance, method and size; routes, of two methods, are a sweep's.
 
-    With ``failures`` the attention model diverged at 400 customers and more, and LKH-3 is not
-    installed. Routes, of HGS and of the model's sampling, are a sweep's.
+    With ``failures`` the attention model diverged at 400 customers and more, and LKH-3 is not installed.
     """
     stream = InstanceStream(city, 1, "test")
     for method, (samples, factor, seconds, device) in METHODS.items():

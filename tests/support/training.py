@@ -24,7 +24,7 @@ from tests.support.sweep import sweep
 
 
 class StoppedHere(Exception):
-    """Stands for whatever ends a run early."""
+    """An end of a run before its time."""
 
 
 def alone(city: City, instance: Instance) -> Solution:
@@ -53,7 +53,7 @@ def write_dataset(
     name: str = "tiny",
     solve: Callable[[City, Instance], Solution] = sweep,
 ) -> None:
-    """Write ``count`` solutions of each size, one shard a size, those of the sweep unless told otherwise."""
+    """Write ``count`` solutions of each size, one shard per size."""
     stream = InstanceStream(city, 1, "train")
     for n in sizes:
         instances = [stream(n, i) for i in range(count)]
@@ -62,7 +62,6 @@ def write_dataset(
 
 
 def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
-    """Return the metrics of a phase but for the rate, one row per logged step."""
     metrics = [vars(row) for row in read_metrics(store, run, phase)]
     return np.array(
         [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
@@ -70,7 +69,6 @@ def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
 
 
 def small_spec(**changes: object) -> TrainSpec:
-    """Return a run of two phases on sizes 20 to 22, a few dozen steps of a tiny network."""
     values: dict[str, object] = {
         "run": "small",
         "dataset": "tiny",

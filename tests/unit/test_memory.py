@@ -18,17 +18,14 @@ GROUP = 10**9  # bytes of a real group
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 GiB are free on the machine."""
     free = psutil.virtual_memory()._replace(available=MACHINE)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
 
 
-def laid(root: Path, groups: str, files: dict[str, object]) -> Path:
+def written(root: Path, groups: str, files: dict[str, object]) -> Path:
     """Write ``/proc/self/cgroup`` and the files below ``/sys/fs/cgroup``."""
-    for name, text in {
-        "proc/self/cgroup": groups,
-        **{f"sys/fs/cgroup/{k}": v for k, v in files.items()},
-    }.items():
+    below_root = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in {"proc/self/cgroup": groups, **below_root}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{text}\n")
     return root
@@ -36,6 +33,7 @@ def laid(root: Path, groups: str, files: dict[str, object]) -> Path:
 
 V2 = {"memory.max": 4 * GIB, "memory.current": 3 * GIB}
 V1 = {"memory.limit_in_bytes": 4 * GIB, "memory.usage_in_bytes": 3 * GIB}
+STAT = f"total_inactive_file {GIB}"
 NO_LIMIT = {"memory.limit_in_bytes": 2**63 - 4096, "memory.usage_in_bytes": GIB}
 
 
@@ -47,11 +45,7 @@ def below(folder: str, files: dict[str, int]) -> dict[str, object]:
     ("groups", "files", "available"),
     [
         ("0::/", V2, GIB),
-        (
-            "0::/",
-            {**V2, "memory.stat": f"anon 5\ninactive_file {GIB // 2}\nactive_file {GIB // 4}"},
-            GIB * 7 // 4,
-        ),
+        ("0::/", {**V2, "memory.stat": f"anon 5\ninactive_file {GIB // 2}\nactive_file 9"}, GIB * 3 // 2 + 9),
         ("0::/a/b", below("a", V2), GIB),  # a parent's limit
         ("0::/a/b", {**below("a", V2), "a/b/memory.max": "max", "a/b/memory.current": 0}, GIB),
         ("0::/elsewhere", V2, GIB),  # the group's name outside of the container
@@ -63,22 +57,17 @@ def below(folder: str, files: dict[str, int]) -> dict[str, object]:
         ("4:cpu,memory:/d", below("memory/d", V1), GIB),
         ("4:memory:/d", below("memory", V1), GIB),
         ("4:memory:/d", below("memory", NO_LIMIT), MACHINE),
-        (
-            "4:memory:/d\n0::/",
-            {**below("memory", V1), "memory/memory.stat": f"total_inactive_file {GIB}"},
-            2 * GIB,
-        ),
+        ("4:memory:/d\n0::/", {**below("memory", V1), "memory/memory.stat": STAT}, 2 * GIB),
     ],
 )
 def test_the_lowest_limit_counts(
     tmp_path: Path, groups: str, files: dict[str, object], available: int
 ) -> None:
-    """Less what is used, of the process's group and those above it, in both versions of control groups."""
-    assert available_memory(laid(tmp_path, groups, files)) == available
+    """Less what is used, of the process's group and those above it, in both versions."""
+    assert available_memory(written(tmp_path, groups, files)) == available
 
 
 def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
-    """As on another system than Linux."""
     assert available_memory(tmp_path) == MACHINE
 
 

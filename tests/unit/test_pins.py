@@ -19,23 +19,21 @@ PINS = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_te
 
 @pytest.mark.parametrize("text", REQUIREMENTS)
 def test_the_pin_is_in_the_range(text: str) -> None:
-    """Otherwise no fresh machine could install it, however long this one has it."""
     wanted = Requirement(text)
     assert wanted.specifier.contains(PINS[wanted.name.lower()])
 
 
 def test_what_pytorch_brings_for_cuda_is_pinned() -> None:
-    """A machine that takes the CUDA build gets the libraries that it was resolved with."""
     named = [name for name in PINS if name.startswith("nvidia-")]
     assert len(named) >= 13
     assert {"triton", "cuda-toolkit", "cuda-bindings"} <= PINS.keys()
 
 
 def test_the_wheel_for_processors_is_of_the_pinned_version() -> None:
-    """`make CPU=1` asks for it before everything else, so that nothing brings CUDA."""
-    told = subprocess.run(
-        ["make", "-n", "-B", "check", "CPU=1"], cwd=ROOT, capture_output=True, text=True, check=True
+    dry = ["make", "-n", "-B", "check"]
+    for_processors, plain = (
+        subprocess.run([*dry, *options], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for options in (["CPU=1"], [])
     )
-    assert f" -c constraints.txt torch=={PINS['torch']}+cpu -e '.[pipeline,dev,lkh]'" in told.stdout
-    told = subprocess.run(["make", "-n", "-B", "check"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "+cpu" not in told.stdout
+    assert f" -c constraints.txt torch=={PINS['torch']}+cpu -e '.[pipeline,dev,lkh]'" in for_processors
+    assert "+cpu" not in plain

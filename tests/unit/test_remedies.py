@@ -56,7 +56,6 @@ MADE_ELSEWHERE = {
     ],
 )
 def test_a_remedy_is_told_from_a_description(code: str, has_one: bool) -> None:
-    """A clause after a colon or semicolon that begins with a verb, or the variable of a remedy."""
     call = ast.parse(code, mode="eval").body
     assert isinstance(call, ast.Call)
     assert has_remedy(call.args[0]) == has_one
@@ -77,7 +76,6 @@ def test_every_error_names_a_remedy() -> None:
 
 
 def kinds() -> set[str]:
-    """Return the names of `McvrpError` and of all classes below it."""
     nodes = [node for path in SOURCE for node in ast.walk(ast.parse(path.read_text()))]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     family, grown = {"McvrpError"}, 0
@@ -88,7 +86,6 @@ def kinds() -> set[str]:
 
 
 def has_remedy(message: ast.expr) -> bool:
-    """Return whether ``message`` has a remedy, or is not a literal."""
     if not isinstance(message, (ast.Constant, ast.JoinedStr, ast.BinOp)):
         return True
     text = re.sub(r"\([^()]*\)", "", _text(message))

@@ -1,8 +1,7 @@
-"""The examples of the page of labels run as they stand."""
+"""The Python examples of docs/labels.md and docs/python.md run as they are printed."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import write_card
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.labels import CITY
+from tests.unit.docs.pages import DOCS, examples
 
-PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+EXAMPLES = examples(DOCS / "labels.md", "python")
 READERS = {
     "pandas": lambda labels: labels,
     "pyarrow.dataset": lambda labels: labels.to_table().to_pandas(),
@@ -28,14 +27,12 @@ READERS = {
 
 
 def test_there_is_an_example_for_each_reader() -> None:
-    """An import, and one line that reads."""
     lines = [[line for line in example.splitlines() if line] for example in EXAMPLES]
     assert [first for first, _ in lines] == [f"import {reader}" for reader in READERS]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store that has a dataset with its card, and beside the labels all else that can be."""
     folder = tmp_path_factory.mktemp("readers")
     store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
@@ -52,7 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_reader_gets_exactly_the_labels(
     folder: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All rows of all sizes and no others, with the costs and routes that we read ourselves."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HF_HOME", str(folder / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -71,12 +67,10 @@ def test_each_reader_gets_exactly_the_labels(
 
 
 def plain_routes(labels: pd.DataFrame) -> list[list[list[int]]]:
-    """Return the routes of ``labels`` as lists, whatever kind of array a reader makes of them."""
     return [[list(map(int, route)) for route in routes] for routes in labels["routes"]]
 
 
-def test_the_card_tells_the_hub_what_it_asks_for(folder: Path) -> None:
-    """Its own library reads the card: which files, which split, how many rows; a licence is not made up."""
+def test_the_card_is_read_by_the_hub(folder: Path) -> None:
     from huggingface_hub import DatasetCard
 
     data = DatasetCard.load(folder / "store/labels/laptop/README.md").data.to_dict()
@@ -86,3 +80,12 @@ def test_the_card_tells_the_hub_what_it_asks_for(folder: Path) -> None:
     assert data["task_categories"]
     assert "vehicle-routing" in data["tags"]
     assert "license" not in data
+
+
+def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the first example."""
+    of_the_store, of_arrays = examples(DOCS / "python.md", "python")
+    assert 'Store.open("store")' in of_the_store
+    assert '"smoke"' in of_the_store
+    exec(of_arrays, {})
+    assert capsys.readouterr().out.startswith("1.632")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -27,7 +27,6 @@ current_page = pytest.mark.parametrize("page", [p for p in PAGES if p.name != "C
 
 @every_page
 def test_every_link_leads_somewhere(page: Path) -> None:
-    """Each relative link is a file of the repository, each anchor a heading of its page."""
     for target in links(page):
         if re.match(r"[a-z]+:", target):
             continue
@@ -53,28 +52,17 @@ def test_every_path_exists(page: Path) -> None:
 def test_every_module_exists(page: Path) -> None:
     """Each `mcvrp.x.y` can be imported, or is an attribute of a module."""
     for dotted in set(_DOTTED.findall(page.read_text())) - {PLUGINS}:  # a group of entry points
-        parts = dotted.split(".")
-        for length in range(len(parts), 0, -1):
-            try:
-                found: object = importlib.import_module(".".join(parts[:length]))
-            except ModuleNotFoundError:
-                continue
-            for attribute in parts[length:]:
-                assert hasattr(found, attribute), f"{name(page)} names {dotted}"
-                found = getattr(found, attribute)
-            break
+        resolve_name(dotted)
 
 
 @every_page
 def test_every_example_is_a_command_line(page: Path) -> None:
-    """The command's own parser accepts the examples."""
     for line in commands(page):
         parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @every_page
 def test_every_target_of_make_exists(page: Path) -> None:
-    """Targets of `make` in backticks or examples are in the Makefile."""
     makefile = (ROOT / "Makefile").read_text()
     text = page.read_text()
     for target in re.findall(r"(?:`|^ {4})make ([a-z][\w-]*[a-z0-9])\b(?!-…)", text, re.MULTILINE):
@@ -82,8 +70,22 @@ def test_every_target_of_make_exists(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    """docs/README.md links to each page beside it."""
     index = DOCS / "README.md"
     assert {target for target in links(index) if "/" not in target} == {
         page.name for page in DOCS.glob("*.md") if page != index
     }
+
+
+def test_the_readme_is_short_and_leads_on() -> None:
+    readme = ROOT / "README.md"
+    assert len(readme.read_text().splitlines()) <= 150
+    assert len(readme.read_text().split()) <= 1500
+    assert {"docs/README.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md"} <= set(links(readme))
+
+
+def test_lines_fit_a_terminal() -> None:
+    """Except for tables, links and drawings; BENCHMARKS.md has wide ones."""
+    for page in PAGES:
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            wide = page.name == "BENCHMARKS.md" or line.lstrip().startswith(("|", "[", "<!--"))
+            assert wide or len(line) <= 120, f"{page.name}:{number}"

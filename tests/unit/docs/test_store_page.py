@@ -12,7 +12,6 @@ _TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
 
 
 def paths() -> Iterator[tuple[str, str]]:
-    """Yield the name of each path of the layout, and one that it makes."""
     for name, path in vars(layout).items():
         if isinstance(path, layout.Path):
             for trial in _TRIALS if "trial" in path.fields else ("x",):
@@ -23,7 +22,6 @@ def paths() -> Iterator[tuple[str, str]]:
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:
-    """Each file has a line, each folder contains the file of a line."""
     files = {path for name, path in paths() if not name.endswith("_dir")}
     folders = {name for name, _ in paths() if name.endswith("_dir")}
     assert unknown(files) == []
@@ -34,21 +32,18 @@ def test_every_path_of_the_layout_has_a_line() -> None:
 
 
 def _below(line: str, folder: str) -> bool:
-    """Return whether the file of ``line`` is in ``folder``, at any depth."""
     parts, names = line.rstrip("/").split("/"), folder.split("/")
     return len(parts) >= len(names) and not unknown(
         ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]
     )
 
 
-def test_what_is_not_there_has_no_line() -> None:
-    """The page is not a list of wildcards: files of other names are unknown."""
+def test_files_of_other_names_are_unknown() -> None:
     strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/data/n=020/part.csv", "other/x.json"]
     assert unknown(strange) == strange
 
 
 def test_no_path_has_two_lines() -> None:
-    """Each says what it is once."""
     names = [path for path, _ in lines()]
     assert len(set(names)) == len(names)
     assert len(names) > 50
