@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-temperature bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -95,7 +95,6 @@ bench-t5: $(STAMP)
 bench-decoding: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m tests.benchmarks.bench_decoding
-	$(BIN)/python -m tests.benchmarks.bench_decoding_processes
 
 # Trains for about 20 minutes.
 bench-attention: $(STAMP)
@@ -109,16 +108,9 @@ bench-beyond: $(STAMP)
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
 
-bench-temperature: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_temperature $(STORE) $(PRESET)
-
 # Uses copies of the demo's store; half an hour.
 bench-promotions: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_promotions $(STORE) $(STORE)-promotions
-
-# Twelve trainings on the demo's labels, half an hour.
-bench-network: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_network $(STORE)
 
 bench-training: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_training
