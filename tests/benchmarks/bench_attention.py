@@ -26,13 +26,7 @@ from tests.benchmarks.common import PAPER_CITY as CITY, arguments, heading, inst
 N, MINUTES = 20, 19.0
 PUBLISHED = {1: 5.17, 100: 5.09, 1000: 5.08}  # Table 6 of the paper
 SPEC = AttentionSpec(
-    sizes=(N,),
-    epoch_instances=6_400,
-    batch=64,
-    paths=8,
-    lr=3e-4,
-    evaluation=2_000,
-    diverged_after=10,
+    sizes=(N,), epoch_instances=6_400, batch=64, paths=8, lr=3e-4, evaluation=2_000, diverged_after=10
 )
 
 

@@ -61,18 +61,8 @@ class Asleep:
 register("asleep", SolverEntry("Sleep", f"{__spec__.name}:Asleep", takes=("time_limit",)))
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Figures of a run; ``driver`` and ``head`` are processor seconds of the driver and of Ray's head."""
-
-    labels: int
-    seconds: float
-    driver: float
-    head: float
-
-
-def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> Measured:
-    """Label for SECONDS or a bit more, on workers that have begun before."""
+def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> None:
+    """Label for SECONDS or a bit more, on workers that have begun before; print a row."""
     spec = LabelSpec(
         dataset="warm",
         smallest=N,
@@ -86,10 +76,17 @@ def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> Measured
     with tempfile.TemporaryDirectory() as folder, ray_session():
         store = Store.open(folder)
         label_missing(store, CITY, spec)
-        began, used, ours = time.monotonic(), _used(head), time.process_time()
+        began, of_head, of_driver = time.monotonic(), _used(head), time.process_time()
         changes = {"dataset": "measured", "count": count, "time_limit": pace}
-        made = label_missing(store, CITY, spec.model_copy(update=changes)).new
-        return Measured(made, time.monotonic() - began, time.process_time() - ours, _used(head) - used)
+        labels = label_missing(store, CITY, spec.model_copy(update=changes)).new
+        seconds = time.monotonic() - began
+        of_head, of_driver = _used(head) - of_head, time.process_time() - of_driver
+    rate = labels / seconds
+    print(
+        f"{cores:5} {pace:12.2f} {labels:7,} {seconds:8.1f} {rate:9.1f} {rate * pace / cores:11.2f} "
+        f"{labels / of_driver:10,.0f} {labels / of_head:10,.0f}",
+        flush=True,
+    )
 
 
 def _used(processes: Sequence[psutil.Process]) -> float:
@@ -115,14 +112,7 @@ def main() -> None:
                 cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
             nodes = wanted
             for pace in PACES:
-                made = measure(nodes, pace, head)
-                rate = made.labels / made.seconds
-                print(
-                    f"{nodes:5} {pace:12.2f} {made.labels:7,} {made.seconds:8.1f} {rate:9.1f} "
-                    f"{rate * pace / nodes:11.2f} {made.labels / made.driver:10,.0f} "
-                    f"{made.labels / made.head:10,.0f}",
-                    flush=True,
-                )
+                measure(nodes, pace, head)
     finally:
         cluster.shutdown()
 

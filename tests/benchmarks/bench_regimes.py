@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
@@ -25,7 +26,9 @@ from mcvrp.model.decoding import decode
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Beam, Greedy, Nucleus
+from mcvrp.storage.cities import find_city
 from mcvrp.storage.models.attention import attention_models, load_attention_model
+from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
@@ -34,7 +37,7 @@ from mcvrp.tasks.solvers.local_search import RandomStarts, polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Answer, Solver
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, panel_grid, png
-from tests.benchmarks.common import Gap, hgs_costs, instances_of, load, model_arguments
+from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of
 
 INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
 ALONE = 100  # instances of which the gap is taken; searches solve these one at a time
@@ -112,29 +115,29 @@ def searches(longest: float) -> Iterator[Search]:
 
 
 def decoded(
-    city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Decoding
+    city: City, instances: Sequence[Instance], base: NDArray[np.float64], by: Decoding
 ) -> Iterator[Row]:
     """Yield seconds and gaps of decoding: together and one at a time, plain and with local search."""
-    together, costs = polished(city, [instances[: what.together]], what)
-    one_at_a_time, _ = polished(city, [[instance] for instance in instances[:TIMED]], what)
-    for count, seconds in ((what.together, together), (1, one_at_a_time)):
-        for k, name in enumerate((what.method, f"{what.method} + local search")):
+    together, costs = polished(city, [instances[: by.together]], by)
+    one_at_a_time, _ = polished(city, [[instance] for instance in instances[:TIMED]], by)
+    for count, seconds in ((by.together, together), (1, one_at_a_time)):
+        for k, name in enumerate((by.method, f"{by.method} + local search")):
             gap = Gap.of(costs[k, : len(base)], base[: len(costs[k])])
-            yield Row(instances[0].n, name, what.setting, count, float(seconds[k]), *gap)
+            yield Row(instances[0].n, name, by.setting, count, float(seconds[k]), *gap)
 
 
 def polished(
-    city: City, groups: Sequence[Sequence[Instance]], what: Decoding
+    city: City, groups: Sequence[Sequence[Instance]], by: Decoding
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return seconds per instance, ``(2,)``, and costs, ``(2, B)``, without and with local search."""
     seconds, costs = np.zeros(2), []
     for group in groups:
         began = time.thread_time()
-        answers = what.decoder.decoded(city, group, what.samples, 1)
+        answers = by.decoder.decoded(city, group, by.samples, 1)
         seconds[0] += (time.thread_time() - began) / (len(group) * len(groups))
         for instance, answer in zip(group[:ALONE], answers, strict=False):
             began = time.thread_time()
-            solutions = [answer.solution(sample) for sample in range(what.samples)]
+            solutions = [answer.solution(sample) for sample in range(by.samples)]
             better = [cost(city, solution) for solution in polish(city, instance, solutions)]
             seconds[1] += (time.thread_time() - began) / (min(len(group), ALONE) * len(groups))
             costs.append((checked(city, instance, answer.best), min(better)))
@@ -224,14 +227,21 @@ def picture(rows: Sequence[Row], path: Path) -> None:
 
 
 def main() -> None:
-    parser = model_arguments(__doc__, 20, 50, 100, 200)
+    parser = arguments(__doc__)
+    parser.add_argument("store")
+    parser.add_argument("model")
     parser.add_argument("rows", type=Path)
     parser.add_argument("--attention", help="attention models to measure, too")
+    parser.add_argument("--version", type=int, default=1)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 100, 200])
     parser.add_argument("--longest", type=float, default=BUDGETS[-1], help="largest budget of a search")
     parser.add_argument("--picture", type=Path, help="draw it here")
     options = parser.parse_args()
-    city, network, _ = load(options)
+    torch.set_num_threads(1)
     store = Store.open(options.store)
+    network, card = load_model(store, options.model, options.version)
+    city = find_city(store, card.city_id)
+    network.eval()
     models = attention_models(store, options.attention) if options.attention else []
     attention = {am.n: load_attention_model(store, am.name, am.n)[0] for am in models}
     measured = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}

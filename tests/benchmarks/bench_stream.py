@@ -50,7 +50,7 @@ def main() -> None:
         for n in SIZES:
             write_dataset(store, city, range(n, n + 1), ROWS)
         write_dataset(store, city, MIXED, ROWS // 8, "mixed")
-        join()
+        os.environ |= group_environment(0, 1, free_port())
         with (
             labels_cache(folder, store, "tiny", dict.fromkeys(SIZES, ROWS)) as cache,
             labels_cache(folder, store, "mixed", dict.fromkeys(MIXED, ROWS // 8)) as mixed,
@@ -111,11 +111,6 @@ def median_seconds(steps: Iterator[object]) -> float:
 def engine(config: NetworkConfig, table: CityTable) -> Engine:
     options = EngineOptions(train_decoder=True, zero=0, bf16=False, weight_decay=0.01, clip=1.0)
     return Engine(FmMcvrp(config), table, options)
-
-
-def join() -> None:
-    """Make this process the only rank."""
-    os.environ |= group_environment(0, 1, free_port())
 
 
 if __name__ == "__main__":

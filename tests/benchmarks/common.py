@@ -1,7 +1,4 @@
-"""Parts that the scripts share: arguments, models, held-out instances, gaps, tables, commands of users.
-
-Scripts that measure the memory of the driver of labels do without it: it imports torch.
-"""
+"""Parts that the scripts share: arguments, held-out instances, gaps, tables, commands of users."""
 
 from __future__ import annotations
 
@@ -14,15 +11,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, cost
-from mcvrp.storage.cities import find_city
-from mcvrp.storage.models.models import ModelCard, load_model
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
@@ -36,24 +28,6 @@ def arguments(document: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=document, formatter_class=raw)
 
 
-def model_arguments(document: str | None, *sizes: int) -> argparse.ArgumentParser:
-    """Return a parser of a store, a model in it, and sizes of instances."""
-    parser = arguments(document)
-    parser.add_argument("store")
-    parser.add_argument("model")
-    parser.add_argument("--version", type=int, default=1)
-    parser.add_argument("--sizes", type=int, nargs="+", default=sizes)
-    return parser
-
-
-def load(options: argparse.Namespace) -> tuple[City, FmMcvrp, ModelCard]:
-    """Return the model that ``options`` name, in evaluation mode, and its city; PyTorch gets one thread."""
-    torch.set_num_threads(1)
-    store = Store.open(options.store)
-    network, card = load_model(store, options.model, options.version)
-    return find_city(store, card.city_id), network.eval(), card
-
-
 def instances_of(
     city: City, n: int, count: int, *, seed: int = 1, split: Split = "test", first: int = 0
 ) -> list[Instance]:
@@ -61,10 +35,10 @@ def instances_of(
     return [stream(n, first + i) for i in range(count)]
 
 
-def hgs_costs(city: City, instances: Sequence[Instance], hgs: HGS | None = None) -> NDArray[np.float64]:
-    """Return the costs of HGS, by default with the budget `converged` of the largest instance."""
-    solver = hgs or HGS(**budget_for("converged", max(each.n for each in instances)).options())
-    return np.array([cost(city, solver.search(city, instance, 1)) for instance in instances])
+def hgs_costs(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
+    """Return the costs of HGS with the budget `converged` of the largest instance."""
+    hgs = HGS(**budget_for("converged", max(each.n for each in instances)).options())
+    return np.array([cost(city, hgs.search(city, instance, 1)) for instance in instances])
 
 
 class Gap(NamedTuple):
@@ -92,15 +66,11 @@ def row(*cells: object) -> None:
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-def command(name: str, preset: str, store: Path, *changes: str) -> list[str]:
-    """Return a command of users with ``changes`` of its preset."""
+def timed_command(name: str, preset: str, store: Path, *changes: str) -> float:
+    """Run a command of users with ``changes`` of its preset; return its wall-clock seconds."""
     options = [part for change in changes for part in ("--set", change)]
     program = str(Path(sys.executable).with_name("mcvrp"))
-    return [program, name, "--preset", preset, "--store", str(store), *options]
-
-
-def timed_command(name: str, preset: str, store: Path, *changes: str) -> float:
-    """Run a command of users; return its wall-clock seconds."""
+    command = [program, name, "--preset", preset, "--store", str(store), *options]
     began = time.monotonic()
-    subprocess.run(command(name, preset, store, *changes), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - began

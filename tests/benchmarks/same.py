@@ -5,8 +5,7 @@
 
 `make` runs the command as a user does, from nothing, into DIR/store. `compare` hashes the results column by
 column, tensor by tensor, value by value, prints one line per artifact, and exits with 1 if any differs.
-Nothing of the project is imported: columns or keys identify the kind of a file, not its path, and an
-artifact of equal content under another name is reported as renamed.
+Nothing of the project is imported: columns or keys identify the kind of a file.
 
 Left out are times, what tells of the machine, and names, paths and checksums of files. Of the benchmark's
 equal-time methods, which end by the clock, routes and costs are left out too; everything else ends by
@@ -202,39 +201,14 @@ def _hash(content: Any) -> str:
 
 
 def compare(old: Digest, new: Digest) -> bool:
-    whole = {name: _hash(sorted(parts.values())) for name, parts in old.items()}
-    renamed, missing, added = _paired(whole, {name: _hash(sorted(p.values())) for name, p in new.items()})
-    equal = not missing and not added
-    for name in sorted(old.keys() - missing):
-        here, gone, more = _paired(old[name], new[renamed[name]])
-        off = [part for part, now in here.items() if old[name][part] != new[renamed[name]][now]]
-        notes = [f"{part} differs" for part in off] + [f"no {p}" for p in gone] + [f"new {p}" for p in more]
-        called = [f"{a} -> {b}" for a, b in [(name, renamed[name]), *here.items()] if a != b]
-        equal = equal and not notes
-        details = f" ({_some(notes)})" * bool(notes) + f" (renamed: {_some(called)})" * bool(called)
-        print(f"{'DIFFERS' if notes else 'same':8}{name}{details}")
-    for word, names in (("MISSING", missing), ("NEW", added)):
-        for name in sorted(names):
-            print(f"{word:8}{name}")
-    return equal
-
-
-def _paired(old: Parts, new: Parts) -> tuple[dict[str, str], set[str], set[str]]:
-    """Return names of ``old`` with those in ``new``, by name or content; then what is left of either."""
-    pairs = {name: name for name in old if name in new}
-    missing, added = set[str](), [name for name in new if name not in old]
-    for name in (name for name in old if name not in new):
-        twin = next((other for other in added if new[other] == old[name]), None)
-        if twin is None:
-            missing.add(name)
+    """Print one line per artifact; return whether all are equal."""
+    for name in sorted(old.keys() | new.keys()):
+        if name in old and name in new:
+            parts = sorted({part for part, _ in old[name].items() ^ new[name].items()})
+            print(f"{'DIFFERS' if parts else 'same':8}{name} {', '.join(parts)}".rstrip())
         else:
-            pairs[name] = twin
-            added.remove(twin)
-    return pairs, missing, set(added)
-
-
-def _some(notes: list[str]) -> str:
-    return ", ".join(notes[:5]) + (f" and {len(notes) - 5} more" if len(notes) > 5 else "")
+            print(f"{'MISSING' if name in old else 'NEW':8}{name}")
+    return old == new
 
 
 def main() -> int:
@@ -242,9 +216,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     making = verbs.add_parser("make")
     making.add_argument("folder", type=Path)
-    beside = [str(Path(sys.executable).with_name("mcvrp"))]
-    program = "the command to run (default: mcvrp beside this Python)"
-    making.add_argument("--mcvrp", type=shlex.split, default=beside, metavar="CMD", help=program)
+    making.add_argument("--mcvrp", type=shlex.split, default=[str(Path(sys.executable).with_name("mcvrp"))])
     comparing = verbs.add_parser("compare")
     comparing.add_argument("old", type=Path)
     comparing.add_argument("new", type=Path)
