@@ -16,9 +16,7 @@ from tests.gpu.flops import training_flops
 
 
 @pytest.mark.slow
-def test_the_script_runs_without_a_gpu(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_script_needs_no_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """On the processor and a tiny network it prints a row for each size and no error."""
     monkeypatch.setattr(check, "SECONDS", 0.0)
     assert check.main(["--device", "cpu", "--small", "--no-compile"]) == 0

@@ -92,9 +92,7 @@ class DrivenRun:
 
     def finish(self) -> int:
         """Let it train to its end and return its exit code."""
-        process = self._process or self._start()
-        assert process.stdout is not None
-        process.stdout.read()
+        (self._process or self._start()).communicate()
         return self._end()
 
     def close(self) -> None:
@@ -131,12 +129,10 @@ class DrivenRun:
 
     def _end(self) -> int:
         assert self._process is not None
-        code = self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
+        with self._process as process:  # waits, and closes its output
+            self._process = None
         self.errors = self.cache.with_name("stderr").read_text().splitlines()
-        return code
+        return process.returncode
 
 
 def _kill(processes: list[int]) -> None:

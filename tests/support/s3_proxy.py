@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 import socket
 import struct
 import threading
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.s3_server import S3Server
+
+METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 
 class Proxy:
@@ -30,28 +33,21 @@ class Proxy:
         self._target = urlsplit(target)
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
         self._turn = threading.Lock()
-        self._repaired = threading.Event()
+        self.repaired = threading.Event()
         self._server = _Listener(("127.0.0.1", 0), _ProxyHandler)
         self._server.proxy = self
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def fail(
-        self,
-        fault: str,
-        *,
-        methods: tuple[str, ...] = ("GET", "HEAD", "PUT", "POST", "DELETE"),
-        times: float = float("inf"),
-    ) -> None:
+    def fail(self, fault: str, *, methods: tuple[str, ...] = METHODS, times: float = math.inf) -> None:
         """Inject ``fault`` into the next ``times`` requests with one of ``methods``."""
-        self._repaired.clear()
+        self.repaired.clear()
         with self._turn:
             self._fault = (fault, methods, times)
 
     def repair(self) -> None:
-        with self._turn:
-            self._fault = ("", (), 0)
-        self._repaired.set()
+        self.fail("", times=0)
+        self.repaired.set()
 
     def close(self) -> None:
         self.repair()
@@ -68,9 +64,6 @@ class Proxy:
             self.failed += 1
             self.served += fault == "lose answer"
             return fault
-
-    def hang(self) -> None:
-        self._repaired.wait()
 
     def forward(self, handler: _ProxyHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
@@ -102,7 +95,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         proxy = self.server.proxy
         fault = proxy.next_fault(self.command)
         if fault == "hang":
-            proxy.hang()
+            proxy.repaired.wait()
         if fault in ("hang", "reset"):
             return self._break()
         length = int(self.headers.get("Content-Length", 0))

@@ -115,8 +115,8 @@ class S3Server:
             "Action": ["s3:ListBucket", "s3:GetObject"],
             "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
         }
-        policy = {"Version": "2012-10-17", "Statement": [statement]}
-        self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.client().put_bucket_policy(Bucket=name, Policy=policy)
         return name
 
 

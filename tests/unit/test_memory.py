@@ -60,9 +60,7 @@ def below(folder: str, files: dict[str, int]) -> dict[str, object]:
         ("4:memory:/d\n0::/", {**below("memory", V1), "memory/memory.stat": STAT}, 2 * GIB),
     ],
 )
-def test_the_lowest_limit_counts(
-    tmp_path: Path, groups: str, files: dict[str, object], available: int
-) -> None:
+def test_the_lowest_limit(tmp_path: Path, groups: str, files: dict[str, object], available: int) -> None:
     """Less what is used, of the process's group and those above it, in both versions."""
     assert available_memory(written(tmp_path, groups, files)) == available
 
@@ -72,7 +70,6 @@ def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
 
 
 CALLS = {
-    "the function": "from mcvrp.memory import available_memory; input(); print(available_memory())",
     "a policy-gradient phase": """
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError

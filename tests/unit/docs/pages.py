@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -51,19 +51,10 @@ def section(page: Path, heading: str) -> str:
 
 def rows(text: str, first: str) -> list[list[str]]:
     """Return the cells of the table in ``text`` whose first heading is ``first``."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        if line.startswith(f"| {first} |"):
-            next(lines)  # the rule below the headings
-            return list(_cells(lines))
-    raise AssertionError(f"there is no table that begins with {first!r}")
-
-
-def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
-    for line in lines:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+    lines = text.splitlines()
+    (start,) = (k for k, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    table = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in table]
 
 
 def code(text: str) -> list[str]:
