@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,8 @@ def test_a_changed_card_is_imported_and_solves_or_is_a_sentence(
     paths = st.sampled_from(paths_of(json.loads((folder / name).read_text())))
     values = st.sampled_from([DROPPED, *VALUES])
     changes = data.draw(st.lists(st.tuples(paths, values), min_size=1, max_size=2))
-    rewrite(folder / name, lambda document: [change_field(document, *change) for change in changes])
+    for path, value in changes:
+        rewrite(folder / name, partial(change_field, path=path, value=value))
     check(folder, store)
 
 

@@ -24,7 +24,7 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec, Source
-from tests.support.labels import CITY, label_of
+from tests.support.labels import CITY as CITY, label_of
 
 
 def label_spec(**changes: Any) -> LabelSpec:

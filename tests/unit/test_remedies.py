@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.unit.test_private_interfaces import ROOT, SOURCE
+from tests.unit.test_pins import ROOT
+from tests.unit.test_private_interfaces import SOURCE
 
 VERBS = set(
     re.findall(

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from mcvrp.flows.cli.main import parser
+from mcvrp.flows.cli.parser import parser
 from mcvrp.tasks.support.registry import PLUGINS
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, anchors, code, commands, links, name
 

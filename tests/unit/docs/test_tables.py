@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel
 
 import mcvrp
-from mcvrp.flows.cli.main import parser
+from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED

@@ -84,7 +84,7 @@ def test_what_is_there_is_not_read_again(tmp_path: Path, store: Store) -> None:
     assert heard == [(0, 1), (1, 1)]
     known = Dataset.open(store, "d").fingerprint()
     store.delete(size_dir("d", 20))
-    with LabelCache.open(tmp_path / "cache", store, "d", known, {20: COUNT}, pytest.fail) as cache:
+    with LabelCache.open(tmp_path / "cache", store, "d", known, {20: COUNT}, pytest.fail) as cache:  # type: ignore[arg-type]
         assert len(cache.labels(20)) == COUNT
     heard.clear()
     with pytest.raises(McvrpError, match="changed while they were read"):
