@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 # Ray reads them when it is imported, and its workers import this module.
@@ -42,10 +42,7 @@ class Asleep:
     """Solver that sleeps, then returns the routes of a sweep."""
 
     time_limit: float
-    label: str = field(default="Sleep", init=False)
-    version: str = field(default="sleep 1", init=False)
-    device: str = field(default="none", init=False)
-    configuration: str = field(default="sleeps", init=False)
+    label, version, device, configuration = "Sleep", "sleep 1", "none", "sleeps"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

@@ -85,8 +85,6 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Search:
-    """A method without the model, one instance at a time."""
-
     method: str
     setting: str
     solver: Solver
@@ -106,7 +104,6 @@ def decodings(network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int)
 
 
 def searches(longest: float) -> Iterator[Search]:
-    """Yield the searches, up to ``longest`` seconds, and local search of random solutions."""
     for seconds in (seconds for seconds in BUDGETS if seconds <= longest):
         yield Search("HGS", f"{seconds:g} s", HGS(time_limit=seconds))
         yield Search("PyVRP", f"{seconds:g} s", PyVRP(time_limit=seconds))
@@ -145,7 +142,6 @@ def polished(
 
 
 def searched(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Search) -> Row:
-    """Return seconds and gap of a search of the instances that have a base."""
     began, answers = time.thread_time(), list[Answer]()
     for instance in instances[: len(base)]:
         answers += what.solver.solve(city, [instance], samples=what.samples, seed=1)
@@ -191,7 +187,6 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def picture(rows: Sequence[Row], path: Path) -> None:
-    """Draw a panel a size: full markers together, hollow ones an instance at a time."""
     sizes = sorted({row.n for row in rows})
     figure, axes = panel_grid(len(sizes), 2, 5.2, 3.6)
     for n, axis in zip(sizes, axes, strict=True):

@@ -98,7 +98,6 @@ def training_rate(trained: Engine, source: SampleStream) -> float:
 
 
 def median_seconds(steps: Iterator[object]) -> float:
-    """Return the median duration of ``steps``, the first of which warms up."""
     next(steps)
     durations: list[float] = []
     while len(durations) < 3 or sum(durations) < SECONDS:

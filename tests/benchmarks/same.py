@@ -175,7 +175,6 @@ def _kind(kinds: Mapping[str, set[str]], names: Iterable[str]) -> str | None:
 
 
 def _values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value within ``document`` that is to be compared, with the way to it."""
     if not isinstance(document, dict | list):
         yield name, document
         return
@@ -185,7 +184,6 @@ def _values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _by_method(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the tables of each method of a benchmark, without answers where these depend on the clock."""
     if "method" not in table.column_names:
         yield "", table
         return

@@ -66,20 +66,15 @@ CASES = [  # flow, parameters, part of the message, fault
 ]
 
 
-@pytest.mark.parametrize(("flow", "parameters", "message", "fault"), CASES)
+@pytest.mark.parametrize(("flow", "spec", "error", "fault"), CASES)
 def test_the_message_of_a_failed_run_has_a_remedy(
-    flow: Any,
-    parameters: dict[str, Any],
-    message: str,
-    fault: Fault,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    flow: Any, spec: dict[str, Any], error: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence on an invalid spec, a missing artifact, disk or network; nothing is written."""
     put_day(store := Store.open(tmp_path / "store"))
     before = store.list("")
     monkeypatch.setattr(stage, "_deployed", lambda: True)
-    monkeypatch.setenv("MCVRP_STORE", parameters.get("store", store.uri))
+    monkeypatch.setenv("MCVRP_STORE", spec.get("store", store.uri))
     for module in (benchmark, city, label, nightly, solve, train):
         for name, task in [*vars(module).items()]:
             if isinstance(task, Task):
@@ -87,10 +82,10 @@ def test_the_message_of_a_failed_run_has_a_remedy(
     for create in ("create_markdown_artifact", "create_progress_artifact"):
         monkeypatch.delattr(artifacts, create)  # these would need a server
     fault(monkeypatch)
-    state = flow.fn(**{"city": "small", "store": store.uri} | parameters)
+    state = flow.fn(**{"city": "small", "store": store.uri} | spec)
     assert isinstance(state, State)
     assert state.is_failed()
     assert state.message
     assert "\n" not in state.message
-    assert re.search(message, state.message), state.message
+    assert re.search(error, state.message), state.message
     assert store.list("") == before

@@ -41,7 +41,6 @@ OUT = "output.weight"
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in a folder of its own, with metrics as training leaves them."""
     folder = tmp_path_factory.mktemp("exported")
     store = Store.open(folder / "store")
     put_day(store)

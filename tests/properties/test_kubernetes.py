@@ -84,7 +84,6 @@ def test_commands_exist() -> None:
 
 
 def test_no_secret_is_written_down() -> None:
-    """Each is a key of the Secret that the page creates, and the page creates no others."""
     used = {"auth_token"}  # KubeRay's own, by authOptions.secretName
     for mapping in everything(list(FILES.values())):
         name = str(mapping.get("name", ""))

@@ -133,7 +133,6 @@ def test_a_field_takes_names_only(field: str) -> None:
 def test_no_option_leads_out_of_the_store(
     store: Store, arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A name that climbs is refused in a sentence, and nothing is written."""
     os.environ["MCVRP_STORE"] = store.uri
     (tmp_path / "x").mkdir()
     assert cli.run(arguments.split()) == 2
@@ -296,7 +295,6 @@ def test_an_endpoint_with_a_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_errors_are_reported_without_secrets(
     verbose: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither the terminal nor the log of an unexpected error has a secret of the environment."""
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_SECRET_ACCESS_KEY", "POSTGRES_PASSWORD", "RAY_AUTH_TOKEN"):
         monkeypatch.setenv(name, CANARY)
@@ -332,7 +330,6 @@ _PROFILES = {
 
 @pytest.mark.parametrize("profile", _PROFILES)
 def test_keys_of_a_profile_are_secrets(profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redacted even if they are not in the environment."""
     file = tmp_path / "config"
     file.write_text(f"[profile {profile}]\n{_PROFILES[profile]}\n")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):

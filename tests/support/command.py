@@ -85,7 +85,6 @@ class Workplace:
             return database.execute("SELECT name, level, message FROM log ORDER BY timestamp").fetchall()
 
     def processes(self) -> list[int]:
-        """Return the processes that commands of this workplace have left running."""
         mark = f"PREFECT_HOME={self.prefect}".encode()
         running = []
         for environ in Path("/proc").glob("[0-9]*/environ"):

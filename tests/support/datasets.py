@@ -28,7 +28,6 @@ from tests.support.labels import CITY as CITY, label_of
 
 
 def label_spec(**changes: Any) -> LabelSpec:
-    """Return the spec of two sizes with ten labels each, in shards of six."""
     base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
     return LabelSpec.model_validate({**base, **changes})
 
@@ -55,7 +54,6 @@ def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
 
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Return a counter of reads of each label file's footer from now on."""
     counts, read = Counter[str](), label_files.read_footer
 
     def counted(store: Store, path: str) -> Footer:
@@ -89,7 +87,6 @@ def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> 
 
 
 def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]], Sequence[Label]]:
-    """Return what applies ``change`` to one row of many."""
     return lambda labels: [change(label) if k == row else label for k, label in enumerate(labels)]
 
 

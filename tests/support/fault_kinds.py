@@ -27,7 +27,6 @@ FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
 
 
 def seeds(count: int) -> list[ParameterSet]:
-    """Return ``count`` seeds, from MCVRP_FAULT_SEED on."""
     return [pytest.param(seed, id=f"seed-{seed}") for seed in range(FIRST, FIRST + count)]
 
 
@@ -35,7 +34,6 @@ def seeds(count: int) -> list[ParameterSet]:
 
 
 def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> bool:
-    """Do ``kind`` to a running command; False if it was too late for it."""
     if kind == "worker killed":
         workers = site.solving(driver)
         with contextlib.suppress(ProcessLookupError):

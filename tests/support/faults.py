@@ -99,7 +99,6 @@ class Family:
         return {pid: title for pid, title in self.members().items() if not title.startswith(RAY_AGENTS)}
 
     def kill(self) -> None:
-        """SIGKILL all of them, and those that begin meanwhile."""
         while members := self.members():
             for pid in members:
                 with contextlib.suppress(ProcessLookupError):
@@ -135,7 +134,6 @@ class LabelCommand:
         return (self.output.strip().splitlines() or [""])[-1]
 
     def wait(self) -> int:
-        """Return its exit code; an error is one sentence on its last line."""
         try:
             code = self.process.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -118,7 +118,6 @@ class Killer:
         self._due = self._next()
 
     def __call__(self, event: RankEvent, ranks: int) -> list[int]:
-        """Return one rank or all of them, if the moment has come."""
         self._due -= isinstance(event, (StepMetrics, Saved))
         if not self.left or self._due > 0:
             return []

@@ -17,8 +17,6 @@ _TEMPORARY = "/media"  # a short name: paths of sockets are limited in length
 
 @dataclass(frozen=True)
 class Host:
-    """One of them: its namespace and its address."""
-
     name: str
     address: str
 
@@ -30,7 +28,6 @@ class Host:
         return ("ip", "netns", "exec", self.name, *unshare, "sh", "-c", own_files, "sh")
 
     def link(self, state: str) -> None:
-        """Set its link "up" or "down"."""
         _ip("-netns", self.name, "link", "set", "eth0", state)
         if state == "up":  # a route goes with its link
             _ip("-netns", self.name, "route", "replace", "default", "via", f"{_NETWORK}.254")

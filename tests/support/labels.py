@@ -16,7 +16,6 @@ def label_of(
     instance: Instance,
     i: int,
     solution: Solution | None = None,
-    *,
     seed: int = 0,
     seconds: float = 0,
 ) -> Label:

@@ -77,7 +77,6 @@ class S3Server:
     guest: User = GUEST
 
     def environment(self, user: User | None = None, endpoint: str | None = None) -> dict[str, str]:
-        """Return the environment variables of boto3 for the server, by default as its owner."""
         user = user or self.owner
         return {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,

@@ -64,7 +64,6 @@ class _Silent:
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    """Outage of all local stores of this process, with short waits before retries."""
     outage = Outage()
     monkeypatch.setattr(
         connections, "_files", lambda uri, probing: _Silent(LocalFiles(uri), outage, _REQUESTS)

@@ -22,13 +22,14 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
+Solve = Callable[[City, Instance], Solution]
+
 
 class StoppedHere(Exception):
     """An end of a run before its time."""
 
 
 def alone(city: City, instance: Instance) -> Solution:
-    """Return the dearest routes: one a customer."""
     return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
 
 
@@ -46,14 +47,8 @@ def nudge(job: RankJob, progress: Progress) -> None:
 
 
 def write_dataset(
-    store: Store,
-    city: City,
-    sizes: range,
-    count: int,
-    name: str = "tiny",
-    solve: Callable[[City, Instance], Solution] = sweep,
+    store: Store, city: City, sizes: range, count: int, name: str = "tiny", solve: Solve = sweep
 ) -> None:
-    """Write ``count`` solutions of each size, one shard per size."""
     stream = InstanceStream(city, 1, "train")
     for n in sizes:
         instances = [stream(n, i) for i in range(count)]

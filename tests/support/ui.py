@@ -42,7 +42,6 @@ class Ui:
         return self.link.partition("#")[2]
 
     def api(self, path: str, body: object | None = None, method: str | None = None) -> Any:
-        """Return the answer of the API: POST with a ``body``, else GET, by default."""
         data = None if body is None else json.dumps(body).encode()
         login = base64.b64encode(self.password.encode()).decode()
         header = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}

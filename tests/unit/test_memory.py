@@ -23,7 +23,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(root: Path, groups: str, files: dict[str, object]) -> Path:
-    """Write ``/proc/self/cgroup`` and the files below ``/sys/fs/cgroup``."""
     below_root = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     for name, text in {"proc/self/cgroup": groups, **below_root}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +68,7 @@ def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == MACHINE
 
 
-CALLS = {
-    "a policy-gradient phase": """
+POLICY_GRADIENT_PHASE = """
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -81,21 +79,10 @@ try:
     require_memory(City.uniform(50, seed=1), spec, 1)
 except McvrpError as error:
     print(float(str(error).split("a rank has ")[1].split()[0]) * 2**30)
-""",
-    "decoding": """
-from mcvrp.model.decoding import _COPIES, paths_at_once
-from mcvrp.model.network import FmMcvrp, NetworkConfig
-config = NetworkConfig(classes=1001, dim=64, heads=4, encoder_layers=1, decoder_layers=4, ff=64)
-model = FmMcvrp(config)
-path = 2 * config.decoder_layers * config.dim * (2 * 1000 + 1001) * 4 * _COPIES
-input()
-print(paths_at_once(model, 1000, 1) * path)
-""",
-}
+"""
 
 
-@pytest.mark.parametrize("code", CALLS.values(), ids=list(CALLS))
-def test_a_real_group_limits_its_processes(code: str) -> None:
+def test_a_real_group_limits_its_processes() -> None:
     """A process in a group of 1 GB plans with no more, whatever the machine has."""
     folder, limit = _own_group()
     folder = folder / f"mcvrp-test-{os.getpid()}"
@@ -106,9 +93,8 @@ def test_a_real_group_limits_its_processes(code: str) -> None:
         if folder.exists():
             folder.rmdir()
         pytest.skip(f"no control group can be made here: {error}")
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    program = [sys.executable, "-c", POLICY_GRADIENT_PHASE]
+    child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         (folder / "cgroup.procs").write_text(str(child.pid))
         out, _ = child.communicate("\n", timeout=300)

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from tests.unit.test_pins import ROOT
-from tests.unit.test_private_interfaces import SOURCE
+from tests.unit.test_private_interfaces import ROOT, SOURCE
 
 VERBS = set(
     re.findall(
@@ -45,7 +44,6 @@ MADE_ELSEWHERE = {
     ("code", "has_one"),
     [
         ("McvrpError('x is no file')", False),
-        ("McvrpError('x is no file: it is a folder')", False),
         ("McvrpError('x is no file: give one')", True),
         ("McvrpError('give x')", False),  # what is wrong comes first
         ("McvrpError(f'{x} is no file ({why}); {place} has one, or give {y}')", True),

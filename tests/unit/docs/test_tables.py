@@ -47,7 +47,6 @@ def test_the_floors() -> None:
 
 
 def test_the_columns_of_a_label() -> None:
-    """docs/labels.md has each column in order, with type and the description of the card."""
     table = rows((DOCS / "labels.md").read_text(), "Column")
     assert table == [[f"`{f.name}`", _type_text(f.type), COLUMNS[f.name]] for f in SCHEMA]
 
@@ -146,7 +145,6 @@ def test_the_options() -> None:
 
 @pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
 def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
-    """Options that docs/command.md only lists are described on its own page."""
     common = _named(section(COMMAND, "## Options of all commands"))
     options = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
     assert options <= _named((DOCS / f"{page}.md").read_text())

@@ -113,11 +113,11 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     run = DrivenRun(store, tmp_path / "cache", spec_of("killed", ranks, **changes), random.Random(ranks))
     try:
         for part in parts:
-            assert run.kill(part), run.errors
-        assert run.finish() == 0, run.errors
+            assert run.kill(part), run.output
+        assert run.finish() == 0, run.output
     finally:
         run.close()
-    restarts = [line for line in run.errors if "restarted from step" in line]
+    restarts = [line for line in run.output if "restarted from step" in line]
     assert len(restarts) == parts.count("rank")
     assert all("SIGKILL" in line for line in restarts)
     assert_same(store, "killed", "whole")

@@ -1,16 +1,21 @@
-"""Targets of the pages' links and names exist: files, headings, modules, commands, targets of make."""
+"""Pages: their links and names exist, sizes and wording are as agreed, the store's tree is complete."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
 from mcvrp.flows.cli.parser import parser
+from mcvrp.storage import layout
 from mcvrp.tasks.support.registry import PLUGINS
+from tests.support.store_page import lines, unknown
+from tests.unit.docs import phrases
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, anchors, code, commands, links, name
 
 _FLOORS = ("flows", "tasks", "storage", "model")
@@ -50,7 +55,6 @@ def test_every_path_exists(page: Path) -> None:
 
 @every_page
 def test_every_module_exists(page: Path) -> None:
-    """Each `mcvrp.x.y` can be imported, or is an attribute of a module."""
     for dotted in set(_DOTTED.findall(page.read_text())) - {PLUGINS}:  # a group of entry points
         resolve_name(dotted)
 
@@ -89,3 +93,73 @@ def test_lines_fit_a_terminal() -> None:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             wide = page.name == "BENCHMARKS.md" or line.lstrip().startswith(("|", "[", "<!--"))
             assert wide or len(line) <= 120, f"{page.name}:{number}"
+
+
+# Wording
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("docs/page.md", "It writes a row an instance.", ["a row an instance"]),
+        ("docs/page.md", "One row per instance; a run is told apart by its name.", []),
+        ("tasks/a.py", 'raise ValueError("the run\\n goes on")', ["goes on"]),
+        ("tasks/a.py", "x = 1  # nobody reads it", ["nobody"]),
+        ("tasks/a.py", 'def f():\n    """What f does."""', ["What …"]),
+        ("tasks/a.py", "nobody = things = 1", []),
+    ],
+)
+def test_phrases_are_found_in_text_alone(name: str, text: str, found: list[str], tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.parent.mkdir()
+    file.write_text(text + "\n")
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    assert [hit.phrase for hit in phrases.hits(tmp_path)] == found
+
+
+def test_the_tree_contains_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert phrases.main() == 0, capsys.readouterr().out
+
+
+# The tree in docs/store.md
+
+_VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion"}
+_TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
+
+
+def layout_paths() -> Iterator[tuple[str, str]]:
+    """Yield the name of each path of the layout with an example."""
+    for key, path in vars(layout).items():
+        if isinstance(path, layout.Path):
+            for trial in _TRIALS if "trial" in path.fields else ("x",):
+                values = {"trial": trial, **_VALUES}
+                yield key, path(*(values.get(place, "x") for place in path.fields))
+    yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
+    yield "corrupt", layout.corrupt("d", layout.label_shard("d", 20, 0))
+
+
+def test_every_path_of_the_layout_has_a_line() -> None:
+    folders = [path for key, path in layout_paths() if key.endswith("_dir")]
+    assert unknown(path for key, path in layout_paths() if not key.endswith("_dir")) == []
+    assert len(folders) > 10
+    for folder in folders:
+        assert any(_below(line, folder) for line, _ in lines()), f"{folder} is empty"
+
+
+def _below(line: str, folder: str) -> bool:
+    parts, names = line.rstrip("/").split("/"), folder.split("/")
+    return len(parts) >= len(names) and not unknown(
+        ["/".join(names + [part.replace("*", "x") for part in parts[len(names) :]])]
+    )
+
+
+def test_files_of_other_names_are_unknown() -> None:
+    strange = ["labels/d/other.json", "cities/c/map.svg", "labels/d/data/n=020/part.csv", "other/x.json"]
+    assert unknown(strange) == strange
+
+
+def test_no_path_has_two_lines() -> None:
+    names = [path for path, _ in lines()]
+    assert len(set(names)) == len(names)
+    assert len(names) > 50
