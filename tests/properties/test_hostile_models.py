@@ -154,11 +154,13 @@ def network(**fields: object) -> Change:
     [
         (network(dim=10**9), "parameters"),
         (network(dim="x"), "network.dim must be a whole number from 1, not 'x'"),
+        (network(dim=True), "network.dim must be a whole number from 1, not True"),
         (network(dim=32), "parameters"),
         (network(heads=0), "network.heads must be a whole number from 1, not 0"),
         (network(heads=3), "is not a multiple of network.heads 3"),
         (network(encoder_layers=2**62, dim=2**62), "parameters"),
         (network(dropout=math.nan), "network.dropout must be a number in [0, 1), not nan"),
+        (network(dropout="x"), "network.dropout must be a number in [0, 1), not 'x'"),
         (network(pointer="x"), "network.pointer must be true or false, not 'x'"),
         (network(pointer=True), "parameters"),
         (network(depth=3), "network.depth"),

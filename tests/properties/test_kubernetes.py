@@ -117,6 +117,11 @@ def test_a_pod_has_no_privileges() -> None:
         assert values["containerSecurityContext"] == {"runAsUser": user, "capabilities": none}
 
 
+def test_the_program_that_reaps_is_in_the_images() -> None:
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
+    assert re.search(r"^FROM \$\{BASE\} AS base\n(#.*\n)*RUN .*\binstall\b.* tini ", dockerfile, re.MULTILINE)
+
+
 def test_the_page_has_the_schedule_of_nights() -> None:
     entries = yaml.safe_load(prefect_yaml().read_text())["deployments"]
     (night,) = (entry for entry in entries if entry["name"] == "nightly")

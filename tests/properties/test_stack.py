@@ -128,6 +128,7 @@ def stages(file: str) -> dict[str, list[str]]:
 def test_images_are_built_from_a_pinned_base(file: str) -> None:
     text = (DOCKER / file).read_text()
     assert re.findall(r"^ARG BASE=(.*)$", text, re.MULTILINE) == ["debian:12.12-slim"]
+    assert "\nADD " not in text
     allowed = {*stages(file), "${BASE}", "${BUILD_BASE}"}
     assert {line.split()[1] for line in text.splitlines() if line.startswith("FROM ")} <= allowed
     built = [service["build"] for service in SERVICES.values() if "build" in service]

@@ -52,7 +52,7 @@ def section(page: Path, heading: str) -> str:
 def rows(text: str, first: str) -> list[list[str]]:
     """Return the cells of the table in ``text`` whose first heading is ``first``."""
     lines = text.splitlines()
-    (start,) = (k for k, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    start = next(k for k, line in enumerate(lines) if line.startswith(f"| {first} |"))
     table = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
     return [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in table]
 
