@@ -32,6 +32,7 @@ from mcvrp.storage.training.checkpoints import (
     CheckpointState,
     Moments,
     Origin,
+    latest_checkpoint,
     load_moments,
     load_weights,
     save_checkpoint,
@@ -224,8 +225,9 @@ def test_a_pickle_is_a_corrupt_file(store: Store, tmp_path: Path, monkeypatch: p
     make_dataset(store, label_spec(largest=20))
     origin = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
     arrays = {"w": np.ones(3, np.float32)}
-    state = CheckpointState("run", "I", 5, 10, 5, origin, {})
-    state = save_checkpoint(store, state, arrays, Moments(arrays, arrays))
+    save_checkpoint(store, CheckpointState("run", "I", 5, 10, 5, origin, {}), arrays, Moments(arrays, arrays))
+    state = latest_checkpoint(store, "run", "I")
+    assert load_weights(store, state).keys() == load_moments(store, state).exp_avg.keys() == {"w"}
     moments, weights = (path for path in store.list(layout.phase_dir("run", "I")) if "safetensors" in path)
     bomb = pickle.dumps(Bomb())
     for path, read in (
