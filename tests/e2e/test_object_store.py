@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,14 +107,14 @@ def test_every_stage_outlasts_a_silent_bucket(
         results_frame(read_results(store, "smoke")).sort_values(["method", "n", "index", "samples"])["cost"]
         for store in (quiet, silent)
     ]
-    np.testing.assert_array_equal(*costs)
+    np.testing.assert_array_equal(costs[0], costs[1])
 
 
 @pytest.mark.slow
 def test_runs_of_the_ui_use_the_bucket(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
     """A run that the UI starts finds the keys in its environment; the server never learns them."""
     place = Workplace.new(tmp_path)
-    keys = s3.environment()
+    keys: dict[str, Any] = s3.environment()
     with mcvrp_ui(place, "--store", s3_uri, **keys) as ui:
         made = ui.ended(ui.start("city"))
         assert made["state_type"] == "COMPLETED", made["state"]["message"]

@@ -16,7 +16,7 @@ from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.ranges import fitted
 from mcvrp.tasks.driven.rules import check_routes
-from mcvrp.tasks.driven.take import COLUMNS
+from mcvrp.tasks.driven.take import COLUMNS  # type: ignore[attr-defined]
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, npy, parquet, sound
@@ -30,7 +30,8 @@ def _routes(data: bytes, _: Store) -> None:
     table = read_tabular("f", data)
     if not set(COLUMNS) <= set(table.frame):
         return
-    frame = pd.DataFrame({column: table.text(column) for column in table.frame}, table.rows, dtype="string")
+    columns = {column: table.text(str(column)) for column in table.frame}
+    frame = pd.DataFrame(columns, table.rows, dtype="string")
     checked = check_routes(frame, TOWN, NODES, today=TODAY)
     used = [row for day in checked.days for row in day.rows.tolist()]
     assert sorted([*used, *checked.rejected["row"]]) == sorted(table.rows)

@@ -21,7 +21,6 @@ CITY = City.uniform(40, seed=5)
 
 
 def one_way_city() -> City:
-    """Return the city with costs that depend on the direction."""
     costs = CITY.costs(np.arange(len(CITY.xy)))
     costs = costs * np.random.default_rng(0).uniform(1, 1.5, costs.shape)
     return City(CITY.xy, matrix=costs, unit="min")
@@ -44,6 +43,5 @@ def put_model(store: Store, name: str, city: City, version: int = 1, *, alias: b
 
 
 def put_day(store: Store) -> None:
-    """Write the city and its model, both named "small"."""
     save_city(store, "small", CITY)
     put_model(store, "small", CITY)

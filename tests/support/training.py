@@ -22,13 +22,14 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
+Solve = Callable[[City, Instance], Solution]
+
 
 class StoppedHere(Exception):
-    """Stands for whatever ends a run early."""
+    """An end of a run before its time."""
 
 
 def alone(city: City, instance: Instance) -> Solution:
-    """Return the dearest routes: one a customer."""
     return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
 
 
@@ -46,14 +47,8 @@ def nudge(job: RankJob, progress: Progress) -> None:
 
 
 def write_dataset(
-    store: Store,
-    city: City,
-    sizes: range,
-    count: int,
-    name: str = "tiny",
-    solve: Callable[[City, Instance], Solution] = sweep,
+    store: Store, city: City, sizes: range, count: int, name: str = "tiny", solve: Solve = sweep
 ) -> None:
-    """Write ``count`` solutions of each size, one shard a size, those of the sweep unless told otherwise."""
     stream = InstanceStream(city, 1, "train")
     for n in sizes:
         instances = [stream(n, i) for i in range(count)]
@@ -62,7 +57,6 @@ def write_dataset(
 
 
 def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
-    """Return the metrics of a phase but for the rate, one row per logged step."""
     metrics = [vars(row) for row in read_metrics(store, run, phase)]
     return np.array(
         [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
@@ -70,7 +64,6 @@ def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
 
 
 def small_spec(**changes: object) -> TrainSpec:
-    """Return a run of two phases on sizes 20 to 22, a few dozen steps of a tiny network."""
     values: dict[str, object] = {
         "run": "small",
         "dataset": "tiny",

@@ -6,9 +6,10 @@ import io
 import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from xml.sax.saxutils import escape
 
-Rows = Sequence[Sequence[object]]
+Rows = Sequence[Any]
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"

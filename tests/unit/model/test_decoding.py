@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -280,7 +280,7 @@ def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way(
     scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
     parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
     assert parent is not None
-    assert (parent[0, 0], node[0, 0]) == (0, 1)
+    assert [parent[0, 0], node[0, 0]] == [0, 1]
     assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
     assert set(parent[0, 1:].tolist()) <= {1, 2}
 
@@ -291,7 +291,7 @@ def test_where_the_greedy_path_is_gone_the_most_probable_one_is_first() -> None:
     scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, -torch.inf], [0.0, 1.0, -torch.inf]]])
     parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
     assert parent is not None
-    assert (parent[0, 0], node[0, 0]) == (1, 0)
+    assert [parent[0, 0], node[0, 0]] == [1, 0]
     assert found.isfinite().all()
     assert set(parent[0].tolist()) == {1, 2}
 
@@ -330,7 +330,8 @@ def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
         of_first = [candidate for candidate in candidates if candidate[1] == 0]
         first = max(of_first or candidates)
         others = sorted((c for c in candidates if c is not first), reverse=True)[: width - 1]
-        beam, cheapest = [], {}
+        beam = []
+        cheapest: dict[Any, Any] = {}
         for total, _, path in [first, *others]:
             state = (
                 frozenset(path),
@@ -393,7 +394,7 @@ def test_another_city_is_refused_by_name() -> None:
 def test_nothing_to_do_is_refused(name: str) -> None:
     """No sample, rotation or path at once; no instances are no answers."""
     with pytest.raises(McvrpError, match="at least one"):
-        run(MIXED, Nucleus(), **{name: 0})
+        run(MIXED, Nucleus(), **{name: 0})  # type: ignore[arg-type]
     assert run([], Nucleus()) == []
 
 
@@ -430,6 +431,6 @@ def test_nobody_is_left_out_however_much_is_asked_for() -> None:
     city = City.uniform(300, seed=1)
     model = FmMcvrp(NetworkConfig(301, dim=8, heads=1, encoder_layers=1, decoder_layers=1, ff=8)).eval()
     demands = np.array([65535] * 299 + [1])
-    instance = Instance(city.city_id, np.arange(1, 301), demands, 65535)
+    instance = Instance(city.city_id, np.arange(1, 301, dtype=np.uint32), demands, 65535)
     (decoded,) = decode(model, city, [instance], strategy=InTheirOrder())
     assert infeasibility(instance, decoded.best) is None

@@ -47,13 +47,13 @@ def test_equals_the_plain_computation(dtype: torch.dtype) -> None:
     reference, right = plain(*expected)
     (3 * loss).backward()  # whatever the loss is multiplied with reaches the gradients
     (3 * reference).backward()
-    tolerance = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 1e-12, "rtol": 1e-12}
-    torch.testing.assert_close(loss.double(), reference, **tolerance)
+    limit = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(loss.double(), reference, atol=limit, rtol=limit)
     assert correct == right > 0
     for a, b in zip(found[:2], expected[:2], strict=True):
         assert a.grad is not None
         assert b.grad is not None
-        torch.testing.assert_close(a.grad, b.grad, **tolerance)
+        torch.testing.assert_close(a.grad, b.grad, atol=limit, rtol=limit)
 
 
 class Largest(TorchDispatchMode):

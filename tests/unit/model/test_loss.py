@@ -117,7 +117,7 @@ def test_attention_gets_no_mask_without_padding(
 
     def attention(*args: torch.Tensor, attn_mask: torch.Tensor | None = None, **rest: Any) -> torch.Tensor:
         masks.append(attn_mask)
-        return exact(*args, attn_mask=attn_mask, **rest)
+        return exact(*args, attn_mask=attn_mask, **rest)  # type: ignore[misc, arg-type]
 
     exact = F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", attention)

@@ -36,7 +36,7 @@ def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
     demands = np.random.default_rng(seed).integers(1, 10, len(ids))
     demand = dict(zip(ids, demands, strict=True))
     capacity = max(sum(demand[node] for node in route) for route in solution.routes)
-    return Instance(city.city_id, np.array(ids), demands, int(capacity))
+    return Instance(city.city_id, np.array(ids), demands, int(capacity))  # type: ignore[arg-type]
 
 
 # The paper's table
@@ -415,7 +415,7 @@ def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -
     city = City.framed(City.uniform(400, seed=1).xy * side)
     ids = rng.permutation(np.arange(1, 401))
     routes = np.split(ids, np.sort(rng.choice(np.arange(1, 400), 40, replace=False)))
-    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)
+    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)  # type: ignore[arg-type]
     costs = set()
     for _ in range(5):
         turned = [routes[k][:: rng.choice([-1, 1])] for k in rng.permutation(len(routes))]

@@ -16,7 +16,8 @@ import pytest
 
 from tests.support.command import Workplace
 from tests.support.faults import MARK, Family
-from tests.support.ui import Ui, mcvrp_ui, until
+from tests.support.shared import until
+from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = pytest.mark.slow
 STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine

@@ -28,7 +28,8 @@ from tests.support.browser import new_page
 from tests.support.command import Workplace
 from tests.support.driving import drive
 from tests.support.paper_shaped import paper_shaped
-from tests.support.ui import Ui, mcvrp_ui, until
+from tests.support.shared import until
+from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = pytest.mark.slow
 _TIMEOUT = 200.0  # seconds, of a machine that is busy with other tests

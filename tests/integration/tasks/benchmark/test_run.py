@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,7 +204,7 @@ def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Sto
     before = files(store)
     run_benchmark(store, CITY, spec, "m")
     frame = results_frame(read_results(store, "b"))
-    cost_of = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
+    cost_of: dict[Any, Any] = {(r.method, r.samples, r.index): r.cost for r in frame.itertuples()}
     assert frame["feasible"].all()
     for index in range(2):
         for samples in (1, 4):
@@ -228,7 +229,7 @@ def test_summary_and_page_agree_with_the_results(finished: Store) -> None:
     summary = finished.get_json("benchmarks/b/summary.json")
     assert summary == json.loads(json.dumps(asdict(returned)))
     frame = results_frame(read_results(finished, "b"))
-    cost_of = {(r.method, r.samples, r.n, r.index): r.cost for r in frame.itertuples()}
+    cost_of: dict[Any, Any] = {(r.method, r.samples, r.n, r.index): r.cost for r in frame.itertuples()}
     keys = [(20, i) for i in range(5)] + [(22, i) for i in range(3)]
     for name, method, samples in (("gs", "FM-MCVRP (GS)", 1), ("ns", "FM-MCVRP (NS)", 4)):
         gaps = [100 * (cost_of[method, samples, *k] / cost_of["HGS", 1, *k] - 1) for k in keys]

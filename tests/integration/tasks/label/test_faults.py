@@ -64,7 +64,7 @@ def test_the_head_is_killed_and_started_again(site: Site, scratch: Path) -> None
             path.unlink()  # a head that finds it does not start while the driver's node is here, too
         cluster.start("head")
         site.finish(driver, runs=1)
-        assert "is gone" in driver.said
+        assert "is gone" in driver.output
     finally:
         site.clear()
         cluster.stop()
@@ -78,7 +78,7 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
     environment = poisoned(scratch / "poison", n, i)
     for again in (1, 2):  # trying again changes nothing
         driver = site.start(**environment)
-        assert driver.wait() == 1, driver.said
+        assert driver.wait() == 1, driver.output
         assert f"lacks 1 of {TOTAL} labels" in driver.last_line
         assert f"n={n}, i={i}" in driver.last_line
         (entry,) = site.observer.get_json(layout.quarantine(NAME))["instances"]
@@ -101,5 +101,5 @@ def test_two_drivers(site: Site, seed: int) -> None:
     codes = [driver.wait() for driver in drivers]
     assert 0 in codes
     for driver in drivers:
-        assert driver.wait() == 0 or "is being labelled by process" in driver.last_line, driver.said
+        assert driver.wait() == 0 or "is being labelled by process" in driver.last_line, driver.output
     site.check()

@@ -56,10 +56,10 @@ def test_an_object_store_that_fails(site: Site, proxy: Proxy, seed: int) -> None
     kinds = [*FOR_A_WHILE, *A_FEW_TIMES][seed % 2 :: 2]  # two seeds have all
     for kind in rng.sample(kinds, len(kinds)):
         while not _disturbed(site, proxy, driver, kind, rng):
-            assert driver.wait() == 0, driver.said
+            assert driver.wait() == 0, driver.output
             lose_shards(site.observer, rng)
             driver = site.start()
-    assert driver.wait() == 0, driver.said
+    assert driver.wait() == 0, driver.output
     site.check()
 
 

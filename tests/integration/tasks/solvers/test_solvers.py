@@ -173,7 +173,7 @@ def test_absurd_budgets_are_refused(make: Callable[[], Solver], message: str) ->
 def test_without_lkh_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a program nor elkai: the message says how to get either, and under which terms."""
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(SolverMissing, match=r"pip install '\.\[lkh\]' .*non-commercial"):
         LKH3()
 

@@ -45,7 +45,7 @@ def whole_batch(count: int = 12) -> Batch:
 
 def take(batch: Batch, rows: slice) -> Batch:
     parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    return replace(batch, **{name: t[rows] for name, t in parts.items() if isinstance(t, torch.Tensor)})
+    return replace(batch, **{name: t[rows] for name, t in parts.items() if isinstance(t, torch.Tensor)})  # type: ignore[arg-type]
 
 
 def network(config: NetworkConfig) -> FmMcvrp:
@@ -175,7 +175,7 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
         "MALLOC_MMAP_THRESHOLD_", "65536"
     )  # the limit is on addresses: return free memory to the system
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))  # type: ignore[attr-defined]
     message = (tmp_path / "message").read_text()
     pattern = (
         r"out of memory: a micro-batch of 256 samples of up to 23 customers has ([\d,]+) tokens, "
@@ -185,5 +185,5 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     assert match, message
     whole, fits = (int(number.replace(",", "")) for number in match.groups())
     rows = 256 * fits // whole
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))  # type: ignore[attr-defined]
     assert (tmp_path / "then").read_text() == "done"

@@ -96,7 +96,7 @@ def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(
 
 def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_path: Path) -> None:
     """Two ranks, or one instance per micro-batch, equal one rank with all within rounding."""
-    calm = {"network": spec_of("x").network.model_copy(update={"dropout": 0.0})}
+    calm: dict[str, object] = {"network": spec_of("x").network.model_copy(update={"dropout": 0.0})}
     train(store, spec_of("one", changes=calm), forked())
     expected = columns(store, "one", "sampled_cost", "best_cost", "spread", "solution_loss")
     weights = load_weights(store, state_of(store, "one"))
@@ -234,7 +234,7 @@ def test_impossible_phases_are_refused_before_training(
 ) -> None:
     """By the check that commands make before they start."""
     with pytest.raises(McvrpError, match=named):
-        stage.check_training(store, CITY, spec_of("asked", changes=changes, **policy))
+        stage.check_training(store, CITY, spec_of("asked", changes=changes, **policy))  # type: ignore[arg-type]
 
 
 def test_a_supervised_loss_without_labels_is_refused(store: Store, here: Here) -> None:

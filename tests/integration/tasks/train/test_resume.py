@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,11 +113,11 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     run = DrivenRun(store, tmp_path / "cache", spec_of("killed", ranks, **changes), random.Random(ranks))
     try:
         for part in parts:
-            assert run.kill(part), run.said
-        assert run.finish() == 0, run.said
+            assert run.kill(part), run.output
+        assert run.finish() == 0, run.output
     finally:
         run.close()
-    restarts = [line for line in run.said if "restarted from step" in line]
+    restarts = [line for line in run.output if "restarted from step" in line]
     assert len(restarts) == parts.count("rank")
     assert all("SIGKILL" in line for line in restarts)
     assert_same(store, "killed", "whole")
@@ -153,7 +154,7 @@ def test_a_run_resumes_on_another_number_of_ranks(store: Store, tmp_path: Path, 
     for a, b in zip(one, several, strict=True):
         assert (a.step, a.samples, a.lr) == (b.step, b.samples, b.lr)
         losses = [(a.problem_loss, b.problem_loss), (a.solution_loss, b.solution_loss)]
-        np.testing.assert_allclose(*zip(*losses, strict=True), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(*zip(*losses, strict=True), rtol=0, atol=1e-5)  # type: ignore[call-overload]
 
 
 def ending(step: int) -> Fate:
@@ -166,7 +167,7 @@ def test_jobs_with_a_time_limit_train_the_uninterrupted_run(store: Store, tmp_pa
     phases = (PHASE.model_copy(update={"passes": 1}),)  # 7 steps
     whole, limited = (spec_of(run, 2, phases=phases, log_every=4) for run in ("whole", "limited"))
     train(store, whole, tmp_path / "cache", forked())
-    ends = []
+    ends: list[Any] = []
     while not (ends and ends[-1].complete):
         spec = limited.model_copy(update={"max_hours": 1e-9})
         ends.append(stage.train_phase(store, CITY, spec, "only", tmp_path / "cache", forked()))

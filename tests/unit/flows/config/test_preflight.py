@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_a_checked_stage_is_not_checked_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within `checked` a flow neither checks nor reads the city again; elsewhere it does both."""
-    checks, reads, read = [], [], module.stored_city
+    checks, reads, read = [], [], module.stored_city  # type: ignore[attr-defined]
 
     def check(store: Store, city: StoredCity, spec: str) -> None:
         checks.append((city.name, spec))

@@ -93,7 +93,7 @@ def test_cached_sizes_are_not_read_again(folder: Path, store: Store, progress: l
     assert progress == [(0, 1), (1, 1)]
     fingerprint = Dataset.open(store, "d").fingerprint()
     store.delete(size_dir("d", 20))
-    with LabelCache.open(folder, store, "d", fingerprint, {20: COUNT}, pytest.fail) as cache:
+    with LabelCache.open(folder, store, "d", fingerprint, {20: COUNT}, pytest.fail) as cache:  # type: ignore[arg-type]
         assert len(cache.labels(20)) == COUNT
     progress.clear()
     with pytest.raises(McvrpError, match="changed while they were read"):

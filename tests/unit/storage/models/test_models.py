@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> Store:
 
 def checkpoint(store: Store, value: float, step: int = 10) -> CheckpointState:
     """Return a saved checkpoint whose weights are all ``value``."""
-    network = FmMcvrp(NetworkConfig(**NETWORK))
+    network = FmMcvrp(NetworkConfig(**NETWORK))  # type: ignore[arg-type]
     weights = {name: np.full(p.shape, value, np.float32) for name, p in network.named_parameters()}
     origin = Origin(CITY.city_id, "f" * 64, NETWORK, {"smallest": 20, "last": 24}, "")
     state = CheckpointState(f"run-{value:g}", "II", step, step, step, origin, METRICS)

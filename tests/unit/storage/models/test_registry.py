@@ -33,7 +33,7 @@ def aliases(store: Store) -> tuple[int | None, int | None]:
     return pointer(store, "m", "champion").version, pointer(store, "m", "challenger").version
 
 
-def at_once(work: Callable[[int], None], count: int) -> list[bool]:
+def at_once(work: Callable[[int], object], count: int) -> list[bool]:
     """Run ``work`` in ``count`` concurrent threads; return which of them raised no McvrpError."""
     barrier, done = threading.Barrier(count), [False] * count
 

@@ -210,7 +210,8 @@ def test_a_training_that_lost_its_lease_writes_nothing_more(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process finishes meanwhile: its model stays, and no checkpoint reappears."""
-    lease, finished = layout.attention_lease("tiny"), {}
+    lease = layout.attention_lease("tiny")
+    finished: dict[Any, Any] = {}
     for method in ("_save", "_publish"):
         really = getattr(loop.Training, method)
 
@@ -246,7 +247,7 @@ def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
 ) -> None:
     """Training counts through its stream; after a replacement the evaluation instances are the next ones."""
     calls: list[tuple[str, int, int]] = []
-    original = loop.instance_rows
+    original = loop.instance_rows  # type: ignore[attr-defined]
 
     def noted(stream: InstanceStream, n: int, start: int, stop: int) -> Any:
         calls.append((stream.split, start, stop))

@@ -190,7 +190,7 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
     )
     projection = centred(places)
     xy = to_metres(projection, places)
-    back = np.column_stack(Proj(projection)(*xy.T, inverse=True))
+    back = np.column_stack(Proj(projection)(*xy.T, inverse=True))  # type: ignore[misc]
     assert np.abs((back - places + 180) % 360 - 180).max() < 1e-6
     a, b = np.triu_indices(len(places), 1)
     _, _, truth = Geod(ellps="WGS84").inv(*places[a].T, *places[b].T)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -23,7 +24,14 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_ba
 from mcvrp.storage.parquet import write_parquet
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import OPTIMIZER, STATE, WEIGHTS, CheckpointState, Origin, checkpoints
+from mcvrp.storage.training.checkpoints import (
+    OPTIMIZER,
+    STATE,
+    WEIGHTS,
+    CheckpointState,
+    Origin,
+    checkpoints,
+)
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
 from tests.support.killed import killed_at_each_write
 from tests.support.results import ROW
@@ -33,7 +41,7 @@ DAY = 86_400.0
 NOW = time.time()
 POLICY = RetentionSpec(keep_models=1, keep_days=30.0, solution_days=10.0)
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
-FILE = {"bytes": 8, "sha256": "of 8 bytes"}
+FILE: Any = {"bytes": 8, "sha256": "of 8 bytes"}
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_identity_is_what_decides_the_labels() -> None:
         {"demand": (1, 8)},
         {"capacity": (30, 40)},
     ]
-    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}
+    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}  # type: ignore[arg-type]
     hashes.add(spec().recipe(City.uniform(60, seed=4)).spec_hash)
     assert len(hashes | {own}) == len(others) + 2
 

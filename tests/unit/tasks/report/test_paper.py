@@ -186,7 +186,7 @@ def test_dashes_replace_figures_of_a_diverged_model(write: Callable[[Table], str
     assert "diverged in training at step 7" in text
     ours = write(paper_tables(results(sizes=(400,)), is_papers_setting=True)[3])
     assert {to_markdown: "(–)", to_html: "<small>(–)</small>", to_latex: "the paper &  & -- & --"}[
-        write
+        write  # type: ignore[index]
     ] in ours
 
 
@@ -220,7 +220,7 @@ def test_wins_are_shares_because_the_paper_had_more_instances() -> None:
     assert "| 100.0 (98.1) |" in to_markdown(table)
     assert published("larger")[800, "FM-MCVRP (GS)", 1].instances == 100
     counts = pd.read_csv(StringIO(to_csv(table))).set_index(["n", "method", "samples"])
-    assert counts.loc[(200, "FM-MCVRP (NS)", 1000), ["wins", "paper_wins"]].tolist() == [5, 981]
+    assert counts.loc[(200, "FM-MCVRP (NS)", 1000), ["wins", "paper_wins"]].tolist() == [5, 981]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def network(store: Store) -> FmMcvrp:
 def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:
     rng = np.random.default_rng(n)
     ids = np.sort(rng.choice(np.arange(1, city.customers + 1), n, replace=False))
-    return Instance(city.city_id, ids, rng.integers(1, 10, n), capacity)
+    return Instance(city.city_id, ids, rng.integers(1, 10, n), capacity)  # type: ignore[arg-type]
 
 
 def routed(network: FmMcvrp, day: Instance, city: City = CITY, **spec: Any) -> Routed:
@@ -227,7 +227,7 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
     put_model(store, "other", City.uniform(40, seed=6))
     save_city(store, "one-way", one_way_city())
     before = store.list("")
-    day = {"city": "small", "model": "small", "orders": orders(1, 2), "capacity": 20, "spec": SolveSpec()}
+    day: dict[str, Any] = {"city": "small", "model": "small", "orders": orders(1, 2), "capacity": 20}
     with pytest.raises(McvrpError, match=message):
-        plan_day(store, **(day | change))
+        plan_day(store, **({"spec": SolveSpec()} | day | change))
     assert store.list("") == before

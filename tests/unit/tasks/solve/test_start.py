@@ -52,7 +52,7 @@ def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, cap
     once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
     rng = np.random.default_rng(count)
     ids = np.sort(rng.choice(np.arange(1, 41), count, replace=False))
-    instance = Instance(CITY.city_id, ids, rng.integers(1, 10, count), capacity)
+    instance = Instance(CITY.city_id, ids, rng.integers(1, 10, count), capacity)  # type: ignore[arg-type]
     assert infeasibility(instance, fitted_routes(CITY, instance, once)) is None
 
 

@@ -10,7 +10,7 @@ from mcvrp.model.attention_model import rollout
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, cost, infeasibility
+from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.tasks.solvers import attention
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.solver import Solver
@@ -39,7 +39,7 @@ def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> No
 def test_samples_are_prefixes_and_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """s = 1 and s = 4 are the first of 9, alone, in other company or in pieces."""
 
-    def costs(samples: int, instances: list = INSTANCES) -> list[np.ndarray]:
+    def costs(samples: int, instances: list[Instance] = INSTANCES) -> list[np.ndarray]:
         return [answer.costs for answer in SOLVER.solve(CITY, instances, samples=samples, seed=3)]
 
     whole = costs(9)

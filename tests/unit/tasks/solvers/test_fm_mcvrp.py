@@ -36,12 +36,14 @@ def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample() -> No
 def test_starts_are_the_samples_of_each_instance_and_what_they_took(monkeypatch: pytest.MonkeyPatch) -> None:
     """One instance at a time on one thread, the clock around it alone; threads are as before after."""
     threads: list[int] = []
-    decode = fm_mcvrp.decode
+    decode = fm_mcvrp.decode  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        fm_mcvrp, "decode", lambda *a, **k: threads.append(torch.get_num_threads()) or decode(*a, **k)
+        fm_mcvrp,
+        "decode",
+        lambda *a, **k: threads.append(torch.get_num_threads()) or decode(*a, **k),  # type: ignore[func-returns-value]
     )
     ticks = iter(range(100))
-    monkeypatch.setattr(fm_mcvrp.time, "thread_time", lambda: float(2 ** next(ticks)))
+    monkeypatch.setattr(fm_mcvrp.time, "thread_time", lambda: float(2 ** next(ticks)))  # type: ignore[attr-defined]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

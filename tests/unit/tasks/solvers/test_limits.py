@@ -36,7 +36,7 @@ each_keeper = pytest.mark.parametrize("keeper", [HGS, PyVRP])
 
 
 def day(city: City, demands: list[int], capacity: int) -> Instance:
-    return Instance(city.city_id, np.arange(1, len(demands) + 1), np.array(demands), capacity)
+    return Instance(city.city_id, np.arange(1, len(demands) + 1), np.array(demands), capacity)  # type: ignore[arg-type]
 
 
 def lengths(city: City, solution: Solution) -> list[float]:

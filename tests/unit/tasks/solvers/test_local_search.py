@@ -52,9 +52,11 @@ def test_equal_samples_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> Non
     instance = InstanceStream(CITY, 1, "test", RULES)(12, 0)
     sample = random_solution(instance, 0)
     searched: list[Solution] = []
-    visits = local_search.visits
+    visits = local_search.visits  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        local_search, "visits", lambda *arguments: searched.append(arguments[2]) or visits(*arguments)
+        local_search,
+        "visits",
+        lambda *arguments: searched.append(arguments[2]) or visits(*arguments),  # type: ignore[func-returns-value]
     )
     polish(CITY, instance, [sample, Solution(sample.routes[::-1]), sample])
     assert len(searched) == 1

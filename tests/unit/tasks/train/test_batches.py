@@ -106,7 +106,7 @@ def test_rotated_routes_are_ordered_in_the_rotated_frame(
 def test_shuffled_routes_are_the_label_in_another_order(cache: LabelCache) -> None:
     """Whole routes change places, differently at each step, the same for any number of ranks."""
     sharing = {"ranks": 2, "micro_batch": 3}
-    plain, stream = (stream_of(cache, "II", shuffled=shuffled, **sharing) for shuffled in (False, True))
+    plain, stream = (stream_of(cache, "II", shuffled=shuffled, **sharing) for shuffled in (False, True))  # type: ignore[arg-type]
     rows = np.arange(12)
     kept, found = (each.tensors(each.global_batch(3), rows) for each in (plain, stream))
     for name in TENSORS:
