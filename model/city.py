@@ -30,12 +30,11 @@ class City:
     xy
         Coordinates in the city's own unit, float64 ``(m + 1, 2)``; row 0 is the depot.
     matrix
-        Travel cost from row to column in the city's own unit, float64 ``(m + 1, m + 1)``,
-        symmetric or not. Without it, costs are straight lines.
+        Travel cost from row to column, float64 ``(m + 1, m + 1)``, symmetric or not; None: straight lines.
     origin, scale
         Frame of the model: ``(xy - origin) / scale`` is in the unit square.
     unit
-        Unit of costs: "unit" for a synthetic city, "m" for metres.
+        Unit of coordinates and costs: "unit" for a synthetic city, "m" for metres.
     extends
         Numbers of customers of the cities that this one extends, the oldest first: each consists of the
         first customers of this city, in the same frame, with the same costs.
@@ -54,8 +53,7 @@ class City:
     Raises
     ------
     McvrpError
-        If a shape is wrong, a value is not finite, a cost is negative, or a node lies
-        outside the frame.
+        If a shape is wrong, a value is not finite, a cost is negative, or a node lies outside the frame.
     """
 
     xy: NDArray[np.float64]
@@ -110,10 +108,7 @@ class City:
 
     @classmethod
     def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
-        """Return the city whose frame is the smallest square around all of ``xy``, ``(m + 1, 2)``.
-
-        ``more``: the other fields of a city, without the frame.
-        """
+        """Return the city whose frame is the smallest square around all of ``xy``; ``more``: other fields."""
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
         scale = float((high - low).max()) + rounding or 1.0  # or all addresses coincide

@@ -23,10 +23,6 @@ class Schedule:
         The others rise linearly to ``peak`` over ``warmup`` steps; then "constant" stays there, "cosine"
         decays to 0 along half a cosine, and "knee" (warmup–stable–decay) stays until the last ``tail``
         of the steps, over which it decays linearly to 0 (Iyer et al. 2023, the paper's future work).
-    peak
-        Maximum learning rate.
-    warmup
-        Warm-up in steps.
     tail
         Share of the phase's steps with linear decay, in (0, 1]; "knee" only.
 

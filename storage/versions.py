@@ -6,10 +6,10 @@
 | label file | labels/NAME/data/n=020/*.parquet, in its footer | 2 | 1 was never published: label again |
 | manifest of a dataset | labels/NAME/manifest.json | 2 | rebuilt from the shards |
 | checkpoint | training/RUN/PHASE/step-*/state.json | 1 | none |
-| metrics | training/RUN/PHASE/metrics.parquet | 1 | columns added later get their defaults |
+| metrics | training/RUN/PHASE/metrics.parquet | 1 | none |
 | model card | models/NAME/0001/model.json | 1 | fields added later get their defaults |
 | attention model card | attention/NAME/n=020/model.json | 1 | none |
-| alias of a model | models/NAME/champion.json | 2 | 1 had no history: rewritten as 2 by the next move |
+| alias of a model | models/NAME/champion.json | 2 | 1 was never published |
 | benchmark parts and results | benchmarks/NAME/**.parquet | 1 | columns added later get their defaults |
 
 A document without a version is of version 1. A newer document is refused, never interpreted.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import capacity_range
+from mcvrp.model.instances import Rules
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 
 Array = NDArray[np.int64]
@@ -79,7 +79,7 @@ def test_a_batch_that_cannot_be_shared_is_rejected() -> None:
 def path_lengths_of(n: int, count: int) -> Array:
     """Return path lengths like those of HGS labels: the minimum of routes, in a few cases one more."""
     rng = np.random.default_rng(n)
-    low, high = capacity_range(n)
+    low, high = Rules().capacity_range(n)
     demands = rng.integers(1, 10, (count, n)).sum(1)
     lengths: Array = n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
     return lengths

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import capacity_range
+from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_rows, philox_uniforms
 
@@ -54,14 +54,14 @@ def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
 )
 def test_capacities_are_those_of_the_table(sizes: tuple[int, int], expected: tuple[int, int]) -> None:
     """Every row of the table holds from its first to its last number of customers."""
-    assert {capacity_range(n) for n in sizes} == {expected}
+    assert {Rules().capacity_range(n) for n in sizes} == {expected}
 
 
 @pytest.mark.parametrize("n", [0, 19, 1001])
 def test_no_capacity_outside_the_table(n: int) -> None:
     """Outside the table there is no rule, and the message says what to give."""
     with pytest.raises(McvrpError, match=rf"no capacity rule for {n} customers.*give capacity"):
-        capacity_range(n)
+        Rules().capacity_range(n)
 
 
 # Cities

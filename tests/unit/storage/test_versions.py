@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -220,17 +219,6 @@ def test_a_version_that_is_none_is_no_document(store: Store, document: Document)
         else:
             with pytest.raises(McvrpError, match=re.escape(store.url(document.path))):
                 document.readers[0](store)
-
-
-def test_an_alias_of_before_is_read_and_rewritten(tmp_path: Path) -> None:
-    """It had no history: its version counts as the champion before the next one."""
-    store = Store.open(tmp_path)
-    for version in (1, 2):
-        store.put_json(layout.model_card("m", version), {})
-    store.put(layout.model_alias("m", "champion"), b'{"version": 1}\n')
-    move_champion(store, "m", 2, pointer(store, "m", "champion"))
-    assert store.get_json(layout.model_alias("m", "champion"))["schema_version"] == 2
-    assert roll_back(store, "m") == (2, 1)
 
 
 def test_the_table_of_versions_is_the_code_s() -> None:
