@@ -23,8 +23,8 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
-from tests.gpu.batches import sweep_batch
 from tests.gpu.flops import H200_BF16, training_flops
+from tests.support.batches import sweep_batch
 
 SIZES = (20, 50, 100, 200, 400)
 PAPER = NetworkConfig()

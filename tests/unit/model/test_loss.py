@@ -62,26 +62,6 @@ def test_loss_equals_a_softmax_over_all_classes_with_mask_m(model: FmMcvrp, city
     assert int(result.solution.tokens) == sum(len(s.path) - 1 for _, s in pairs)
 
 
-def test_micro_batches_add_up_to_the_whole(model: FmMcvrp, city: City, pairs: Pairs) -> None:
-    """Sums and gradients of micro-batches equal those of the batch in one piece."""
-    table = CityTable.of(city)
-
-    def run(cuts: list[Pairs]) -> tuple[float, torch.Tensor]:
-        model.zero_grad()
-        total = 0.0
-        for cut in cuts:
-            part = losses(model, table, batch_of(cut))
-            assert part.solution is not None
-            loss = part.problem.loss_sum + part.solution.loss_sum
-            loss.backward()
-            total += float(loss.detach())
-        return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-    whole, parts = run([pairs]), run([pairs[:1], pairs[1:4], pairs[4:]])
-    assert parts[0] == pytest.approx(whole[0], rel=1e-5)
-    torch.testing.assert_close(parts[1], whole[1], atol=2e-3, rtol=1e-4)
-
-
 def test_phase_one_touches_no_decoder_parameter(model: FmMcvrp, city: City, pairs: Pairs) -> None:
     """With the encoder's loss alone, exactly `encoder_parameters` get a gradient."""
     model.zero_grad(set_to_none=True)

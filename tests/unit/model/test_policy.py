@@ -11,14 +11,12 @@ import torch
 
 from mcvrp.model.features import Batch, CityTable, TravelCosts, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.loss import IGNORED, losses, next_nodes
+from mcvrp.model.loss import IGNORED, next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from tests.support.batches import batch_of
 from tests.support.optimum import every_path
-from tests.support.sweep import sweep
 
 CITY = City.uniform(30, seed=4)
 TABLE = CityTable.of(CITY)
@@ -59,18 +57,6 @@ def test_paths_are_feasible_and_cost_what_the_problem_says(pointer: bool) -> Non
             assert float(found) * COSTS.unit == pytest.approx(cost(CITY, solution), rel=1e-5)
 
 
-def test_costs_are_those_of_an_asymmetric_matrix() -> None:
-    """A path and its reverse differ as the matrix has it."""
-    city = City(CITY.xy, matrix=np.random.default_rng(0).random((31, 31)) * 90)
-    costs = TravelCosts.of(city, CityTable.of(city))
-    instance = STREAM(9, 0)
-    model = network()
-    sampled = draw(model, CityTable.of(city), costs, [group(instance, 6)])
-    for path, found in zip(sampled.batch.path, sampled.costs[0], strict=True):
-        solution = Solution.from_path(instance.nodes[path])
-        assert float(found) * costs.unit == pytest.approx(cost(city, solution), rel=1e-5)
-
-
 def test_an_instances_paths_are_scored_as_if_each_were_alone() -> None:
     """Sharing encoding and keys changes no score, whatever meets in the batch."""
     model = network().eval()
@@ -97,17 +83,6 @@ def loss_of(model: FmMcvrp, sampled: Sampled, weights: torch.Tensor) -> torch.Te
             return weights
 
     return policy_loss(model, TABLE, Weighted(sampled.batch, sampled.costs))
-
-
-def test_labels_are_scored_alike_by_both_losses() -> None:
-    """One path an instance is what the labels' loss takes, token by token."""
-    model = network().eval()
-    instances = [STREAM(n, i) for i, n in enumerate((9, 6, 9))]
-    batch = batch_of([(each, sweep(CITY, each)) for each in instances])
-    expected = losses(model, TABLE, batch).solution
-    assert expected is not None
-    found = loss_of(model, Sampled(batch, torch.ones(3, 1)), torch.ones(3, 1)).detach()
-    assert float(found) == pytest.approx(-float(expected.loss_sum.detach()), rel=1e-5)
 
 
 @pytest.mark.parametrize(("n", "risk"), [(2, None), (3, None), (3, 0.2), (3, 0.02)])
@@ -138,15 +113,6 @@ def test_the_gradient_is_that_of_the_mean_cost_or_of_its_risk(n: int, risk: floa
     for of, found in zip(exact, estimate, strict=True):
         if of is not None and found is not None:
             torch.testing.assert_close(found, of, atol=0.05 * scale, rtol=0)
-
-
-def test_a_large_risk_is_the_mean() -> None:
-    """And a small one leaves the best path alone to be made likelier."""
-    sampled = draw(network().eval(), TABLE, COSTS, [group(STREAM(9, 0), 8)])
-    torch.testing.assert_close(sampled.advantages(1e3), sampled.advantages(), atol=1e-3, rtol=1e-3)
-    small = sampled.advantages(1e-5)[0]
-    assert int(small.argmin()) == int(sampled.costs[0].argmin())
-    assert (small < 0).sum() == 1
 
 
 def probabilities(model: FmMcvrp, whole: Batch) -> torch.Tensor:
