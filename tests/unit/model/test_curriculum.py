@@ -104,7 +104,6 @@ def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch: pytest.M
 
 
 def test_streams_differ_and_passes_are_shuffled_again() -> None:
-    """Another seed, and another pass over the same set, give another order."""
     one = curriculum([300], 20, 20, 100, passes=2)
     other = Curriculum((300,), 20, 20, 20, 100, ("data", "2", "I"))
     assert stream(one)[:300] != stream(one)[300:]

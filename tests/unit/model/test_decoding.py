@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model import decoding, paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.feasibility import feasible_along
-from mcvrp.model.features import CityTable, problem_features, solution_features
+from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.loss import next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Independent
+from tests.support.batches import batch_of
 from tests.support.networks import require_equal
-from tests.support.optimum import every_path
 
 CITY = City.uniform(40, seed=3)
 _COSTS = np.random.default_rng(5).uniform(1.0, 2.0, (41, 41)) * (1 - np.eye(41))
@@ -47,28 +47,19 @@ MODEL, POINTED = network(), network(1)
 
 
 def run(
-    instances: Sequence[Instance],
-    strategy: Strategy = SAMPLING,
-    *,
-    model: FmMcvrp = MODEL,
-    **options: int | None,
+    instances: Sequence[Instance], strategy: Strategy = SAMPLING, model: FmMcvrp = MODEL, **options: Any
 ) -> list[Decoded]:
-    return decode(model, CITY, instances, strategy=strategy, **options)  # type: ignore[arg-type]
+    return decode(model, CITY, instances, strategy=strategy, **options)
 
 
-def full_scores(model: FmMcvrp, instance: Instance, path: list[int], angle: float = 0.0) -> torch.Tensor:
+def full_scores(model: FmMcvrp, instance: Instance, path: list[int]) -> torch.Tensor:
     """Masked scores after each token of ``path`` but the last, without any cache, (L, T)."""
-    ids = torch.from_numpy(instance.nodes)[None]
-    demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
-    capacity = torch.tensor([float(instance.capacity)])
-    position = torch.from_numpy(np.searchsorted(instance.nodes, path[:-1]))[None]
+    batch = batch_of([(instance, Solution(()))])
+    position = torch.from_numpy(np.searchsorted(instance.nodes, path))[None]
     with torch.inference_mode():
-        problem = problem_features(CityTable.of(CITY), ids, demands, capacity, torch.tensor([angle]))
-        solution = solution_features(problem, demands, capacity, position)
+        problem = problem_features(CityTable.of(CITY), batch.ids, batch.demands, batch.capacity)
         nodes = model.encode(problem)
-        scores = model.decode(solution, model.memory(nodes)) @ model.node_weights(ids, nodes).transpose(1, 2)
-        allowed = feasible_along(demands, capacity, torch.tensor([instance.n + 1]), position)
-        return scores.masked_fill(~allowed, -torch.inf)[0]
+        return next_nodes(model, batch, problem, nodes, position, torch.tensor([len(path)]))[0][0]
 
 
 @pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
@@ -123,10 +114,10 @@ def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
 )
 def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: int) -> None:
     """Alone, in reverse order, or three paths at a time: the same samples of every instance."""
-    options = {"strategy": strategy, "samples": 5, "rotations": rotations}
-    together = decode(MODEL, CITY, MIXED, **options)  # type: ignore[arg-type]
-    backwards = decode(MODEL, CITY, MIXED[::-1], max_batch=3, **options)[::-1]  # type: ignore[arg-type]
-    alone = [decode(MODEL, CITY, [instance], **options)[0] for instance in MIXED]  # type: ignore[arg-type]
+    options = {"samples": 5, "rotations": rotations}
+    together = run(MIXED, strategy, **options)
+    backwards = run(MIXED[::-1], strategy, max_batch=3, **options)[::-1]
+    alone = [run([instance], strategy, **options)[0] for instance in MIXED]
     require_equal(together, alone)
     require_equal(backwards, alone)
 
@@ -176,28 +167,6 @@ def test_memory_of_a_batch_changes_nothing(
 # --- beam search
 
 
-def log_probability(model: FmMcvrp, instance: Instance, path: list[int]) -> float:
-    """Return the log-probability of a whole path, by one full forward pass."""
-    following = torch.from_numpy(np.searchsorted(instance.nodes, path[1:]))
-    return float(
-        full_scores(model, instance, path).double().log_softmax(-1).gather(1, following[:, None]).sum()
-    )
-
-
-def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -> None:
-    """Against all paths of an instance, each with its probability by a full forward pass."""
-    instance = STREAM(3, 5)
-    positions = every_path(instance.demands.tolist(), instance.capacity)
-    paths = [Solution.from_path(instance.nodes[path]).path.tolist() for path in positions]
-    expected = sorted(((log_probability(MODEL, instance, path), path) for path in paths), reverse=True)
-    assert sum(np.exp(value) for value, _ in expected) == pytest.approx(1.0, abs=1e-5)
-    width = len(paths) + 3
-    (decoded,) = run([instance], Beam(width, dominance=False), samples=width)
-    beam = [decoded.solution(k).path.tolist() for k in range(width)]
-    assert beam[:-3] == [path for _, path in expected]
-    assert beam[-3:] == [beam[0]] * 3  # padded with the most probable path
-
-
 def test_a_beam_of_width_1_is_greedy() -> None:
     require_equal(run(MIXED, Beam(1)), run(MIXED, Greedy()))
 
@@ -218,7 +187,11 @@ def test_a_beam_drops_what_is_dearer_in_the_same_state(city: City, width: int, d
 
 def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) -> list[list[int]]:
     """Return the paths of a beam, most probable first."""
-    everybody, demands = set(instance.ids.tolist()), dict(zip(instance.ids, instance.demands, strict=True))
+    demands = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+
+    def ended(path: list[int]) -> bool:
+        return demands.keys() <= set(path) and path[-1] == 0
+
     beam: list[tuple[float, list[int]] | None] = [(0.0, [0])]
     while True:
         candidates: list[tuple[float, int, list[int]]] = []  # log-probability, parent, path
@@ -226,7 +199,7 @@ def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) ->
             if entry is None:
                 continue
             total, path = entry
-            if everybody <= set(path) and path[-1] == 0:
+            if ended(path):
                 candidates.append((total, k, path))
                 continue
             following = full_scores(MODEL, instance, [*path, 0])[-1].double().log_softmax(-1).tolist()
@@ -240,13 +213,8 @@ def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) ->
         others = sorted((c for c in candidates if c is not first), reverse=True)[: width - 1]
         beam, cheapest = [], {}
         for total, _, path in [first, *others]:
-            state = (
-                frozenset(path),
-                path[-1],
-                sum(demands[c] for c in itertools.takewhile(bool, path[::-1])),
-            )
-            if not dominance or (everybody <= set(path) and path[-1] == 0):
-                state = tuple(path)  # an answer
+            load = sum(demands[c] for c in itertools.takewhile(bool, path[::-1]))
+            state = (frozenset(path), path[-1], load) if dominance and not ended(path) else tuple(path)
             price = sum(float(city.costs(np.array(leg))[0, 1]) for leg in itertools.pairwise(path))
             if state in cheapest and cheapest[state][0] <= price:
                 beam.append(None)
@@ -256,7 +224,7 @@ def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) ->
             cheapest[state] = price, len(beam)
             beam.append((total, path))
         left = [entry for entry in beam if entry]
-        if all(everybody <= set(path) and path[-1] == 0 for _, path in left):
+        if all(ended(path) for _, path in left):
             return [path for _, path in sorted(left, reverse=True)]
 
 

@@ -109,7 +109,6 @@ def test_a_sure_network_keeps_its_small_gradients_in_bfloat16() -> None:
 
 
 def test_without_gradients_there_is_the_loss_alone() -> None:
-    """Under no_grad, as in a validation, the same loss and nothing to go back through."""
     values = inputs()
     with torch.no_grad():
         loss, _ = linear_cross_entropy(*values)

@@ -77,35 +77,28 @@ def alike(pairs: Pairs) -> Pairs:
     return [pair for pair in pairs if pair[0].n == pairs[0][0].n]
 
 
-def test_instances_of_one_size_need_no_mask(model: FmMcvrp, city: City, pairs: Pairs) -> None:
-    """The loss of an unpadded batch is that of the same batch called padded."""
-    table, batch = CityTable.of(city), batch_of(alike(pairs))
-    masked = losses(model, table, replace(batch, padded=True))
-    free = losses(model, table, replace(batch, padded=False))
-    for a, b in ((masked.problem, free.problem), (masked.solution, free.solution)):
-        assert a is not None
-        assert b is not None
-        torch.testing.assert_close(a.loss_sum, b.loss_sum, rtol=1e-6, atol=0)
-        assert a.correct == b.correct
-
-
-def test_attention_gets_no_mask_without_padding(
+def test_instances_of_one_size_need_no_mask(
     model: FmMcvrp, city: City, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No attention call of an unpadded batch has a mask, so that flash attention can take it."""
-    masks = []
+    """Without it, so that flash attention can take the batch, the loss is that of the batch called padded."""
+    masks, exact = [], F.scaled_dot_product_attention
 
     def attention(*args: torch.Tensor, attn_mask: torch.Tensor | None = None, **rest: Any) -> torch.Tensor:
         masks.append(attn_mask)
         return exact(*args, attn_mask=attn_mask, **rest)
 
-    exact = F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
-    losses(model, CityTable.of(city), replace(batch_of(alike(pairs)), padded=False))
+    table, batch = CityTable.of(city), batch_of(alike(pairs))
+    free = losses(model, table, replace(batch, padded=False))
     assert masks == [None] * (2 + 2 * 2)  # encoder layers, and two calls a decoder layer
     masks.clear()
-    losses(model, CityTable.of(city), batch_of(pairs))
+    masked = losses(model, table, replace(batch, padded=True))
     assert sum(mask is not None for mask in masks) == 2 + 2  # all but the causal ones
+    for a, b in ((masked.problem, free.problem), (masked.solution, free.solution)):
+        assert a is not None
+        assert b is not None
+        torch.testing.assert_close(a.loss_sum, b.loss_sum, rtol=1e-6, atol=0)
+        assert a.correct == b.correct
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -49,7 +49,6 @@ def test_a_pointer_begins_as_the_network_without_and_has_its_own_parameters() ->
 
 @pytest.mark.parametrize("field", ["dim", "heads", "classes", "decoder_layers"])
 def test_a_network_without_size_is_refused(field: str) -> None:
-    """A zero dimension is refused with the field's name."""
     with pytest.raises(McvrpError, match=field):
         NetworkConfig(**{field: 0})
 
