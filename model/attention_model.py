@@ -57,10 +57,6 @@ class Nodes:
     values: Tensor  # (B, H, T, D/H) of the glimpse
     scorers: Tensor  # (B, D, T), keys of the single-headed attention times the projection of the glimpse
 
-    def detached(self) -> Nodes:
-        """Return the tensors detached from the graph of gradients."""
-        return Nodes(self.queries.detach(), self.keys.detach(), self.values.detach(), self.scorers.detach())
-
 
 class EncoderLayer(nn.Module):
     """Attention and a feed-forward network, each with a residual connection and batch normalization."""

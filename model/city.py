@@ -25,6 +25,8 @@ MARGIN = 0.21
 class City:
     """A depot and the fixed set of addresses that it serves.
 
+    McvrpError if a shape is wrong, a value not finite, a cost negative, or a node outside the frame.
+
     Parameters
     ----------
     xy
@@ -49,11 +51,6 @@ class City:
     extended: the frame stays, and kappa (the distance to the depot over the largest one) keeps the scale of
     the oldest city, `max_radius`. A later address may be outside the frame by `MARGIN` of its side, with a
     kappa above 1.
-
-    Raises
-    ------
-    McvrpError
-        If a shape is wrong, a value is not finite, a cost is negative, or a node lies outside the frame.
     """
 
     xy: NDArray[np.float64]

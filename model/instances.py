@@ -48,10 +48,7 @@ class Rules:
     def capacity_range(self, n: int) -> Range:
         """Return the smallest and the largest capacity for ``n`` customers.
 
-        Raises
-        ------
-        McvrpError
-            If ``n`` has no capacity rule, or a customer may want more than a vehicle may hold.
+        McvrpError if ``n`` has no capacity rule, or a customer may want more than a vehicle may hold.
         """
         rows = ((low, high) for first, last, low, high in CAPACITY_TABLE if first <= n <= last)
         allowed = self.capacity or next(rows, None)
@@ -104,12 +101,8 @@ class InstanceStream:
 def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> InstanceRows:
     """Return instances (n, start) to (n, stop - 1) of ``stream``.
 
-    Customers are drawn without replacement, demand and capacity uniformly.
-
-    Raises
-    ------
-    McvrpError
-        If the city has fewer than ``n`` customers or ``n`` has no capacity rule.
+    Customers are drawn without replacement, demand and capacity uniformly. McvrpError if the city has fewer
+    than ``n`` customers or ``n`` has no capacity rule.
     """
     city, m = stream.city, stream.city.customers
     if not 1 <= n <= m:

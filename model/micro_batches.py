@@ -68,12 +68,9 @@ def _split(
     tokens: int | None,
 ) -> list[_Positions]:
     """Return ``run`` in as few equal pieces as the limits allow."""
-    limits = [len(run)]
-    if samples is not None:
-        limits.append(samples)
-    if tokens is not None:
-        limits.append(tokens // int(sizes.max() + path_lengths.max()))
-    return np.array_split(run, -(-len(run) // max(1, min(limits))))
+    by_tokens = tokens // int(sizes.max() + path_lengths.max()) if tokens else len(run)
+    limit = max(1, min(len(run), samples or len(run), by_tokens))
+    return np.array_split(run, -(-len(run) // limit))
 
 
 def _split_largest(

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -107,13 +108,8 @@ class Solution:
     @classmethod
     def from_path(cls, path: Iterable[int]) -> Solution:
         """Return the solution whose depot-separated sequence is ``path``."""
-        routes: list[list[int]] = [[]]
-        for node in path:
-            if node == DEPOT:
-                routes.append([])
-            else:
-                routes[-1].append(int(node))
-        return cls.of(routes)
+        parts = groupby(path, lambda node: node == DEPOT)
+        return cls.of(nodes for at_depot, nodes in parts if not at_depot)
 
     @property
     def path(self) -> NDArray[np.int64]:

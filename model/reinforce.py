@@ -40,7 +40,7 @@ def surrogate(
     ``baseline`` is one per instance, ``(B,)``, or ``(1,)`` for all.
     """
     nodes = model.encode(orders)
-    path = rollout(model, nodes.detached(), orders, uniforms)
+    path = rollout(model, nodes, orders, uniforms)
     cost = costs(orders.ids, path)
     likelihood = model.log_likelihood(nodes, orders, path)
     return ((cost - baseline[:, None]) * likelihood).mean(), cost

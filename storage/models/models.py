@@ -117,10 +117,7 @@ def _numbers(store: Store, name: str) -> set[int]:
 def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:
     """Return the card of a version of ``name``, by number or alias; default: the latest.
 
-    Raises
-    ------
-    McvrpError
-        If there is no such model, or its card is corrupt.
+    McvrpError if there is no such model, or its card is corrupt.
     """
     numbers = versions(store, name)
     if not numbers:
@@ -143,10 +140,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
 def named_version(store: Store, name: str, version: str) -> ModelCard:
     """Return the card of a version of ``name`` given as text: a number, an alias, or "latest".
 
-    Raises
-    ------
-    McvrpError
-        If there is no such model or version.
+    McvrpError if there is no such model or version.
     """
     if version == "latest":
         return model_card(store, name)
@@ -188,12 +182,7 @@ def load_model(
     """Return a model on the CPU, ready to decode, and its card.
 
     ``location`` is the folder of an exported model, or the store; ``name`` and ``version`` are as in
-    `model_card`.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such model, its weights are corrupt, or do not fit its network.
+    `model_card`. McvrpError if there is no such model, its weights are corrupt, or do not fit its network.
     """
     if isinstance(location, Store):
         store, hint, card = location, _TRAIN_AGAIN, model_card(location, name, version)

@@ -98,10 +98,7 @@ def move_champion(
 ) -> None:
     """Make ``version`` the champion, if the champion is still as ``seen``; ``back``: as a rollback.
 
-    Raises
-    ------
-    McvrpError
-        If there is no such version, it is being removed, or another process has moved the champion since.
+    McvrpError if there is no such version, it is being removed, or another process has moved the champion.
     """
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(

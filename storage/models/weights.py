@@ -28,10 +28,7 @@ _SHOWN = 160  # characters of the difference in an error message
 def read_weights(store: Store, folder: str, sha256: str, hint: str) -> Arrays:
     """Return the weights in ``folder`` by parameter name, as writable arrays.
 
-    Raises
-    ------
-    McvrpError
-        If the file has not the checksum ``sha256``, or is not a safetensors file; ``hint`` is the remedy.
+    McvrpError, with the remedy ``hint``, if the checksum is not ``sha256`` or it is not a safetensors file.
     """
     path = posixpath.join(folder, MODEL_WEIGHTS)
     data = store.get(path)
@@ -50,11 +47,8 @@ def read_weights(store: Store, folder: str, sha256: str, hint: str) -> Arrays:
 def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hint: str) -> FmMcvrp:
     """Return the network with the fields ``card``, read from ``where``, and the parameters ``weights``.
 
-    Raises
-    ------
-    McvrpError
-        If a field is missing, unknown or out of range, or the parameters have other names, shapes or types
-        than the network's, or are not finite.
+    McvrpError if a field is missing, unknown or out of range, or the parameters have other names, shapes or
+    types than the network's, or are not finite.
     """
     import torch  # here: listing and exporting models needs no torch, whose import takes seconds
 
