@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,6 +26,7 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
+from tests.support.killed import killed_at_each_write
 
 ORIGIN = Origin("city", "labels", {"dim": 8, "heads": 2}, {"lr": 0.1, "batch": 4}, "")
 ARRAYS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.array(0.5, dtype=np.float32)}
@@ -104,46 +102,21 @@ def test_a_run_may_be_named_like_a_checkpoint(store: Store) -> None:
         assert [state.step for state in checkpoints(store, "step-1", phase)] == [2, 3]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
-def test_a_kill_at_any_moment_leaves_a_checkpoint(tmp_path: Path) -> None:
-    """Killed before each file operation in turn: the old checkpoint or the new one is whole."""
-    for moment in range(1, 1000):
-        store = Store.open(tmp_path / str(moment))
-        save(store, 5)
-        survived = survives_kill(moment, partial(save, store, 10, keep=1))
-        state = latest(store)
-        assert state.step in ((10,) if survived else (5, 10))
-        for name, array in load_weights(store, state).items():
+def test_a_kill_at_any_moment_leaves_a_checkpoint(
+    store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Killed amid each write in turn: the old checkpoint or the new one is whole, and the next one tidies."""
+    save(store, 5)
+    folder = tmp_path_factory.mktemp("killed")
+    for copy, done in killed_at_each_write(store, folder, partial(save, step=10, keep=1), at_least=4):
+        state = latest(copy)
+        assert state.step in ((10,) if done else (5, 10))
+        for name, array in load_weights(copy, state).items():
             np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(state.step))
-        assert load_moments(store, state).exp_avg
-        save(store, 15, keep=1)
-        assert [state.step for state in checkpoints(store, "run", "I")] == [15]
-        names = {path.rsplit("/", 1)[1] for path in store.list("")}
-        assert names == {WEIGHTS, OPTIMIZER, STATE}
-        if survived:
-            break
-    assert moment > 20  # minimum of file operations of a checkpoint
-
-
-def survives_kill(moment: int, work: Callable[[], object]) -> bool:
-    """Return whether ``work`` ends in a fork that is killed at its ``moment``-th file operation."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    left = moment
-
-    def count(event: str, _: object) -> None:
-        nonlocal left
-        left -= event in ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.scandir")
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-    try:
-        work()
-        os._exit(0)
-    finally:
-        os._exit(1)
+        assert load_moments(copy, state).exp_avg
+        save(copy, 15, keep=1)
+        assert [state.step for state in checkpoints(copy, "run", "I")] == [15]
+        assert {path.rsplit("/", 1)[1] for path in copy.list("")} == {WEIGHTS, OPTIMIZER, STATE}
 
 
 def test_a_file_that_reads_back_differently_is_an_error(tmp_path: Path) -> None:
