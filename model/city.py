@@ -174,12 +174,6 @@ class City:
         """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for later addresses."""
         return (self.xy - np.asarray(self.origin)) / self.scale
 
-    @cached_property
-    def angles(self) -> NDArray[np.float64]:
-        """Angle of each node about the depot in [0, 2 pi), counter-clockwise from +x; depot 0."""
-        delta = self.xy - self.xy[DEPOT]
-        return np.mod(np.arctan2(delta[:, 1], delta[:, 0]), 2 * np.pi)
-
     def legs(self, path: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return the cost of each leg of ``path``, ``(len(path) - 1,)``."""
         if self.matrix is not None:

@@ -58,6 +58,7 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
         for version in (None, 1, 2, "champion", "challenger")
     }
     assert weights == {None: 3.0, 1: 1.0, 2: 2.0, "champion": 1.0, "challenger": 3.0}
+    assert publish(store, checkpoint(store, 1.0)).version == 1  # it has these weights
     assert publish(store, checkpoint(store, 1.0), "2026").version == 1  # a number may be a model's name
     assert publish(store, checkpoint(store, 2.0), "2026").version == 2
     with pytest.raises(McvrpError, match="no version 4, it has 1, 2, 3"):
