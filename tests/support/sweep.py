@@ -10,7 +10,7 @@ from mcvrp.model.problem import City, Instance, Solution
 
 def sweep(city: City, instance: Instance) -> Solution:
     """Return routes that pick customers by their angle until the vehicle is full: feasible, not good."""
-    order = np.argsort(route_angles(city, instance.ids[:, None]))
+    order = np.argsort(route_angles(city, instance.ids[:, None].tolist()))
     routes: list[list[int]] = []
     room = 0
     for k in order:
