@@ -77,7 +77,11 @@ def write_events(
     The file is named after the first step, so that a run that resumes before it replaces the file.
     """
     if rows:
-        store.put(layout.phase_events(run, phase, rows[0].step), _records(_events(rows, times)))
+        buffer = io.BytesIO()
+        writer = RecordWriter(buffer)
+        for event in _events(rows, times):
+            writer.write(event.SerializeToString())
+        store.put(layout.phase_events(run, phase, rows[0].step), buffer.getvalue())
 
 
 def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Event]:
@@ -86,11 +90,3 @@ def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Eve
         scalars = {tag: getattr(row, name) for name, tag in _TAGS.items()}
         values = [Summary.Value(tag=t, simple_value=v) for t, v in scalars.items() if not math.isnan(v)]
         yield Event(wall_time=at, step=row.step, summary=Summary(value=values))
-
-
-def _records(events: Iterable[Event]) -> bytes:
-    buffer = io.BytesIO()
-    writer = RecordWriter(buffer)
-    for event in events:
-        writer.write(event.SerializeToString())
-    return buffer.getvalue()

@@ -161,5 +161,4 @@ def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[
 def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:
     """Return the random numbers of ``samples``, ``(samples, 2n)``, one stream per sample."""
     key = philox_key("attention", str(seed), instance.city_id, instance.orders_hash)
-    streams = np.array([(sample, 0) for sample in samples], dtype=np.uint64)
-    return philox_rows(key, streams, 2 * instance.n)
+    return philox_rows(key, [(sample, 0) for sample in samples], 2 * instance.n)

@@ -11,8 +11,8 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from tests.gpu import check
-from tests.gpu.batches import sweep_batch
-from tests.gpu.flops import training_flops
+from tests.gpu.check import training_flops
+from tests.support.batches import sweep_batch
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import torch
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
-from tests.gpu.batches import sweep_batch
+from tests.support.batches import sweep_batch
 from tests.support.forked_ranks import together
 
 

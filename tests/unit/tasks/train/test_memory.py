@@ -8,7 +8,7 @@ import torch
 from mcvrp.model.features import Batch
 from mcvrp.model.problem import City
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits, tokens
-from tests.gpu.batches import sweep_batch
+from tests.support.batches import sweep_batch
 
 
 @pytest.fixture(scope="module")
