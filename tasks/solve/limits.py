@@ -9,8 +9,8 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.solvers.packing import fewest_vehicles
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.support.text import unit_text
 

@@ -30,46 +30,20 @@ class Start:
     routes: tuple[Routes, ...]
     seconds: float
 
-    def __post_init__(self) -> None:
-        if not self.routes:
-            raise McvrpError("a warm start needs at least one sample: give one")
-
 
 @dataclass(frozen=True)
 class WarmStarted:
     """A search with samples of the instances as starts and the remaining time.
 
-    Parameters
-    ----------
-    finisher
-        Solver of the search, which takes as many of the best distinct samples as it supports: HGS adds
-        them to its population, PyVRP starts from the best.
-    total
-        Seconds per instance, decoding included.
-    starts
-        Samples of each instance, in the order of the instances.
-    version
-        Name and version of the model.
-    device
-        Device of both.
-    sampler
-        Name of the model with its decoder, as in tables.
-    population
-        HGS's minimum population size; None: its default.
-
-    Raises
-    ------
-    McvrpError
-        If the total is not a positive number of seconds.
+    The finisher takes as many of the best distinct samples as it supports: HGS adds them to its population,
+    PyVRP starts from the best. Raises McvrpError if the total is not a positive number of seconds.
     """
 
     finisher: SolverEntry
-    total: float
-    starts: tuple[Start, ...]
-    version: str = ""
-    device: str = "1 CPU core"
-    sampler: str = "FM-MCVRP (NS)"
-    population: int | None = None
+    total: float  # seconds per instance, decoding included
+    starts: tuple[Start, ...]  # in the order of the instances
+    version: str = ""  # name and version of the model
+    device: str = "1 CPU core"  # of decoding and search
 
     def __post_init__(self) -> None:
         self._search(self.total)
@@ -77,14 +51,14 @@ class WarmStarted:
     @property
     def label(self) -> str:
         """Name in the tables."""
-        return f"{self.sampler} + {self.finisher.label} (equal time)"
+        return f"FM-MCVRP (NS) + {self.finisher.label} (equal time)"
 
     @property
     def configuration(self) -> str:
         """Model, number of samples, total time and the search in one line."""
         model = f"model {self.version}, " if self.version else ""
         counts = sorted({len(start.routes) for start in self.starts})
-        samples = "-".join(map(str, counts[:1] + counts[1:][-1:])) or "no"
+        samples = "-".join(map(str, counts[:1] + counts[1:][-1:]))
         used = f"the best {self.finisher.starts}" if self.finisher.starts > 1 else "the best"
         search = self._search(self.total)
         return (
@@ -129,15 +103,14 @@ class WarmStarted:
         return Answer(best, np.array([cost(city, best)]), seconds)
 
     def _search(self, seconds: float) -> Search:
-        return self.finisher.search(time_limit=seconds, population=self.population)
+        return self.finisher.search(time_limit=seconds)
 
 
 def _cheapest(city: City, instance: Instance, start: Start, most: int) -> list[Solution]:
     """Return the cheapest feasible samples, canonical and distinct, in ascending order of cost."""
-    samples = sorted(map(Solution, start.routes), key=lambda solution: cost(city, solution))
     chosen: dict[Solution, None] = {}
     reason: str | None = None
-    for sample in samples:
+    for sample in sorted(map(Solution, start.routes), key=lambda solution: cost(city, solution)):
         reason = infeasibility(instance, sample)
         if reason is None:
             chosen.setdefault(canonical(city, sample))

@@ -13,8 +13,8 @@ from mcvrp.tasks.solvers import hgs
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
-from mcvrp.tasks.solvers.packing import fewest_vehicles, packed_vehicles
 from mcvrp.tasks.solvers.pyvrp import PyVRP
+from mcvrp.tasks.solvers.searches import fewest_vehicles, packed_vehicles
 from mcvrp.tasks.solvers.solver import SolverFailed
 
 CITY = City.uniform(60, seed=3)
@@ -57,7 +57,7 @@ def test_a_second_run_is_as_good_as_any() -> None:
     for i in HARD:
         instance = draw(HALVES, 24, i)
         with pytest.raises(SolverFailed):
-            thrifty(24)._run(CITY, instance, i, hgs.own_bound(instance), [])
+            thrifty(24)._run(CITY, instance, i, hgs.own_bound(instance), [], hard=False)
         routes = thrifty(24).search(CITY, instance, i)
         gaps.append(cost(CITY, routes) / cost(CITY, PyVRP(iterations=300).search(CITY, instance, i)) - 1)
     assert np.mean(gaps) < 0.01
