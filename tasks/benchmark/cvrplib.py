@@ -23,9 +23,9 @@ from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.on_ray import solve_on_ray
-from mcvrp.tasks.benchmark.part import Given, Part, Task, WorkerContext
+from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
+from mcvrp.tasks.benchmark.solving import solve_on_ray
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
@@ -157,7 +157,7 @@ def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Bl
             if part.path in tasks:
                 sharing.append((block, part))
             else:
-                tasks[part.path] = (block, Task(part, block.program, Given(file.city, file.instance)))
+                tasks[part.path] = (block, Task(part, block.program, (file.city, file.instance)))
     if tasks:
         with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
             solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)

@@ -113,7 +113,7 @@ class BenchmarkSpec(OrdersSpec):
     def _consistent(self) -> Self:
         for name in ("sizes", "samples", "heuristic_samples", "hgs_samples"):
             values = getattr(self, name) or (1,)
-            if list(values) != sorted(set(values)) or values[0] < 1:
+            if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} = {list(values)} must ascend and start at 1 or more")
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")

@@ -12,9 +12,9 @@ import pytest
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
-from mcvrp.tasks.solve.page import map_page
+from mcvrp.tasks.solve.map import map_page
+from mcvrp.tasks.solve.readme import Stop, stops_of
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solve.stops import Stop, stops_of
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_day
 

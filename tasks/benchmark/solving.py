@@ -1,69 +1,83 @@
-"""Networks of a benchmark on the best local device: the GPU, otherwise single-threaded processes."""
+"""Solving of what is missing of a benchmark: programs on Ray, networks in this process.
+
+A refused or lost part stops no other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City
-from mcvrp.storage.models.attention import load_attention_model
-from mcvrp.storage.models.models import ModelCard
+from ray.exceptions import RayError
+
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.on_ray import solve_on_ray
 from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
-from mcvrp.tasks.benchmark.prepare import rotations
-from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.solvers.warm_start import WarmStarted
-from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.ray_window import windowed
 
 if TYPE_CHECKING:
-    from mcvrp.model.network import FmMcvrp
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 _WAVE = 2  # parts per worker that are decoded before they are searched
 
 
-def on_best_device(model: FmMcvrp) -> FmMcvrp:
-    """Return ``model`` on the GPU, if there is one."""
-    import torch
-
-    return model.to("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def sampler(spec: BenchmarkSpec, model: FmMcvrp, card: ModelCard, pool: Pool | None = None) -> FmMcvrpSolver:
-    """Return the solver that samples the model."""
-    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
-
-    strategy = STRATEGIES["ns"].make(spec.decoding)
-    version = f"{card.name} version {card.version}"
-    return FmMcvrpSolver(model, strategy, rotations(spec, card), version, pool=pool)
-
-
-def network(spec: BenchmarkSpec, method: str, model: FmMcvrp, card: ModelCard, pool: Pool) -> Solver:
-    """Return the solver of a method that only decodes ``model``."""
-    samples, decoder = sampler(spec, model, card, pool), all_methods()[method].decoder
-    return decoder(spec, samples) if decoder else samples
+def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
+    """Solve the missing parts of ``blocks`` with their programs; raises as `solve_on_ray`."""
+    total = sum(block.instances for block in blocks)
+    missing = sum(part.rows for block in blocks for part in block.missing())
+    if missing:
+        with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
+            tasks = (
+                (block, Task(part, block.program))
+                for block in blocks
+                if block.program
+                for part in block.missing()
+            )
+            solve_on_ray(context, tasks, progress)
 
 
-def attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> Solver:
-    """Return the attention models of ``sizes`` as one solver; McvrpError if one is missing or corrupt."""
-    import torch
+def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress) -> None:
+    """Solve parts of blocks and read the answers back; a solver that refuses fails one size of its method.
 
-    from mcvrp.tasks.solvers.attention import AttentionSolver
+    Raises
+    ------
+    StoreError
+        If the store refuses.
+    IncompleteError
+        If the worker of a part was lost repeatedly; all other answers are stored.
+    """
+    owners: dict[str, Block] = {}  # by path of the part
 
-    name = spec.attention or ""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
-    return AttentionSolver(models, name, pool=pool)
+    def submitted() -> Iterator[Task]:
+        for block, task in tasks:
+            owners[task.part.path] = block
+            yield task
+
+    lost: list[str] = []
+    for task, answer in windowed(
+        solve_part, submitted(), context.workers, context, context.store, refusals=True
+    ):
+        part, block = task.part, owners.pop(task.part.path)
+        if isinstance(answer, McvrpError):
+            block.failures[part.n] = str(answer)
+        elif isinstance(answer, RayError):
+            reason = type(answer).__name__
+            lost.append(f"{part.label}, n={part.n}, instances {part.start} to {part.stop - 1} ({reason})")
+        else:
+            block.take(part)
+            progress.advance(answer, note=part.label)
+    if lost:
+        more = f" and {len(lost) - 1:,} more parts" if lost[1:] else ""
+        raise IncompleteError(
+            f"a benchmark worker was lost repeatedly on {lost[0]}{more}: run the command again to solve "
+            "what is missing"
+        )
 
 
 def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
@@ -93,8 +107,7 @@ def _finishing(
     context: WorkerContext, block: Block, part: Part, samples: FmMcvrpSolver, total: float
 ) -> Task:
     """Decode the samples of ``part`` and return the search that starts from them."""
-    stream = InstanceStream(context.city, part.seed, "test", part.rules)
-    instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+    instances = part.instances(context.city)
     starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
     on_gpu = samples.device.startswith("GPU")
     solver = WarmStarted(
@@ -114,7 +127,7 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
     if not missing:
         return
     first = next(block.missing())
-    warm_up = [InstanceStream(context.city, first.seed, "test", first.rules)(first.n, first.start)]
+    warm_up = first.instances(context.city)[:1]
     with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing():
             try:
@@ -127,14 +140,3 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
                 block.failures[part.n] = str(error)
             else:
                 block.take(part)
-
-
-def problem_accuracy(model: FmMcvrp, city: City, spec: BenchmarkSpec, pool: Pool) -> float:
-    """Return the accuracy of the encoder on the problem tokens of all held-out instances."""
-    from mcvrp.tasks.solvers import fm_mcvrp
-    from mcvrp.tasks.solvers.devices import decoding_map
-
-    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
-    held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
-    with decoding_map(model, pool):  # limits torch to one thread, as decoding does
-        return fm_mcvrp.problem_accuracy(model, city, held_out)
