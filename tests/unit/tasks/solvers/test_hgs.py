@@ -52,7 +52,7 @@ def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
 
 
 def test_a_second_run_is_as_good_as_any() -> None:
-    """The second run is as good as PyVRP, in the mean within one per cent."""
+    """As PyVRP, in the mean within one per cent."""
     gaps = []
     for i in HARD:
         instance = draw(HALVES, 24, i)
@@ -63,35 +63,30 @@ def test_a_second_run_is_as_good_as_any() -> None:
     assert np.mean(gaps) < 0.01
 
 
-def test_an_answer_that_comes_at_once_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a run without an answer has a second: the labels of before stay, byte for byte."""
-    asked: list[tuple[object, ...]] = []
+def test_only_a_run_without_an_answer_has_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[object, ...]] = []
     solve = hybgensea.solve_cvrp
 
     def noted(*arguments: object, **options: object) -> object:
-        asked.append((options["num_vehicles"], options["nbIter"], options.get("nbIterPenaltyManagement")))
+        runs.append((options["num_vehicles"], options["nbIter"], options.get("nbIterPenaltyManagement")))
         return solve(*arguments, **options)
 
     monkeypatch.setattr(hybgensea, "solve_cvrp", noted)
     usual, hard = draw(Rules(), 24, 0), draw(HALVES, 24, HARD[0])
     thrifty(24).search(CITY, usual, 1)
-    assert asked == [(hgs.own_bound(usual), 30, None)]
+    assert runs == [(hgs.own_bound(usual), 30, None)]
     thrifty(24).search(CITY, hard, HARD[0])
-    assert asked[1:] == [(hgs.own_bound(hard), 30, None), (hgs.own_bound(hard), 1000, 20)]
+    assert runs[1:] == [(hgs.own_bound(hard), 30, None), (hgs.own_bound(hard), 1000, 20)]
 
 
-@pytest.mark.parametrize("solver", [HGS(time_limit=0.1), HGS(iterations=5)])
-def test_orders_of_a_vehicle_each_get_one(solver: HGS) -> None:
-    """HGS-CVRP's own bound is too small for them: the fleet is larger from the start."""
+@pytest.mark.parametrize("budget", [{"time_limit": 0.1}, {"iterations": 5}])
+def test_orders_of_a_vehicle_each_get_one(budget: dict[str, float]) -> None:
+    """HGS-CVRP's own bound is too small: the fleet is larger from the start, or rejected if it is given."""
     instance = draw(EACH_ALONE, 24, 0)
     assert hgs.own_bound(instance) < fewest_vehicles(instance) == 24
-    assert len(solver.search(CITY, instance, 1).routes) == 24
-
-
-def test_too_small_a_fleet_is_rejected() -> None:
-    """Orders beyond the fleet's capacity are rejected before any search, with the fleet needed."""
+    assert len(HGS(**budget).search(CITY, instance, 1).routes) == 24
     with pytest.raises(SolverFailed, match="24 vehicles are needed at least, the fleet is 23"):
-        HGS(iterations=5, fleet=23).search(CITY, draw(EACH_ALONE, 24, 0), 1)
+        HGS(fleet=23, **budget).search(CITY, instance, 1)
 
 
 @given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))
