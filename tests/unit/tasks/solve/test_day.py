@@ -157,9 +157,8 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
 @pytest.mark.parametrize(("polish", "search"), [("local-search", "hgs"), ("pyvrp", "pyvrp")])
 def test_a_day_without_a_model(store: Store, polish: str, search: str) -> None:
     """HGS searches, or the named solver; a search is not compared with itself."""
-    solved = solved_day(
-        store, dict.fromkeys((3, 8, 20, 21), 3), 10, model="absent", samples=0, polish=polish, time_limit=0.2
-    )
+    spec = {"samples": 0, "polish": polish, "time_limit": 0.2}
+    solved = solved_day(store, dict.fromkeys((3, 8, 20, 21), 3), 10, model="absent", **spec)
     result = solved.summary
     assert infeasibility(solved.planned.day.instance, solved.solution) is None
     assert (result.model, result.model_version, result.best_sample, result.samples) == (None, None, None, 0)
@@ -170,12 +169,8 @@ def test_an_instance_of_cvrplib_is_a_day(store: Store, tmp_path: Path) -> None:
     """It needs neither city nor model, and HGS finds the optimum; a model of its city decodes it."""
     result = solved_day(store, str(VRP), None, city=None, model="", samples=0, time_limit=0.5)
     summary = result.summary
-    assert (summary.city, summary.customers, summary.capacity, summary.unit) == (
-        "E-n22-k4",
-        21,
-        6000,
-        "units",
-    )
+    day = ("E-n22-k4", 21, 6000, "units")
+    assert (summary.city, summary.customers, summary.capacity, summary.unit) == day
     assert (summary.cost, summary.best_known) == (375.0, 375.0)
     own, vrp = Store.open(tmp_path), read_vrp(store, str(VRP))
     save_city(own, "e", vrp.city, Addresses.numbered(21))
