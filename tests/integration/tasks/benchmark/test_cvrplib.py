@@ -60,7 +60,6 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
 
 
 def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> None:
-    """Two files of one instance are solved once; both have its cost, with every number of runs."""
     shutil.copy(folder / "up.vrp", folder / "again.vrp")
     store = Store.open(tmp_path / "store")
     for runs in ((1,), (1, 2)):
@@ -73,7 +72,6 @@ def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> No
 
 
 def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:
-    """No folder, no instance, no solver, an invalid instance, another benchmark: one sentence each."""
     store = Store.open(tmp_path / "store")
     with pytest.raises(McvrpError, match="there is no local folder"):
         vrp_paths(store, str(tmp_path / "nowhere"))

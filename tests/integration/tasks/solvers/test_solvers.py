@@ -153,7 +153,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 @pytest.mark.lkh
 def test_a_real_program_comes_first(tmp_path: Path, program: Callable[[str], Path]) -> None:
-    """An LKH program on the path is used rather than elkai, and gets LKH's own files."""
     lkh()
     if find_program() != "elkai":
         pytest.skip("a real LKH program is on the path already")

@@ -140,7 +140,6 @@ def test_the_best_solution_is_found_across_parts(store: Store) -> None:
 
 
 def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
-    """Stored instances are not solved again, wherever parts begin and end."""
     block = block_of(store, SPEC, "hgs")
     (whole, *_) = block.missing()
     middle = replace(whole, start=1, stop=3)
@@ -166,7 +165,6 @@ def test_time_at_fewer_samples(store: Store) -> None:
 
 
 def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
-    """More runs may succeed where the first failed; all costs are kept."""
 
     class Failing(Sweeper):
         def solve(self, city: City, instances: Sequence[Instance], **runs: int) -> Iterator[Answer]:
@@ -229,7 +227,6 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
 def test_a_name_depends_on_what_determines_the_answers_and_nothing_else(
     store: Store, change: dict[str, object], methods: set[str]
 ) -> None:
-    """A changed setting invalidates the methods that it concerns."""
     card = ModelCard("m", 1, CITY.city_id, {}, "r", "d", "f", True, {}, 0, WEIGHTS)
     put_attention_model(store, 20)
 

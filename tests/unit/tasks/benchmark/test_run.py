@@ -148,7 +148,6 @@ class Moody:
 
 
 def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store) -> None:
-    """Each with its reason in the results; a note of the table counts them."""
     spec = BenchmarkSpec(run="b", sizes=(20,), instances=5, methods=("hgs",))
     block = make_block(store, CITY, spec, "hgs")
     block.find([])

@@ -38,7 +38,6 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
 
 
 def test_equal_time_is_the_same_for_all_methods() -> None:
-    """From scratch or from samples, with any solver and any budget of its other rows."""
     spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
     timed = [name for name, method in all_methods().items() if method.equal_time]
     assert len(timed) == 4

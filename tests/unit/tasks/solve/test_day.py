@@ -78,13 +78,11 @@ def test_the_same_seed_gives_the_same_routes(network: FmMcvrp, polish: str) -> N
 
 
 def test_the_time_limit_ends_decoding(network: FmMcvrp) -> None:
-    """Even a short limit gives a few samples; all of them would take minutes."""
     result = routed(network, instance(40), samples=100_000, time_limit=0.5, polish="local-search")
     assert 4 <= result.samples < 100_000
 
 
 def test_threads_are_as_before(network: FmMcvrp) -> None:
-    """A worker of other flows keeps its threads; few samples do not start another process."""
     before = torch.get_num_threads()
     result = routed(network, instance(5), samples=1, threads=before + 1)
     assert torch.get_num_threads() == before
@@ -92,7 +90,6 @@ def test_threads_are_as_before(network: FmMcvrp) -> None:
 
 
 def test_more_cores_draw_the_same_samples(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not a second process starts in time to draw some."""
     monkeypatch.setattr(Pool.__init__, "__defaults__", (0.0,))
     day = instance(15)
     one, two = (routed(network, day, samples=1500, polish="none", time_limit=600, threads=k) for k in (1, 2))
@@ -142,7 +139,6 @@ def test_the_baseline_has_an_answer_to_the_smallest_days(n: int) -> None:
 
 
 def test_a_day_from_orders_to_summary(store: Store) -> None:
-    """Figures are consistent; merged orders and an unusual size are among the notes."""
     orders = [Order(customer=str(k), demand=3) for k in (3, 8, 3, 20)]
     planned = plan_day(store, "small", "small", orders, 10, SolveSpec(samples=4))
     summary = solve_day(store, planned, time.monotonic()).summary
@@ -181,7 +177,6 @@ def test_an_instance_of_cvrplib_is_a_day(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_default_version_is_the_champion_or_the_latest(tmp_path: Path) -> None:
-    """Without a version it is the champion; without a champion the latest."""
     store = Store.open(tmp_path)
     for version in (1, 2):
         put_model(store, "m", CITY, version)
@@ -219,7 +214,6 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tmp_path: Path) -> None:
-    """One sentence, before anything is solved or written."""
     store, orders = Store.open(tmp_path), [Order(customer="1", demand=3)]
     put_day(store)
     put_model(store, "other", City.uniform(40, seed=6))

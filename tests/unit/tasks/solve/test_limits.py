@@ -86,7 +86,6 @@ def test_a_search_without_a_model_keeps_the_limits(store: Store, city: str, sear
 def test_returned_routes_never_break_a_limit(
     city: City, seed: int, fleet: int, share: float, from_start: bool
 ) -> None:
-    """For any limits, start and time limit: routes within the limits, or an error."""
     instance = InstanceStream(city, 1, "test", SMALL)(9, seed)
     start = random_solution(instance, seed)
     longest = share * longest_route(city, start)
@@ -118,7 +117,6 @@ def test_no_routes_within_the_limits_is_one_sentence() -> None:
 
 
 def test_a_start_within_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the search fails, the start is returned, unless it violates a limit."""
 
     def none(*_: object) -> Solution:
         raise SolverFailed("HGS gave up")
@@ -151,7 +149,6 @@ def test_distance_is_that_of_the_shortest_path() -> None:
 
 
 def test_refused_before_the_store_is_read(store: Store) -> None:
-    """The polish is checked first, bounds as soon as the orders have been read."""
     with pytest.raises(
         McvrpError, match="--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
     ):

@@ -58,13 +58,11 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
     ids=range(9),
 )
 def test_formats_of_files(data: str | bytes, tmp_path: Path) -> None:
-    """Separators, encodings, spellings of the header, blank lines, Parquet: the same two orders."""
     result = day(data, tmp_path).instance
     assert (result.ids.tolist(), result.demands.tolist()) == ([1, 2], [3, 4])
 
 
 def test_the_capacity_comes_from_option_column_or_city(tmp_path: Path) -> None:
-    """One of them is sufficient; the city's, if all its vehicles have the same."""
     own = City(CITY.xy, capacity=(31, 31))
     assert day("customer,demand,capacity\nC1,3,25\nC2,3,25\n", tmp_path, None).instance.capacity == 25
     assert day(SOUND, tmp_path, None, own).instance.capacity == 31
@@ -72,7 +70,6 @@ def test_the_capacity_comes_from_option_column_or_city(tmp_path: Path) -> None:
 
 
 def test_orders_of_a_form(tmp_path: Path) -> None:
-    """A list of orders is checked like a file."""
     store = Store.open(tmp_path)
     orders = [Order(customer="C2", demand=4), Order(customer="C1", demand=3)]
     assert Order.model_validate({"customer": 7, "demand": 1}).customer == "7"
@@ -93,7 +90,6 @@ def test_orders_in_the_store(tmp_path: Path) -> None:
 
 
 def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
-    """It is never guessed; the message names the city's range."""
     for capacity, city, message in (
         (None, CITY, "does not define the capacity of a vehicle: give --capacity"),
         (None, City(CITY.xy, capacity=(30, 40)), "in this city 30 to 40"),
@@ -105,7 +101,6 @@ def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """A path, a folder, an address without a store, an empty list of orders."""
     store = Store.open(tmp_path)
     for place in ("nowhere.csv", str(tmp_path), "store:nowhere.csv", "ftp://host/day.csv", []):
         with pytest.raises(McvrpError):
@@ -113,7 +108,6 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:
-    """Up to 16 bits, for any number of orders; larger ones are refused, not truncated."""
     result = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
     np.testing.assert_array_equal(result.instance.demands, [65_535])
     with pytest.raises(McvrpError, match="has a demand of 65,536 in 2 orders, more than 65,535"):

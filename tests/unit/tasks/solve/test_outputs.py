@@ -75,7 +75,6 @@ def geojson(place: Place) -> Mapping[str, Any]:
 
 
 def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) -> None:
-    """Its .sol has the routes and their cost, and the README names it."""
     result = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=0.2)
     folder = Store.open(tmp_path)
     assert {address.rpartition("/")[2] for address in write_day(Place(folder), result)} == FILES | {
@@ -90,7 +89,6 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
 
 
 def test_the_stops_add_up(day: Solved, written: Place) -> None:
-    """Every customer once, loads within capacity, legs sum to the cost, routes begin and end at the depot."""
     rows = list(csv.DictReader(written.store.get(written.path("routes.csv")).decode().splitlines()))
     instance = day.planned.day.instance
     served = [row for row in rows if row["customer"] != "0"]
@@ -145,7 +143,6 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
 def test_an_interrupted_folder_has_no_summary(
     day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is stopped while it replaces a day leaves no summary."""
     place.store.put(place.path(SUMMARY), b"{}")
     put = Store.put
 
@@ -174,7 +171,6 @@ def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place,
 
 
 def test_the_name_of_a_day_is_a_folder_name(store: Store, tmp_path: Path) -> None:
-    """For any file name; other orders, or another capacity, have another name."""
     file = tmp_path / "Ma journée — 21/../é.csv".replace("/", "_")
     file.write_text("customer,demand\n1,3\n")
     names = {
@@ -231,7 +227,6 @@ def test_every_stop_of_every_route_is_on_the_page(named: Solved) -> None:
 
 
 def test_routes_are_drawn_to_scale(named: Solved) -> None:
-    """Lengths of the drawn lines are proportional to those of the city; north is up."""
     elements = Markup(map_page(named, stops_of(named))).elements
     lines = [v["d"] or "" for tag, v in elements if tag == "path" and v["class"] == "line"]
     drawn = [np.array(re.findall(r"-?\d+\.\d", line), dtype=float).reshape(-1, 2) for line in lines]
@@ -245,7 +240,6 @@ def test_routes_are_drawn_to_scale(named: Solved) -> None:
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
 def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int | None) -> None:
-    """The routes are the same, whichever request gets no response for a while."""
     store = Store.open(tmp_path / "store")
     put_day(store)
 

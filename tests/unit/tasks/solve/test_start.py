@@ -32,7 +32,6 @@ def start(folder: Path, text: str, instance: Instance) -> Start:
 
 
 def test_earlier_routes_are_adapted() -> None:
-    """Other customers are removed; new ones get the cheapest position, or their own route."""
     assert fitted_routes(LINE, day(1, 3), [[1, 2, 3]]) == Solution(((1, 3),))
     assert fitted_routes(LINE, day(1, 2, 3), [[1, 3]]) == Solution(((1, 2, 3),))
     assert fitted_routes(LINE, day(1, 2, 3, demand=5), [[1, 2, 3]]) == Solution(((1, 2), (3,)))
@@ -45,7 +44,6 @@ def test_earlier_routes_are_adapted() -> None:
     st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=6), st.integers(1, 40), st.integers(9, 60)
 )
 def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, capacity: int) -> None:
-    """For any earlier routes, orders and capacity."""
     owner = {node: k for k, route in enumerate(earlier) for node in route}  # a customer is on one route
     once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
     rng = np.random.default_rng(count)
@@ -76,14 +74,12 @@ def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> N
     ],
 )
 def test_an_invalid_start_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    """The message names the column or the row."""
     with pytest.raises(McvrpError, match=message):
         start(tmp_path, text, day(1, 2))
 
 
 @pytest.mark.parametrize("samples", [0, 4])
 def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -> None:
-    """With and without a model: yesterday's file is a start, and the answer costs no more."""
     store = Store.open(tmp_path / "store")
     put_day(store)
     spec: dict[str, Any] = {"samples": samples, "hgs": False, "time_limit": 0.1, "polish": "hgs"}

@@ -46,7 +46,6 @@ def any_rules(draw: st.DrawFn) -> Rules:
 @example(HALVES, 50, 0)
 @given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))
 def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
-    """Whatever demands and capacities are, one order a vehicle included, there is an answer."""
     instance = draw(rules, n, i)
     assert infeasibility(instance, thrifty(n).search(CITY, instance, i)) is None
 
@@ -91,7 +90,6 @@ def test_orders_of_a_vehicle_each_get_one(budget: dict[str, float]) -> None:
 
 @given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))
 def test_vehicles_that_are_needed_and_enough(rules: Rules, n: int, i: int) -> None:
-    """No solution has fewer routes than are needed; what is enough is between that and one a customer."""
     instance = draw(rules, n, i)
     routes = len(random_solution(instance, i).routes)
     assert fewest_vehicles(instance) <= min(routes, packed_vehicles(instance))

@@ -139,7 +139,6 @@ def test_an_answer_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_limits_say_which_is_broken() -> None:
-    """Routes beyond the fleet, the dearest route, nothing."""
     both, apart = Solution(((1, 2),)), Solution(((1,), (2,)))
     assert NO_LIMITS.broken(CORNER, apart) is None
     assert Limits(fleet=1).broken(CORNER, both) is None
@@ -150,7 +149,6 @@ def test_limits_say_which_is_broken() -> None:
 
 
 def test_support_of_limits() -> None:
-    """HGS and PyVRP support both, named in footnotes; the others support none."""
     limits = Limits(fleet=3, longest_route=2.5)
     assert {name for name, entry in SOLVERS.items() if entry.keeps(limits)} == {"hgs", "pyvrp"}
     assert all(entry.keeps(NO_LIMITS) for entry in SOLVERS.values())

@@ -26,7 +26,6 @@ each_instance = given(city=st.sampled_from(CITIES), n=st.integers(1, 25), seed=s
 @settings(max_examples=25, deadline=None)
 @each_instance
 def test_no_solution_gets_worse_and_each_is_on_its_own(city: City, n: int, seed: int) -> None:
-    """Feasible, no dearer, and the same alone, first, last or twice, whatever costs the city has."""
     instance = InstanceStream(city, 1, "test", RULES)(n, seed)
     samples = [random_solution(instance, seed + k) for k in range(3)]
     polished = polish(city, instance, [*samples, samples[0]])
@@ -53,7 +52,6 @@ def test_equal_samples_are_searched_once_and_improve_a_lot(monkeypatch: pytest.M
 
 
 def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
-    """One cost per sample, each at most the sample's; fewer samples are the first of more."""
     stream = InstanceStream(CITY, 1, "test", RULES)
     instances = [stream(n, 0) for n in (20, 7, 21)]
     polished = Polished(small_solver(CITY))

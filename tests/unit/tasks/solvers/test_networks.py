@@ -67,7 +67,6 @@ def _two_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("solver", [FM, ATTENTION], ids=["fm", "attention"])
 def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample(solver: Solver) -> None:
-    """One answer per instance, in order, for any sizes."""
     for instance, answer in zip(FEW, solver.solve(CITY, FEW, samples=5, seed=1), strict=True):
         require_answer(CITY, instance, answer, samples=5)
     assert list(solver.solve(CITY, [], samples=1, seed=1)) == []
@@ -114,7 +113,6 @@ def test_another_city_and_a_size_without_an_attention_model_are_refused() -> Non
 
 @pytest.mark.usefixtures("_two_threads")
 def test_starts_are_the_samples_of_each_instance_and_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoded one instance at a time on one thread, timed without anything else."""
     threads: list[int] = []
     decode = fm_mcvrp.decode
     monkeypatch.setattr(
@@ -160,7 +158,6 @@ def test_names_in_tables() -> None:
 
 
 def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instance by instance and token by token, also if scores are computed in pieces."""
     model, table = small_network(CITY), CityTable.of(CITY)
     right = 0
     for instance in FEW:
@@ -191,7 +188,6 @@ def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: py
 def test_samples_do_not_depend_on_the_number_of_processes(
     network: FmMcvrp, pools: dict[int, Pool], strategy: Strategy, samples: int, rotations: int
 ) -> None:
-    """Paths and costs of mixed sizes are equal with no, one, two and three worker processes."""
     rotations = rotations if strategy.width == 1 else min(rotations, 2)
     instances = INSTANCES[: 600 // samples]
     alone = FmMcvrpSolver(network, strategy, rotations).decoded(CITY, instances, samples, 3)

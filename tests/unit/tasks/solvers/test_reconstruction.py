@@ -25,7 +25,6 @@ INSTANCES = [STREAM(n, 0) for n in (20, 7, 28)]
 def test_parts_share_no_route_and_are_large_enough(
     n: int, least: int, seed: int, data: st.DataObject
 ) -> None:
-    """Whole routes, each in one part at most; only an instance that is too small makes a smaller part."""
     instance = STREAM(n, seed)
     solution = random_solution(instance, seed)
     order = data.draw(st.permutations(instance.ids.tolist()))

@@ -135,7 +135,6 @@ def test_a_start_with_too_many_routes_is_left_out() -> None:
 
 
 def test_bad_starts_are_refused_in_one_sentence() -> None:
-    """Samples of another instance, one start too few, no time, one-way costs for HGS."""
     instance, other, one_way = STREAM(9, 0), STREAM(9, 1), InstanceStream(ONE_WAY, 1, "test")(20, 0)
     for total, first, instances, city, message in (
         (1.0, other, [instance], CITY, "no sample of its instance"),
