@@ -18,7 +18,9 @@ import numpy as np
 from mcvrp.model.instances import Rules
 from mcvrp.storage.benchmarks import PartRow, Routes, StoredPart, read_part
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.methods import Method
 from mcvrp.tasks.benchmark.part import Part
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.solver import Solver
 
 _KEY_LENGTH = 10  # hexadecimal digits of each hash in a block's name
@@ -59,21 +61,18 @@ _Missing = tuple[tuple[int, ...], int]  # numbers of samples that are missing, a
 class Block:
     """One method of a benchmark: its instances, their stored answers and its failures.
 
-    If the method ``grows``, sample k is a run with its own seed: more samples extend fewer, and all of them
+    If the method grows, sample k is a run with its own seed: more samples extend fewer, and all of them
     are timed. Otherwise each number of samples is solved and timed separately.
     """
 
     store: Store
-    run: str
-    method: str  # name in settings
-    label: str  # name in tables
+    spec: BenchmarkSpec
+    name: str  # of the method in settings
+    method: Method
     samples: tuple[int, ...]  # requested, ascending
-    seed: int  # of the instances and of the method
     rules: Rules
-    counts: Mapping[int, int]  # number of instances by size
     identities: Mapping[int, Identity]  # by size; a size without one has an entry in failures
     part_rows: Callable[[int], int]  # maximum number of instances per part, given the samples of each
-    grows: bool
     program: Solver | None = None  # None if a network decodes
     failures: dict[int, str] = field(default_factory=dict)  # reason for missing answers by size
     _pieces: dict[int, dict[int, list[_Piece]]] = field(default_factory=dict)  # by size and instance
@@ -81,21 +80,21 @@ class Block:
     @property
     def instances(self) -> int:
         """Number of instances of the sizes that have not failed."""
-        return sum(count for n, count in self.counts.items() if n not in self.failures)
+        return sum(count for n, count in self.spec.counts.items() if n not in self.failures)
 
     @property
     def prefixes(self) -> set[str]:
         """Prefixes of all blocks with these settings; without an identity, of all blocks of the method."""
-        ours = {identity.prefix(self.method) for identity in self.identities.values()}
-        return ours or {f"{self.method}-"}
+        ours = {identity.prefix(self.name) for identity in self.identities.values()}
+        return ours or {f"{self.name}-"}
 
     def find(self, stored: Sequence[StoredPart]) -> None:
         """Read the parts of this method and these settings; McvrpError if one is corrupt."""
-        self._pieces = {n: {} for n in self.counts}
+        self._pieces = {n: {} for n in self.spec.counts}
         for part in stored:
             identity = self.identities.get(part.n)
-            ours = identity is not None and part.block.startswith(identity.prefix(self.method))
-            if ours and part.start < self.counts[part.n]:
+            ours = identity is not None and part.block.startswith(identity.prefix(self.name))
+            if ours and part.start < self.spec.counts[part.n]:
                 self.take(part)
 
     def take(self, part: Part | StoredPart) -> None:
@@ -107,7 +106,7 @@ class Block:
 
     def missing(self) -> Iterator[Part]:
         """Yield the missing parts, sizes ascending; a size that fails in the meantime ends."""
-        for n, count in self.counts.items():
+        for n, count in self.spec.counts.items():
             lacking = [self._lacking(n, index) for index in range(count)] if n in self.identities else []
             for missing, group in groupby(enumerate(lacking), key=lambda pair: pair[1]):
                 indices = [index for index, _ in group]
@@ -116,12 +115,12 @@ class Block:
 
     def rows(self) -> Iterator[PartRow]:
         """Yield one row per instance: the requested numbers of samples, or the reason for no answer."""
-        for n, count in self.counts.items():
+        for n, count in self.spec.counts.items():
             for index in range(count):
                 pieces = self._covering(n, index)
                 if n not in self.identities or self._lacking(n, index)[0]:
                     yield self._without_answer(n, index)
-                elif self.grows:
+                elif self.method.grows:
                     yield _grown_row(pieces, self.samples)
                 else:
                     yield _measured_row(pieces, self.samples)
@@ -129,7 +128,7 @@ class Block:
     def _covering(self, n: int, index: int) -> list[_Piece]:
         """Return the pieces that make up the answer to instance (n, index), in order."""
         pieces = self._pieces.get(n, {}).get(index, [])
-        if not self.grows:
+        if not self.method.grows:
             first = (next((p for p in pieces if samples in p.row.samples), None) for samples in self.samples)
             return [piece for piece in first if piece]
         chain: list[_Piece] = []
@@ -144,7 +143,7 @@ class Block:
 
     def _lacking(self, n: int, index: int) -> _Missing:
         pieces = self._covering(n, index)
-        if self.grows:
+        if self.method.grows:
             after = pieces[-1].row.samples[-1] if pieces else 0
             return tuple(samples for samples in self.samples if samples > after), after
         stored = {samples for piece in pieces for samples in piece.row.samples}
@@ -157,29 +156,29 @@ class Block:
             if n in self.failures:
                 return
             yield Part(
-                run=self.run,
-                block=self.identities[n].block(self.method, samples, after),
-                label=self.label,
+                run=self.spec.run,
+                block=self.identities[n].block(self.name, samples, after),
+                label=self.method.label,
                 n=n,
                 start=first,
                 stop=min(first + rows, stop),
                 samples=samples,
-                seed=self.seed,
+                seed=self.spec.seed,
                 rules=self.rules,
                 after=after,
-                together=not self.grows,
+                together=not self.method.grows,
             )
 
     def _without_answer(self, n: int, index: int) -> PartRow:
         return PartRow(
-            method=self.label,
+            method=self.method.label,
             n=n,
             index=index,
             samples=self.samples,
             seconds=(0.0,) * len(self.samples),
             costs=(),
             routes=None,
-            seed=self.seed,
+            seed=self.spec.seed,
             device="–",
             workers=1,
             machine="",

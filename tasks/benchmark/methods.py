@@ -58,14 +58,6 @@ class Method:
         return self.network is None
 
 
-def _samples(spec: BenchmarkSpec) -> tuple[int, ...]:
-    return spec.samples
-
-
-def _all_samples(spec: BenchmarkSpec) -> tuple[int, ...]:
-    return spec.samples[-1:]  # a warm start uses all samples
-
-
 def _solver(name: str) -> Method:
     """Return the method that runs a solver; the spec may set numbers of runs for this solver only."""
 
@@ -109,7 +101,7 @@ def _warm_started(name: str) -> Method:
     marks = ("warm start", starts) if starts > 1 else ("warm start",)
     return Method(
         f"FM-MCVRP (NS) + {SOLVERS[name].label} (equal time)",
-        _all_samples,
+        lambda spec: spec.samples[-1:],
         "fm",
         name,
         equal_time=True,
@@ -140,7 +132,7 @@ OTHERS = Registry(
     {
         "fm-ls": Method(
             "FM-MCVRP (NS) + local search",
-            _samples,
+            lambda spec: spec.samples,
             "fm",
             decoder=_polished,
             identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
@@ -148,13 +140,13 @@ OTHERS = Registry(
         ),
         "random-ls": Method(
             "Random solutions + local search",
-            _samples,
+            lambda spec: spec.samples,
             alone=_random_starts,
             alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
         ),
         "fm-rrc": Method(
             "FM-MCVRP (NS) + re-construction",
-            _all_samples,
+            lambda spec: spec.samples[-1:],
             "fm",
             decoder=_reconstructed,
             identity=lambda spec, rotations: (
@@ -175,7 +167,7 @@ def all_methods() -> dict[str, Method]:
     timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: _solver(name) for name in SOLVERS},
-        "am": Method("AM (VS)", _samples, "am"),
+        "am": Method("AM (VS)", lambda spec: spec.samples, "am"),
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
         **{f"{name}-equal": _equal_time(name) for name in timed},

@@ -20,7 +20,6 @@ from mcvrp.storage.models.attention import load_attention_model
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
 from mcvrp.tasks.benchmark.results import BenchmarkResults
@@ -41,12 +40,8 @@ def run_benchmark(
 ) -> BenchmarkResults:
     """Solve what is missing, write the results and return them.
 
-    A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason.
-
-    Parameters
-    ----------
-    model_name, version
-        Model and version (default: the latest); None if no method needs a model.
+    A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason. The
+    model, by default its latest version, is None if no method needs one.
 
     Raises
     ------
@@ -90,8 +85,8 @@ def _solve_on_ray(
     store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], sampler: FmMcvrpSolver | None
 ) -> None:
     """Solve what is missing of the methods that run a program, from scratch or from the model's samples."""
-    programs = [block for block in blocks if block.grows]
-    finished = [block for block in blocks if all_methods()[block.method].warm_started]
+    programs = [block for block in blocks if block.method.grows]
+    finished = [block for block in blocks if block.method.warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
@@ -111,7 +106,7 @@ def _decode(
 ) -> None:
     """Solve what is missing of the methods that only decode a network."""
     for block in blocks:
-        method = all_methods()[block.method]
+        method = block.method
         if method.network == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(context, block, _attention(context.store, spec, sizes, pool))
@@ -173,10 +168,7 @@ def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) 
     Only the columns of the instances are read, at the sizes that both have. A dataset that has been removed
     from the store passes.
 
-    Raises
-    ------
-    McvrpError
-        If there is one; the message names the first.
+    Raises McvrpError if there is one; the message names the first.
     """
     stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     for n, count in spec.counts.items():

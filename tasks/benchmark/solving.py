@@ -13,7 +13,6 @@ from ray.exceptions import RayError
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
@@ -90,7 +89,7 @@ def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver,
     if not parts:
         return
     done = block.instances - sum(part.rows for part in parts)
-    with Progress(f"benchmark, {block.label}", block.instances, "instances", done=done) as progress:
+    with Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done) as progress:
         for start in range(0, len(parts), _WAVE * context.workers):
             tasks: list[tuple[Block, Task]] = []
             for part in parts[start : start + _WAVE * context.workers]:
@@ -111,7 +110,7 @@ def _finishing(
     starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
     on_gpu = samples.device.startswith("GPU")
     solver = WarmStarted(
-        finisher=SOLVERS[all_methods()[block.method].program or ""],
+        finisher=SOLVERS[block.method.program or ""],
         total=total,
         starts=tuple(starts),
         version=samples.version,
@@ -128,7 +127,7 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
         return
     first = next(block.missing())
     warm_up = first.instances(context.city)[:1]
-    with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
+    with Progress(f"benchmark, {block.method.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing():
             try:
                 if part == first:  # warm-up: the first call is slower

@@ -140,10 +140,8 @@ def plan_day(
     start
         File of earlier routes to start from, see `read_start`.
 
-    Raises
-    ------
-    McvrpError
-        If city and model do not exist or do not match, the orders are invalid, or the limits are infeasible.
+    Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
+    are infeasible.
     """
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None

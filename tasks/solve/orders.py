@@ -82,11 +82,8 @@ def checked_day(
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
 
-    Raises
-    ------
-    McvrpError
-        If columns are missing or request constraints that are not supported, the capacity is unknown, or rows
-        have faults, which are all listed.
+    Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
+    unknown, or rows have faults, which are all listed.
     """
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)

@@ -53,10 +53,7 @@ def day_name(planned: Planned) -> str:
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     """Return a note if the folder holds routes that will be replaced, None if it is empty.
 
-    Raises
-    ------
-    McvrpError
-        If it holds other files, or routes of other orders without ``overwrite``.
+    Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
     """
     if place.store.exists(place.path(SUMMARY)):
         summary = place.store.get_json(place.path(SUMMARY))

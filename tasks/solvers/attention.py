@@ -58,11 +58,8 @@ class AttentionSolver:
     ) -> Iterator[Answer]:
         """Return one answer per instance; its seconds are its share of the total time.
 
-        Raises
-        ------
-        McvrpError
-            If the models or an instance belong to another city, there is no model of a size, or ``samples``
-            is above 1 with greedy decoding.
+        Raises McvrpError if the models or an instance belong to another city, there is no model of a size,
+        or ``samples`` is above 1 with greedy decoding.
         """
         return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 

@@ -40,7 +40,6 @@ class FmMcvrpSolver:
 
     @property
     def label(self) -> str:
-        """Name in the tables."""
         return f"FM-MCVRP ({self.strategy.kind})"
 
     @property

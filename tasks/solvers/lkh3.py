@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, scaled_xy
 from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
@@ -51,10 +50,6 @@ class LKH3:
     device: ClassVar[str] = "1 CPU core"
 
     def __post_init__(self) -> None:
-        if (self.iterations is not None and self.iterations < 1) or self.runs < 1:
-            raise McvrpError(
-                f"LKH-3 needs at least one trial and one run, not {self.iterations}, {self.runs}"
-            )
         if find_program() is None:
             raise SolverMissing(
                 "LKH-3 is not installed: pip install '.[lkh]' where the source of mcvrp is "

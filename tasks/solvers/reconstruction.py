@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order
@@ -28,18 +27,13 @@ _LEAST_GAIN = 1e-9  # relative to a part's cost: smaller gains are rounding
 class Reconstructed(Improved):
     """FM-MCVRP with random re-construction of its best sample.
 
-    A round decodes disjoint parts of all instances together. Raises McvrpError if a number is below 1.
+    A round decodes disjoint parts of all instances together.
     """
 
     rounds: int = 20
     part_customers: int = 20  # at least, in a part: a size that the model was trained on
     part_samples: int = 16  # per part
     step: ClassVar[str] = "re-construction"
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "part_customers", "part_samples"):
-            if getattr(self, name) < 1:
-                raise McvrpError(f"re-construction needs {name} of at least 1, not {getattr(self, name)}")
 
     @property
     def configuration(self) -> str:

@@ -23,21 +23,11 @@ _TO_A_VEHICLE = 3  # counts orders of more than 1/4 of a vehicle; for smaller on
 
 @dataclass(frozen=True)
 class LimitedSearch(ABC):
-    """Search with a budget and limits of the routes.
+    """Search with a budget, a time limit or iterations, and limits of the routes."""
 
-    Parameters
-    ----------
-    time_limit
-        Seconds of processor time per run.
-    iterations
-        Iterations without improvement after which a run ends; deterministic for a seed.
-    fleet, longest_route
-        As in `Limits`.
-    """
-
-    time_limit: float | None = None
-    iterations: int | None = None
-    fleet: Literal["default"] | int | None = None
+    time_limit: float | None = None  # seconds of processor time per run
+    iterations: int | None = None  # without improvement, then a run ends; deterministic for a seed
+    fleet: Literal["default"] | int | None = None  # like the longest route, as in `Limits`
     longest_route: float | None = None
     label: ClassVar[str]
     device: ClassVar[str] = "1 CPU core"
@@ -72,10 +62,7 @@ class LimitedSearch(ABC):
     def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
         """Return the best solution of one run, started from ``starts`` if any, which may violate the limits.
 
-        Raises
-        ------
-        SolverFailed
-            If the run ends without an answer, or violates a limit.
+        Raises SolverFailed if the run ends without an answer, or violates a limit.
         """
         solution = self._solution(city, instance, seed, starts)
         if broken := self.limits.broken(city, solution):

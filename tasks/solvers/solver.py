@@ -73,11 +73,9 @@ class Solver(Protocol):
     ) -> Iterator[Answer]:
         """Yield one answer per instance, in order: the best of ``samples`` runs from ``seed`` up.
 
-        Raises
-        ------
-        McvrpError
-            If the solver or its model does not support the city, an instance belongs to another city or has
-            unknown customers, or ``samples`` exceeds the number of answers of a decoding strategy.
+        Raises McvrpError if the solver or its model does not support the city, an instance belongs to
+        another city or has unknown customers, or ``samples`` exceeds the number of answers of a decoding
+        strategy.
         """
         ...
 
@@ -124,17 +122,14 @@ class Improved:
 
     @property
     def label(self) -> str:
-        """Name in the tables."""
         return f"{self.solver.label} + {self.step}"
 
     @property
     def version(self) -> str:
-        """Name and version of the model."""
         return self.solver.version
 
     @property
     def device(self) -> str:
-        """Device of decoding."""
         return self.solver.device
 
 
@@ -164,10 +159,7 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
 
     Feasibility and cost are computed by `model.problem`, not by the solver.
 
-    Raises
-    ------
-    McvrpError
-        If the instance belongs to another city or has unknown customers.
+    Raises McvrpError if the instance belongs to another city or has unknown customers.
     """
     require_instances(city, [instance])
     start = time.perf_counter()

@@ -15,7 +15,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, solve_day
+from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
 from mcvrp.tasks.solve.limits import require_possible
 from mcvrp.tasks.solve.search import _SearchClock, baseline, route, searched
 from mcvrp.tasks.solve.spec import SolveSpec
@@ -149,9 +149,8 @@ def test_distance_is_that_of_the_shortest_path() -> None:
 
 
 def test_refused_before_the_store_is_read(store: Store) -> None:
-    with pytest.raises(
-        McvrpError, match="--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
-    ):
-        planned(store, "nowhere", fleet=4, polish="local-search")
+    message = "--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
+    with pytest.raises(McvrpError, match=message):
+        plan_day(store, "nowhere", "small", [], 18, SolveSpec(fleet=4))
     with pytest.raises(McvrpError, match="--fleet 3 is too small: a total demand of 60 at a capacity of 18"):
         planned(store, fleet=3)

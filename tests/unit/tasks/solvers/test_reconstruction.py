@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution
 from mcvrp.tasks.solvers.local_search import random_solution
@@ -77,9 +76,3 @@ def test_an_answer_is_the_same_for_a_seed_and_alone() -> None:
     assert answers(2) == together[2:]
     assert answers(2, seed=5) != together[2:]
     assert answers() == []
-
-
-@pytest.mark.parametrize("name", ["rounds", "part_customers", "part_samples"])
-def test_rounds_and_sizes_are_positive(name: str) -> None:
-    with pytest.raises(McvrpError, match=f"{name} of at least 1, not 0"):
-        Reconstructed(small_solver(CITY), **{name: 0})

@@ -138,7 +138,6 @@ def test_bad_starts_are_refused_in_one_sentence() -> None:
     instance, other, one_way = STREAM(9, 0), STREAM(9, 1), InstanceStream(ONE_WAY, 1, "test")(20, 0)
     for total, first, instances, city, message in (
         (1.0, other, [instance], CITY, "no sample of its instance"),
-        (1.0, other, [instance, other], CITY, "1 warm starts for 2 instances"),
         (0.0, other, [other], CITY, "positive number of seconds"),
         (1.0, one_way, [one_way], ONE_WAY, "symmetric costs only"),
     ):
