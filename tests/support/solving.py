@@ -64,8 +64,9 @@ def day_plan(
     **spec: Any,
 ) -> Planned:
     """Return the plan of a day: a file, or demands by the number of the customer in the city."""
-    orders = demands
-    if isinstance(demands, dict):
+    if isinstance(demands, str):
+        orders: str | list[Order] = demands
+    else:
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
     return plan_day(store, city, model, orders, capacity, SolveSpec.model_validate(spec), start=start)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,10 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_paths
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.support.ray_session import ray_session
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 SPEC = BenchmarkSpec(sizes=(20,), methods=("hgs", "fm-gs"), hgs_iterations=300, workers=1)
 STRAIGHT = (DATA / "E-n22-k4.vrp").read_text().replace("EUC_2D", "CEIL_2D")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    with ray_session(1):
-        yield
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.decoding import Greedy, Nucleus, decode
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import write_results
@@ -130,30 +129,28 @@ def test_orders_that_cannot_be_routed_are_refused(
 
 
 class Moody:
-    """HGS that fails on one instance with a reason, and crashes on another."""
+    """HGS that fails on its second instance with a reason, and crashes on its fourth."""
 
     label = "HGS"
     version = device = configuration = "any"
 
-    def solve(
-        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
-    ) -> Iterator[Answer]:
-        stream = InstanceStream(CITY, 1, "test")
-        for instance in instances:
-            if np.array_equal(instance.ids, stream(20, 1).ids):
-                raise SolverFailed("it gave up")
-            if np.array_equal(instance.ids, stream(20, 3).ids):
-                raise ZeroDivisionError("division by zero")
-            yield from HGS(iterations=1).solve(city, [instance], samples=samples, seed=seed)
+    def __init__(self) -> None:
+        errors = (SolverFailed("it gave up"), ZeroDivisionError("division by zero"))
+        self.errors = iter((None, errors[0], None, errors[1], None))
+
+    def solve(self, city: City, instances: Sequence[Instance], **runs: int) -> Iterator[Answer]:
+        if error := next(self.errors):
+            raise error
+        yield from HGS(iterations=1).solve(city, instances, **runs)
 
 
 def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store) -> None:
     spec = BenchmarkSpec(run="b", sizes=(20,), instances=5, methods=("hgs",))
     block = make_block(store, CITY, spec, "hgs")
     block.find([])
-    for part in block.missing():
-        solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
-        block.take(part)
+    (part,) = block.missing()
+    solve_part(Task(part, Moody()), WorkerContext(store, CITY, 1))
+    block.take(part)
     results = results_frame(write_results(store, "b", list(block.rows()))).set_index("index")
     reasons = {1: "SolverFailed: it gave up", 3: "ZeroDivisionError: division by zero"}
     assert results["failure"].dropna().to_dict() == reasons

@@ -132,12 +132,6 @@ def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
     assert baseline(CITY, instance(12), 0.1, 0).label == "HGS"
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_the_baseline_has_an_answer_to_the_smallest_days(n: int) -> None:
-    """HGS-CVRP itself would not terminate with one customer."""
-    assert infeasibility(instance(n), baseline(CITY, instance(n), 0.01, 0).solution) is None
-
-
 def test_a_day_from_orders_to_summary(store: Store) -> None:
     orders = [Order(customer=str(k), demand=3) for k in (3, 8, 3, 20)]
     planned = plan_day(store, "small", "small", orders, 10, SolveSpec(samples=4))

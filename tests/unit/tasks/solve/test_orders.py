@@ -80,15 +80,6 @@ def test_orders_of_a_form(tmp_path: Path) -> None:
         checked_day(read_orders(windowed, store), CITY, NAMES, "town", 20)
 
 
-def test_orders_in_the_store(tmp_path: Path) -> None:
-    """A worker on another machine can read them; no path leaves the store."""
-    store = Store.open(tmp_path / "store")
-    store.put("incoming/monday.csv", SOUND.encode())
-    assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
-    with pytest.raises(McvrpError, match="leads out of the store"):
-        read_orders("store:../monday.csv", store)
-
-
 def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
     for capacity, city, message in (
         (None, CITY, "does not define the capacity of a vehicle: give --capacity"),
@@ -100,11 +91,16 @@ def test_a_day_needs_a_capacity(tmp_path: Path) -> None:
             day(SOUND, tmp_path, capacity, city)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_orders_are_read_from_the_store_or_refused(tmp_path: Path) -> None:
+    """A missing file, a folder, a path out of the store, an address without a store, no orders."""
+    store = Store.open(tmp_path / "store")
+    store.put("incoming/monday.csv", SOUND.encode())
+    assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
     for place in ("nowhere.csv", str(tmp_path), "store:nowhere.csv", "ftp://host/day.csv", []):
         with pytest.raises(McvrpError):
             read_orders(place, store)
+    with pytest.raises(McvrpError, match="leads out of the store"):
+        read_orders("store:../monday.csv", store)
 
 
 def test_large_demands_are_kept(tmp_path: Path) -> None:
