@@ -40,8 +40,8 @@ def run_benchmark(
 ) -> BenchmarkResults:
     """Solve what is missing, write the results and return them.
 
-    A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason. The
-    model, by default its latest version, is None if no method needs one.
+    A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason.
+    The model, by default its latest version, is None if no method needs one.
 
     Raises
     ------
