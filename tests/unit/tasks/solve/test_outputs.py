@@ -196,13 +196,9 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     assert "nan" not in store.get("solutions/x/map.html").decode()
 
 
-@pytest.fixture(scope="module")
-def named(store: Store) -> Solved:
-    return solved(store, "markup")
-
-
-def test_every_stop_of_every_route_is_on_the_page(named: Solved) -> None:
+def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
     """By name on the map and in the list of its route in order; names are text, and nothing is loaded."""
+    named = solved(store, "markup")
     routes = stops_of(named)
     page = map_page(named, routes)
     parsed = Markup(page)
@@ -218,12 +214,13 @@ def test_every_stop_of_every_route_is_on_the_page(named: Solved) -> None:
     assert "url(" not in page
 
 
-def test_routes_are_drawn_to_scale(named: Solved) -> None:
-    elements = Markup(map_page(named, stops_of(named))).elements
+def test_routes_are_drawn_to_scale(store: Store) -> None:
+    day = solved(store)
+    elements = Markup(map_page(day, stops_of(day))).elements
     lines = [v["d"] or "" for tag, v in elements if tag == "path" and v["class"] == "line"]
     drawn = [np.array(re.findall(r"-?\d+\.\d", line), dtype=float).reshape(-1, 2) for line in lines]
-    xy = named.planned.city.xy
-    real = [xy[[0, *route, 0]] for route in named.solution.routes]
+    xy = day.planned.city.xy
+    real = [xy[[0, *route, 0]] for route in day.solution.routes]
     scale = np.ptp(drawn[0][:, 0]) / np.ptp(real[0][:, 0])
     for one, other in zip(drawn, real, strict=True):
         moved = (one - one[0]) / scale * [1, -1]

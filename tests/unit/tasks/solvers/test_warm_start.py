@@ -20,7 +20,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Answer, SolverFailed
-from mcvrp.tasks.solvers.warm_start import Routes, Start, WarmStarted
+from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 from tests.support.answers import require_answer
 from tests.support.networks import small_solver
 from tests.support.optimum import SMALL, best_cost
@@ -30,12 +30,8 @@ ONE_WAY = City(CITY.xy, np.random.default_rng(0).integers(1, 1000, (31, 31)).ast
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
 
 
-def random_routes(instance: Instance, seed: int) -> Routes:
-    return random_solution(instance, seed).routes
-
-
 def start(instance: Instance, seed: int = 0, seconds: float = 0.0) -> Start:
-    return Start(tuple(random_routes(instance, seed + k) for k in range(3)), seconds)
+    return Start(tuple(random_solution(instance, seed + k).routes for k in range(3)), seconds)
 
 
 def least(start: Start) -> float:
@@ -88,7 +84,7 @@ def test_the_search_has_what_decoding_and_conversion_left(finisher: str, recorde
 def test_a_search_starts_from_the_best_samples(finisher: str, most: int, recorder: Recorder) -> None:
     """The cheapest, each once however often and whichever way round it was sampled, cheapest first."""
     instance = STREAM(12, 0)
-    routes = [random_routes(instance, seed) for seed in range(20)]
+    routes = [random_solution(instance, seed).routes for seed in range(20)]
     turned = [tuple(route[::-1] for route in solution[::-1]) for solution in routes]
     finished(finisher, 1.0, [Start((*turned, *routes), 0.0)], [instance])
     distinct = {canonical(CITY, Solution(solution)) for solution in routes}
