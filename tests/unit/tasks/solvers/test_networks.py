@@ -151,6 +151,7 @@ def test_names_in_tables() -> None:
         assert named.label == label
         assert all(word in named.configuration for word in words)
     assert {Polished(solver).version, Reconstructed(solver).version} == {"m 1"}
+    assert "CPU core" in ATTENTION.device
 
 
 def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
