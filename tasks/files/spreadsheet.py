@@ -45,19 +45,11 @@ class ReaderStopped(McvrpError):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet of a workbook.
-
-    Parameters
-    ----------
-    others
-        Titles of the visible sheets after it, which were not read.
-    cells
-        Text, "" if empty, from row 1 and the first column with a cell.
-    """
+    """A sheet of a workbook."""
 
     title: str
-    others: tuple[str, ...]
-    cells: pa.Table
+    others: tuple[str, ...]  # titles of the visible sheets after it, which were not read
+    cells: pa.Table  # text, "" if empty, from row 1 and the first column with a cell
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -69,14 +61,9 @@ def first_sheet(name: str, data: bytes) -> Sheet:
     """Return the first visible sheet with content of a workbook, ``data`` of the file ``name``.
 
     Numbers have their shortest exact form, dates are written like 2026-01-31; a formula has the value that it
-    had when the file was saved, "" for an error. Hidden and later sheets are not opened.
-
-    Raises
-    ------
-    McvrpError
-        If it is not a workbook, has a password, is too large, has no visible content, or crashes its reader.
-    ReaderStopped
-        If the reader could not run, or was stopped from outside.
+    had when the file was saved, "" for an error. Hidden and later sheets are not opened. McvrpError if it is
+    not a workbook, has a password, is too large, has no visible content, or crashes its reader; ReaderStopped
+    if the reader could not run, or was stopped from outside.
     """
     try:
         with tempfile.TemporaryFile() as file:
@@ -142,8 +129,8 @@ def main() -> None:
 
 
 def _limit() -> None:
-    """Limit this process; what it has allocated before depends on the number of cores."""
     limits = {
+        # what it has allocated before depends on the number of cores
         resource.RLIMIT_DATA: psutil.Process().memory_info().data + _MEMORY,
         resource.RLIMIT_CPU: _SECONDS,
         resource.RLIMIT_CORE: 0,

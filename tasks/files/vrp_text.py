@@ -33,24 +33,12 @@ _Rows = Mapping[str, Sequence[str]]  # by section
 
 @dataclass(frozen=True, eq=False)
 class VrpText:
-    """Content of a .vrp file, node 1 (the depot) in row 0.
+    """Content of a .vrp file, node 1 (the depot) in row 0."""
 
-    Parameters
-    ----------
-    weights
-        EDGE_WEIGHT_TYPE.
-    places
-        Coordinates, float64 ``(m + 1, 2)``; None only with a matrix.
-    matrix
-        Explicit costs, float64 ``(m + 1, m + 1)``; None if they are computed from the coordinates.
-    demands
-        Demands of the customers, int64 ``(m,)``, from 1 to the capacity.
-    """
-
-    weights: str
-    places: NDArray[np.float64] | None
-    matrix: NDArray[np.float64] | None
-    demands: NDArray[np.int64]
+    weights: str  # EDGE_WEIGHT_TYPE
+    places: NDArray[np.float64] | None  # coordinates, (m + 1, 2); None only with a matrix
+    matrix: NDArray[np.float64] | None  # explicit costs, (m + 1, m + 1)
+    demands: NDArray[np.int64]  # of the customers, (m,), from 1 to the capacity
     capacity: int
 
 

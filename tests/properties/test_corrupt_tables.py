@@ -14,7 +14,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.city.ranges import fitted
+from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import COLUMNS
 from mcvrp.tasks.files.tabular import read_tabular

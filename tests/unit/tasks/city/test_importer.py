@@ -18,8 +18,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
-from mcvrp.tasks.city.importer import Imported, import_city
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
+from mcvrp.tasks.city.importer import import_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
 from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
@@ -30,7 +30,7 @@ VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
 
 
-def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> Imported:
+def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> PlannedCity:
     """Return the city of a file with ``data``."""
     file = tmp_path / name
     file.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -235,7 +235,7 @@ def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> No
 # Costs ---------------------------------------------------------------------------------------
 
 
-def with_costs(tmp_path: Path, data: bytes, **options: Any) -> Imported:
+def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:
     """Return the city of three addresses whose matrix is in a file with ``data``."""
     (tmp_path / "costs").write_bytes(data)
     return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)

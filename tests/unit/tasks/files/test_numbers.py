@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.ranges import fitted
+from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.tabular import read_tabular
