@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from mcvrp.tasks.report.lines import Line, Published, method_name
-from mcvrp.tasks.report.metrics import Percentiles
+from mcvrp.tasks.report.metrics import Line, Percentiles, method_name
 from mcvrp.tasks.report.paper_values import PAPERS_HGS
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
@@ -82,7 +81,7 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
     return tuple(cell for k, cell in enumerate(every) if table.has_wins or k != _WINS)
 
 
-def _share(figures: Line | Published) -> str:
+def _share(figures: Line) -> str:
     """Return the wins in percent of the instances, "" if unknown."""
     return "" if figures.wins is None else f"{100 * figures.wins / figures.instances:.1f}"
 

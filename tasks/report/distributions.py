@@ -15,9 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.lines import method_name
-from mcvrp.tasks.report.metrics import MethodRun, paired
-from mcvrp.tasks.report.paper_values import PublishedDistances
+from mcvrp.tasks.report.metrics import MethodRun, method_name, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, in_unit, panel_grid, style
 
 _HEADROOM = 1.25  # height of the axis relative to its highest bar, for the legend
@@ -31,12 +29,12 @@ def paper_distances(
     base: MethodRun,
     other: MethodRun,
     unit: str = "",
-    published: PublishedDistances | None = None,
+    published: tuple[float, float, float] | None = None,
 ) -> Figure:
     """Return the paper's figure of the cost distributions of two methods on ``n`` customers, with means.
 
     The title gives the mean relative difference (the paper's -1.05 % and 0.81 %). The methods need a solved
-    instance in common. ``published`` are the paper's figures, shown beside ours.
+    instance in common. ``published`` are the figures of `published_distances`, shown beside ours.
     """
     costs = paired(results, n, base, other)
     figure = Figure(figsize=(8.6, 5.6 if published else 5.0), dpi=DPI, layout="constrained")
@@ -45,10 +43,8 @@ def paper_distances(
     _histograms(axis, costs, [method_name(method) for method in (base, other)])
     title = f"mean relative difference {gap(costs[1], costs[0]).mean():+.2f} %"
     if published:
-        title += f" (the paper: {published.difference:+.2f} %)"
-        for mean, name, (colour, _) in zip(
-            (published.base, published.other), (base, other), _LOOKS, strict=True
-        ):
+        title += f" (the paper: {published[2]:+.2f} %)"
+        for mean, name, (colour, _) in zip(published[:2], (base, other), _LOOKS, strict=True):
             label = f"the paper's {method_name(name)}: mean {mean:.2f}"
             axis.axvline(mean, 0, 1 / _HEADROOM, color=colour, linestyle=":", linewidth=1.8, label=label)
     axis.set_title(f"{n} customers, {len(costs[0]):,} instances\n{title}", fontsize=FONT, loc="left")

@@ -22,7 +22,7 @@ from mcvrp.tasks.report.cells import (
     significance_notes,
     significance_rows,
 )
-from mcvrp.tasks.report.lines import Line, Published
+from mcvrp.tasks.report.metrics import Line
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
@@ -56,7 +56,7 @@ def to_csv(table: Table) -> str:
     return pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
 
 
-def _numbers(prefix: str, figures: Line | Published | None) -> dict[str, float | None]:
+def _numbers(prefix: str, figures: Line | None) -> dict[str, float | None]:
     numbers: dict[str, float | None] = {"wins": figures.wins if figures else None}
     for name, values in (("cost", figures and figures.cost), ("gap", figures and figures.gap)):
         for column, part in (("mean", "mean"), ("p10", "low"), ("p90", "high")):

@@ -31,43 +31,18 @@ class ReportFigure:
 
 
 @dataclass(frozen=True)
-class KeyFigure:
-    """Key figure as text, with label and explanation."""
-
-    value: str
-    label: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class StageLine:
-    """Stage of the run: its name and a summary."""
-
-    name: str
-    what: str
-
-
-@dataclass(frozen=True)
-class Link:
-    """Link to a file of the run, relative to the page."""
-
-    href: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Page:
     """Content of the report in order; ``address`` is the folder that the links are relative to."""
 
     title: str
     lead: str
-    key_figures: Sequence[KeyFigure]
-    stages: Sequence[StageLine]
+    key_figures: Sequence[tuple[str, str, str]]  # value, label and explanation, which may be empty
+    stages: Sequence[tuple[str, str]]  # name of a stage of the run, and a summary
     tables: Sequence[Table]
     tests: Sequence[PairedTest]
     figures: Sequence[ReportFigure]
     configuration: str
-    links: Sequence[Link] = ()
+    links: Sequence[tuple[str, str]] = ()  # relative address and name of a file of the run
     address: str = ""
 
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.report.lines import Blocks, Line, blocks_of, make_line
-from mcvrp.tasks.report.metrics import MethodRun
-from mcvrp.tasks.report.notes import conditions, data_notes
+from mcvrp.tasks.report.metrics import Blocks, Line, MethodRun, blocks_of, make_line
 from mcvrp.tasks.report.paper_values import PAPERS_HGS, published
-from mcvrp.tasks.report.tables import Table
+from mcvrp.tasks.report.tables import Table, conditions, data_notes
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS

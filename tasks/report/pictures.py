@@ -11,8 +11,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.distributions import distance_distributions, gap_boxes, paper_distances
-from mcvrp.tasks.report.lines import method_name
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.page import ReportFigure
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED
 from mcvrp.tasks.report.paper_values import is_papers_setting, published_distances

@@ -12,7 +12,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.driven import IntakeReceipt, driven_readme, write_receipt
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
-from mcvrp.tasks.report.page import KeyFigure, Page, ReportFigure
+from mcvrp.tasks.report.page import Page, ReportFigure
 from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.report.write import benchmark_text
 from mcvrp.tasks.train import card as train_card
@@ -71,7 +71,7 @@ def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
         markdown="| N | Method |\n|--:|---|\n| 20 | HGS |\n",
     )
     figures = [ReportFigure("gaps", b"", "How far from HGS.")]
-    page = Page("t", "Model m, version 3.", [KeyFigure("5 %", "Greedy", "mean")], [], [], [], figures, "")
+    page = Page("t", "Model m, version 3.", [("5 %", "Greedy", "mean")], [], [], [], figures, "")
     text = benchmark_text(summary, page)
     assert "| Greedy | 5 % | mean |" in text
     assert "| 20 | HGS |" in text

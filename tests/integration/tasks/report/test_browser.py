@@ -11,7 +11,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.report.page import KeyFigure, Link, Page as Document, StageLine, render
+from mcvrp.tasks.report.page import Page as Document, render
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.browser import new_page
@@ -33,13 +33,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     document = Document(
         "MCVRP: shape",
         text,
-        [KeyFigure("1.23 %", "Greedy: gap to HGS", text)] * 4,
-        [StageLine("Benchmark", ", ".join(METHODS))],
+        [("1.23 %", "Greedy: gap to HGS", text)] * 4,
+        [("Benchmark", ", ".join(METHODS))],
         (benchmark_table(results, None), paper_tables(results)[3]),
         [],
         [],
         '{"run": "b"}',
-        [Link("table.csv", "a-long-name-" * 12)],
+        [("table.csv", "a-long-name-" * 12)],
         "s3://bucket/" + "a-long-prefix-" * 12,
     )
     (folder / "report.html").write_text(render(document))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mcvrp.tasks.report import distributions
-from mcvrp.tasks.report.paper_values import PublishedDistances, published_distances
+from mcvrp.tasks.report.paper_values import published_distances
 from mcvrp.tasks.support.pictures import png, svg
 from tests.support.figures import drawn, pixels
 from tests.support.results import rows_of
@@ -60,8 +60,8 @@ def test_published_values_are_shown() -> None:
     """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); none for other samples."""
     ours = ("FM-MCVRP (NS)", 1000)
     single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
-    assert single == PublishedDistances(35.08, 34.71, -1.05)
-    assert best == PublishedDistances(34.43, 34.71, 0.81)
+    assert single == (35.08, 34.71, -1.05)
+    assert best == (34.43, 34.71, 0.81)
     assert published_distances(("HGS", 100), ours) is None
     assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
     figure = distributions.paper_distances(results((20,), 10), 20, HGS, NS, published=single)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from mcvrp.tasks.report.lines import run_on
-from mcvrp.tasks.report.notes import conditions
+from mcvrp.tasks.report.metrics import run_on
+from mcvrp.tasks.report.tables import conditions
 
 ROW = {
     "method": "HGS",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from mcvrp.tasks.report.lines import Line
-from mcvrp.tasks.report.metrics import Percentiles
-from mcvrp.tasks.report.page import KeyFigure, Link, Page, ReportFigure, StageLine, render
+from mcvrp.tasks.report.metrics import Line, Percentiles
+from mcvrp.tasks.report.page import Page, ReportFigure, render
 from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
 from tests.support.markup import Markup
@@ -21,13 +20,13 @@ def page(text: str) -> Page:
     return Page(
         title=text,
         lead=text,
-        key_figures=[KeyFigure(text, text, text)],
-        stages=[StageLine(text, text)],
+        key_figures=[(text, text, text)],
+        stages=[(text, text)],
         tables=[Table(text, (line,), (text,))],
         tests=[PairedTest((text, 1), (text, 2), 20, None, text)],
         figures=[ReportFigure("name", b"\x89PNG", text)],
         configuration=text,
-        links=[Link("table.csv", text)],
+        links=[("table.csv", text)],
     )
 
 

@@ -21,8 +21,7 @@ from mcvrp.tasks.report.formats import (
     to_markdown,
     to_narrow_markdown,
 )
-from mcvrp.tasks.report.lines import Line, blocks_of, make_line
-from mcvrp.tasks.report.metrics import Percentiles, paired, wins
+from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.support.text import format_seconds
 from tests.support.results import rows_of
