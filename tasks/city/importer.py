@@ -56,8 +56,12 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     unit, spare = spec.unit or "m", spec.spare_of(len(ids) - 1)
     xy = _coordinates(read.name, places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
-    if projection:
-        _check_width(read.name, city.scale * _metres(unit, matrix is not None) / 1000)
+    kilometres = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
+    if kilometres > WIDEST:
+        raise McvrpError(
+            f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
+            "wide: import each region separately, or give x and y of a projection of your own"
+        )
     addresses = Addresses(ids, places if read.degrees else None, projection)
     return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
 
@@ -183,14 +187,6 @@ def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np
         return None
     square = _BYTES * len(ids) ** 2  # a .npy of many addresses is larger than any table
     return read_costs(*file_bytes(store, spec.matrix, max(MOST_BYTES, square)), ids)
-
-
-def _check_width(name: str, kilometres: float) -> None:
-    if kilometres > WIDEST:
-        raise McvrpError(
-            f"{name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km wide: "
-            "import each region separately, or give x and y of a projection of your own"
-        )
 
 
 def _check_existing(

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.tasks.files.csv_cells import unescaped
+from mcvrp.tasks.files.csv_cells import unescaped, whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
-from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 from mcvrp.tasks.support.text import listed
 

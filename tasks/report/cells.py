@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from mcvrp.tasks.report.metrics import Line, Percentiles, method_name
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.paper_values import PAPERS_HGS
-from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.support.text import format_seconds
 

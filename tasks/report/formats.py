@@ -23,7 +23,7 @@ from mcvrp.tasks.report.cells import (
     significance_rows,
 )
 from mcvrp.tasks.report.metrics import Line
-from mcvrp.tasks.report.significance import PairedTest
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Beginning, Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mcvrp.storage import markdown
 from mcvrp.tasks.report.formats import significance_html, to_html
-from mcvrp.tasks.report.significance import PairedTest
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Table
 
 

@@ -13,12 +13,10 @@ from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.distributions import distance_distributions, gap_boxes, paper_distances
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, method_name, paired
 from mcvrp.tasks.report.page import ReportFigure
-from mcvrp.tasks.report.paper import GREEDY, SAMPLED
+from mcvrp.tasks.report.paper import GREEDY, PAPER_SIZE, SAMPLED, compared_size
 from mcvrp.tasks.report.paper_values import is_papers_setting, published_distances
-from mcvrp.tasks.report.significance import PAPER_SIZE, compared_size
 from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
-from mcvrp.tasks.support.pictures import png, svg
-from mcvrp.tasks.support.routes_picture import Panel, solutions
+from mcvrp.tasks.support.pictures import png, solutions, svg
 from mcvrp.tasks.support.text import readable_unit
 from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
 
@@ -126,12 +124,12 @@ def _examples(
         rank = (len(pairs) - 1) // 2 if which == "median" else 0
         row = pairs.iloc[(pairs["cost"] / pairs["cost_base"]).argsort(kind="stable").iloc[rank]]
         panels = [
-            Panel(method_name((row[f"method{end}"], row[f"samples{end}"])), Solution.of(row[f"routes{end}"]))
+            (method_name((row[f"method{end}"], row[f"samples{end}"])), Solution.of(row[f"routes{end}"]))
             for end in ("", "_base")
         ]
         caption = (
             f"{size} customers, the instance with the {which} gap of {len(pairs):,} (number {row['index']}): "
-            f"{panels[0].title} beside {panels[1].title}. Colours follow the canonical order of routes: "
+            f"{panels[0][0]} beside {panels[1][0]}. Colours follow the canonical order of routes: "
             "counter-clockwise around the depot by the angle of the centroid, from blue to red."
         )
         stream = InstanceStream(city, int(row["seed"]), "test", results.spec.rules_in(city))

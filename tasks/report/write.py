@@ -16,10 +16,9 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.page import Page, render
-from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
+from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, benchmark_tests, paper_tables
 from mcvrp.tasks.report.paper_values import is_papers_setting
 from mcvrp.tasks.report.pictures import pictures
-from mcvrp.tasks.report.significance import benchmark_tests
 from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
 from mcvrp.tasks.report.tables import benchmark_table
 

@@ -15,8 +15,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.numbers import NUMBER
+from mcvrp.tasks.files.csv_cells import NUMBER, csv_bytes
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.outputs import Place, write_day

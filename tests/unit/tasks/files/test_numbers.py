@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
-from mcvrp.tasks.files.numbers import whole
+from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.files.vrp_text import vrp_text
 from mcvrp.tasks.label.spec import LabelSpec

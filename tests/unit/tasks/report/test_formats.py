@@ -15,7 +15,7 @@ from mcvrp.tasks.report.formats import (
     significance_latex,
     significance_markdown,
 )
-from mcvrp.tasks.report.significance import PairedTest
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.support.t_test import Statistics
 
 STATISTICS = Statistics(34.712, 35.081, 1.37, 1.371, -53.43, 1e-290, 999, -0.39, -0.0123)

@@ -14,8 +14,7 @@ from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
 from mcvrp.tasks.report.formats import latex_escape, significance_latex, to_latex
-from mcvrp.tasks.report.paper import paper_tables
-from mcvrp.tasks.report.significance import paper_tests
+from mcvrp.tasks.report.paper import paper_tables, paper_tests
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.paper_shaped import paper_shaped
 

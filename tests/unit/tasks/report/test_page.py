@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from mcvrp.tasks.report.metrics import Line, Percentiles
 from mcvrp.tasks.report.page import Page, ReportFigure, render
-from mcvrp.tasks.report.significance import PairedTest
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Table
 from tests.support.markup import Markup
 

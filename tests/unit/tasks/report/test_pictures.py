@@ -15,9 +15,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
+from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from mcvrp.tasks.report.significance import compared_size
-from mcvrp.tasks.support.routes_picture import Panel
 from tests.support.results import ROW
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
@@ -59,9 +58,9 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     """The model on the left, HGS on the right; the best gap also of the largest size beyond training."""
     drawn: list[tuple[int, list[str]]] = []
 
-    def record(city: City, instance: Instance, panels: list[Panel], reference: int) -> str:
+    def record(city: City, instance: Instance, panels: list[tuple[str, Solution]], reference: int) -> str:
         assert reference == 1
-        drawn.append((instance.n, [panel.title for panel in panels]))
+        drawn.append((instance.n, [title for title, _ in panels]))
         return f"figure {instance.ids.tolist()}"
 
     monkeypatch.setattr(report_pictures, "solutions", record)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mcvrp.tasks.report.significance import paper_tests
+from mcvrp.tasks.report.paper import paper_tests
 from mcvrp.tasks.support.t_test import paired_t_test
 from tests.support.results import rows_of
 
