@@ -143,7 +143,11 @@ def _parquet(name: str, data: bytes) -> Tabular:
         for batch in file.iter_batches(_BATCH):
             batches.append(batch.cast(schema))  # a repeated text takes its length in each row
             size += batches[-1].nbytes
-            _require_size(name, 0, 0, size)
+            if size > MOST_BYTES:
+                raise McvrpError(
+                    f"{name} has over {MOST_BYTES:,} bytes when unpacked: remove what is not needed, or "
+                    "split it"
+                )
         table = pa.Table.from_batches(batches, schema)
         frame = table.to_pandas(ignore_metadata=True)  # of pandas: it may be corrupt, and hide an index
     except UNREADABLE as error:

@@ -22,7 +22,6 @@ from tests.support.training import small_spec
 
 
 def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One finished, one half-way: README for people, metrics for programs, the spec as it was given."""
     store, spec = Store.open(tmp_path), small_spec(held_out="tiny-held-out")
     metrics = {"problem_loss": 0.5, "solution_loss": None, "greedy_gap": None}
     there = {
@@ -53,7 +52,6 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
 
 
 def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
-    """Key figures, table and each picture with its caption."""
     summary = BenchmarkSummary(
         run="b",
         city_id="c",

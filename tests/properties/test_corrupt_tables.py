@@ -59,7 +59,6 @@ CUTS = st.lists(
 
 
 def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
-    """Return ``data`` up to a share of it, with scraps in place of some bytes."""
     for share, length, scrap in cuts:
         place = int(share * len(data))
         data = data[:place] + scrap + data[place + length :]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import struct
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
 
-from tests.support.workbook import Rows, compound, edited, ods, with_cell, with_state, with_strings, xls, xlsx
+from tests.support.workbook import Rows, edited, ods, with_cell, with_state, with_strings, xlsx
 
 ROWS: Rows = [["customer", "demand"], ["C1", 1]]
 PLAIN = xlsx({"Orders": ROWS})
 MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to the last one", "not a valid spreadsheet"
-_SHEET, _STRINGS = "xl/s1.xml", "xl/sharedStrings.xml"
+_SHEET = "xl/s1.xml"
+_ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le")
 
 
 def _far(place: str) -> Callable[[], bytes]:
@@ -25,37 +25,18 @@ def _swapped(old: str, new: str) -> Callable[[], bytes]:
     return lambda: edited(PLAIN, {_SHEET: lambda text: text.replace(old.encode(), new.encode())})
 
 
-def _far_after(sheets: int) -> bytes:
-    """Return a workbook with a good first sheet and ``sheets`` others with cells far from each other."""
-    titles = [f"S{k}" for k in range(sheets)]
-    far = {f"xl/s{k + 2}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"') for k in range(sheets)}
-    return edited(xlsx({"Orders": ROWS, **{title: [["a"], ["b"]] for title in titles}}), far)
-
-
-def _far_before() -> bytes:
-    """Return a workbook whose first sheet has cells that are far from each other, and is hidden."""
-    far = {_SHEET: lambda text: text.replace(b'"A2"', b'"XFD1048576"')}
-    return with_state(edited(xlsx({"Far": [["a"], ["b"]], "Orders": ROWS}), far), "Far", "hidden")
+def _with_far_sheet(number: int) -> bytes:
+    """Return a workbook with a sheet ``number`` whose cells are far from each other, hidden if the first."""
+    sheets: dict[str, Rows] = {"Orders": ROWS, "Far": [["a"], ["b"]]}
+    data = xlsx(dict(sorted(sheets.items(), reverse=number == 2)))
+    far = {f"xl/s{number}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"')}
+    return with_state(edited(data, far), "Far", "hidden" if number == 1 else "visible")
 
 
 def _one_string() -> bytes:
     """Return a workbook in which 100,000 cells are the same string of 32 kB."""
     cells = "".join(f'<c r="A{3 + k}" t="s"><v>0</v></c>' for k in range(100_000))
     return with_cell(with_strings(PLAIN, f"<si><t>{'x' * 32_000}</t></si>"), cells)
-
-
-def _long_string(megabytes: int = 1200) -> bytes:
-    """Return a workbook of 5 MB with one string of 1.2 GB."""
-    head, tail = with_strings(PLAIN, "<si><t>|</t></si>"), io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(head)) as old, zipfile.ZipFile(tail, "w", 8) as new:
-        for name in old.namelist():
-            start, _, end = old.read(name).partition(b"|")
-            with new.open(name, "w", force_zip64=True) as stream:
-                stream.write(start)
-                for _ in range(megabytes if name == _STRINGS else 0):
-                    stream.write(b"x" * 10**6)
-                stream.write(end)
-    return tail.getvalue()
 
 
 def _endless() -> bytes:
@@ -74,31 +55,10 @@ def _endless() -> bytes:
     return bytes(data)
 
 
-def _lying_sizes() -> bytes:
-    """Return a workbook whose directory says of each part that it has 4 GB."""
-    data, place = bytearray(edited(PLAIN, {})), -1
-    while (place := data.find(b"PK\1\2", place + 1)) >= 0:
-        data[place + 24 : place + 28] = struct.pack("<I", 2**32 - 2)
-    return bytes(data)
-
-
 def _entities() -> bytes:
     levels = "".join(f'<!ENTITY e{k + 1} "{f"&e{k};" * 10}">' for k in range(9))
     kind = f'?><!DOCTYPE x [<!ENTITY e0 "0123456789">{levels}]>'.encode()
     return edited(PLAIN, {_SHEET: lambda text: text.replace(b"?>", kind).replace(b"C1", b"&e9;")})
-
-
-def _part_twice() -> bytes:
-    buffer = io.BytesIO(PLAIN)
-    with zipfile.ZipFile(buffer, "a") as archive, warnings.catch_warnings(action="ignore"):
-        archive.writestr(_SHEET, archive.read(_SHEET))
-    return buffer.getvalue()
-
-
-def _links() -> bytes:
-    formula = b"<f>[1]S!A1+cmd|'/c calc'!A1+WEBSERVICE(\"http://127.0.0.1:9\")</f><v>1</v>"
-    changes = {_SHEET: lambda text: text.replace(b"<v>1</v>", formula)}
-    return edited(PLAIN, changes | {"xl/externalLinks/externalLink1.xml": lambda _: b"<externalLink/>"})
 
 
 _ODS_CELL = '<table:table-cell office:value-type="float" office:value="1" {}="9999"/>'.format(
@@ -108,31 +68,23 @@ _ODS_CELL = '<table:table-cell office:value-type="float" office:value="1" {}="99
 # name: the workbook as orders, and part of what is said; None where it is read
 SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
-    "a cell in EV1048576": (_far("EV1048576"), MEMORY),
-    "a cell in Z1048576": (_far("Z1048576"), MEMORY),
     "a cell in J1048576": (_far("J1048576"), CELLS),
     "a cell in row 99999999": (_far("A99999999"), MEMORY),
     "a cell in a row of twenty digits": (_far("A99999999999999999999"), MEMORY),
-    "a cell in column ZZZZZZZ": (_far("ZZZZZZZ1"), MEMORY),
     "a cell alone in row 99999999": (
         lambda: edited(xlsx({"S": [["a"]]}), {_SHEET: lambda text: text.replace(b'"A1"', b'"A99999999"')}),
         CELLS,
     ),
     "a cell in row 0": (_far("A0"), NO_WORKBOOK),
-    "a cell in row -1": (_far("A-1"), NO_WORKBOOK),
-    "far cells of Excel 97": (lambda: xls({(0, 0): 1.0, (65_535, 255): 1.0}), MEMORY),
     "far cells of OpenDocument": (
         lambda: ods(f'<table:table-row table:number-rows-repeated="1048576">{_ODS_CELL}</table:table-row>'),
         NO_WORKBOOK,
     ),
-    "far cells in a hidden sheet": (_far_before, None),
-    "far cells in a later sheet": (lambda: _far_after(1), None),
-    "far cells in 3,000 later sheets": (lambda: _far_after(3000), None),
+    "far cells in a hidden sheet": (lambda: _with_far_sheet(1), None),
+    "far cells in a later sheet": (lambda: _with_far_sheet(2), None),
     "3,000 empty sheets before": (lambda: xlsx({**{f"S{k}": [] for k in range(3000)}, "Orders": ROWS}), None),
     "a string of 32 kB in 100,000 cells": (_one_string, MEMORY),
-    "a string of 1.2 GB": (_long_string, MEMORY),
     "15 GB of empty elements": (_endless, "as CSV"),  # too long to read, or longer than it says
-    "parts of 4 GB, by the directory": (_lying_sizes, None),
     "entities of entities": (_entities, NO_WORKBOOK),
     "a merged cell as large as a sheet": (
         _swapped("</sheetData>", '</sheetData><mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'),
@@ -142,8 +94,6 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
         _swapped("<sheetData>", '<dimension ref="A1:XFD1048576"/><sheetData>'),
         None,
     ),
-    "a dimension from its end": (_swapped("<sheetData>", '<dimension ref="Z9:A1"/><sheetData>'), None),
-    "links to elsewhere": (_links, None),
     "a formula with an error": (
         _swapped('<c r="B2"><v>1</v>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v>'),
         "row 2: demand is missing",
@@ -153,6 +103,5 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a string that is not there": (_swapped('<c r="B2">', '<c r="B2" t="s">'), NO_WORKBOOK),
     "a sheet without a cell": (lambda: xlsx({"Orders": []}), "no visible sheet with content"),
     "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "or unhide its sheet"),
-    "a workbook with a password": (lambda: compound({"EncryptedPackage": b"x"}), "has a password"),
-    "a part that is there twice": (_part_twice, None),
+    "a workbook with a password": (lambda: _ENCRYPTED, "has a password"),
 }

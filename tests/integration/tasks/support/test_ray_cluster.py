@@ -70,7 +70,6 @@ def test_a_session_joins_leaves_and_joins_again(cluster: Cluster) -> None:
 def test_a_wrong_token_is_an_error_with_rays_message(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not the message for a cluster that does not answer."""
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)

@@ -96,7 +96,6 @@ def test_a_raylet_that_is_killed_leaves_no_processes(monkeypatch: pytest.MonkeyP
 
 
 def test_too_many_workers_are_rejected() -> None:
-    """The message has the requested and the available number."""
     cores = local_cores()
     message = f"{cores + 1} workers were requested, but this machine has {cores} cores"
     with pytest.raises(McvrpError, match=message), ray_session(cores + 1):

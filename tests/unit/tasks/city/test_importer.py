@@ -31,7 +31,6 @@ GOLDEN = "a0a6e917928e355f"  # the id of the sound file
 
 
 def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> PlannedCity:
-    """Return the city of a file with ``data``."""
     file = tmp_path / name
     file.write_bytes(data.encode() if isinstance(data, str) else data)
     return import_city(Store.open(tmp_path / "store"), AddressFile(file=str(file), **options))
@@ -80,7 +79,6 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
 
 
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
-    """Its ids are those of solutions; it has ranges and spare classes like any city."""
     made = imported(tmp_path, VRP.read_text(), "E-n22-k4.vrp", spare=7)
     assert (made.city.customers, made.city.spare, made.city.unit) == (21, 7, "units")
     assert (made.city.demand, made.city.capacity) == ((100, 2500), (6000, 6000))
@@ -108,7 +106,6 @@ def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> 
 
 
 def test_latin_1_is_read_with_a_note(tmp_path: Path) -> None:
-    """A file that is not UTF-8 is read as Western European."""
     made = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
     assert made.addresses.ids[1] == "Café"
     assert "not UTF-8" in made.notes[0]
@@ -142,7 +139,6 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
 )
 @settings(max_examples=30)
 def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
-    """Rows in any order: each id keeps its coordinates, and the depot is found."""
     xy = np.array(places, dtype=np.float64) / 1000
     rows = [f"n{k},{xy[k, 0]!r},{xy[k, 1]!r}".replace("np.float64(", "").replace(")", "") for k in order]
     table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")
@@ -211,7 +207,6 @@ def test_large_coordinates_of_a_small_yard_have_a_frame(tmp_path: Path) -> None:
 
 
 def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
-    """Kilometres are metres / 1000; for x and y the unit is only a name."""
     metres, kilometres = (imported(tmp_path, sound(), unit=unit).city for unit in ("m", "km"))
     np.testing.assert_allclose(kilometres.xy * 1000, metres.xy)
     assert kilometres.unit == "km"
@@ -236,7 +231,6 @@ def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> No
 
 
 def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:
-    """Return the city of three addresses whose matrix is in a file with ``data``."""
     (tmp_path / "costs").write_bytes(data)
     return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)
 
@@ -252,7 +246,6 @@ def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
 
 
 def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> None:
-    """With one cost that differs by direction, routes are stored in the direction of driving."""
     one_way = COSTS.copy()
     one_way[0, 2] = 9
     city = with_costs(tmp_path, npy(one_way), unit="min").city
@@ -270,7 +263,6 @@ def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
 
 
 def test_a_city_is_imported_once(tmp_path: Path) -> None:
-    """A repeated import, or its name alone, returns the stored city; another city is refused."""
     store = Store.open(tmp_path)
     first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
     before = {path: store.get(path) for path in store.list("")}
@@ -291,7 +283,6 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
 
 
 def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
-    """A deployment reads uploaded files; a path outside of the store is refused."""
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
@@ -343,7 +334,6 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
 
 
 def test_a_synthetic_city_is_as_before() -> None:
-    """Ids of synthetic cities are fixed strings."""
     assert City.uniform(60, 3).city_id == "5cd040c42fcc9edf"
     assert City.uniform(60, 3).classes == 61
     assert CitySpec(name="c", customers=5).title == "c, 5 customers"

@@ -83,6 +83,5 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
 
 @pytest.mark.parametrize("number", ["-3.5", "+3", "1e-5"])
 def test_numbers_stay(number: str) -> None:
-    """Numbers are not formulas, as numbers or as text."""
     data = csv_bytes(pd.DataFrame({"text": [number], "number": [np.float64(number)]}))
     assert data == f"text,number\n{number},{float(number)}\n".encode()

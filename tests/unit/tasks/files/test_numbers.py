@@ -41,19 +41,16 @@ EOF
 
 @given(st.integers(-(10**18) + 1, 10**18 - 1), st.sampled_from(["", ".", ".0", ".000"]))
 def test_a_whole_number_is_exact(number: int, end: str) -> None:
-    """However it is written."""
     assert whole(f"{number}{end}") == number
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=25, min_value=-1000, max_value=1000))
 def test_nothing_is_rounded_to_a_whole_number(number: Decimal) -> None:
-    """Each of 25 decimals matters."""
     assert whole(f"{number:f}") == (int(number) if number == int(number) else None)
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> None:
-    """As a demand of orders, of past orders and of driven routes: file, row and field."""
     said = f"demand is '{text}', not a whole number from 1 to 65,535"
     with pytest.raises(McvrpError, match=r"day\.csv: row 2") as told:
         fitted(read_tabular("day.csv", f"demand;x\n{text};1\n3;1\n".encode()))
@@ -73,7 +70,6 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("text", NONE)
 @pytest.mark.parametrize("field", ["count", "capacity", "second", "demand"])
 def test_an_instance_s_numbers_are_exact(text: str, field: str) -> None:
-    """Dimension, capacity, node numbers and demands of a .vrp."""
     sound = {"count": "2", "capacity": "10", "second": "2", "demand": "3"}
     vrp_text("a.vrp", VRP.format(**sound).encode())
     with pytest.raises(McvrpError, match=r"^a\.vrp"):
@@ -81,7 +77,6 @@ def test_an_instance_s_numbers_are_exact(text: str, field: str) -> None:
 
 
 def test_truth_is_no_number() -> None:
-    """In a column, an order, a spec, a list of a spec."""
     with pytest.raises(McvrpError, match="row 1: demand is 'True', not a whole number"):
         fitted(read_tabular("day", parquet(pd.DataFrame({"demand": [True, True]}))))
     for make in (

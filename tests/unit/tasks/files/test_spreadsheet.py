@@ -12,7 +12,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, edited, ods, with_state, xls, xlsx
+from tests.support.workbook import DAY, edited, ods, with_state, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -30,7 +30,6 @@ def test_a_sheet_is_the_table_that_its_csv_is() -> None:
 
 
 def test_rows_are_counted_as_the_sheet_shows_them() -> None:
-    """A title above and empty rows do not shift the number of a faulty row."""
     data = xlsx({"Orders": [[], ["customer", "demand"], [], ["C1", "many"]]})
     table = read_tabular("monday.xlsx", data)
     faults = Faults(table.name)
@@ -40,7 +39,6 @@ def test_rows_are_counted_as_the_sheet_shows_them() -> None:
 
 
 def test_of_several_sheets_the_first_with_content_is_read() -> None:
-    """A note names the other sheets with content."""
     one = read_tabular("a.xlsx", xlsx({"Empty": [], "Orders": ORDERS}))
     assert (one.name, one.notes) == ("a.xlsx, sheet 'Orders'", ())
     two = read_tabular("a.xlsx", xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}))
@@ -49,7 +47,6 @@ def test_of_several_sheets_the_first_with_content_is_read() -> None:
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
 def test_a_hidden_sheet_is_not_read_before_a_visible_one(state: str) -> None:
-    """It is not named in a note either."""
     data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", state)
     table = read_tabular("a.xlsx", data)
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
@@ -72,18 +69,7 @@ def test_only_the_sheet_that_is_read_is_opened() -> None:
     assert len(read_tabular("a.xlsx", data)) == 3
 
 
-def test_a_workbook_of_excel_97_is_read() -> None:
-    """Its cells are where they were written, empty ones between them."""
-    cells = first_sheet("a.xls", xls({(1, 0): 1.0, (3, 2): 2.5})).cells
-    assert [column.to_pylist() for column in cells.columns] == [
-        ["", "1", "", ""],
-        ["", "", "", ""],
-        ["", "", "", "2.5"],
-    ]
-
-
 def test_many_cells_come_in_order() -> None:
-    """More than the reader hands over at a time."""
     numbers = np.arange(60_000)
     table = read_tabular("a.xlsx", xlsx({"S": [["a", "b"], *([k, f"x{k}"] for k in range(60_000))]}))
     assert np.array_equal(table.numbers("a", Faults(table.name)), numbers)
@@ -111,7 +97,6 @@ def _zipped(name: str, data: bytes) -> bytes:
     ids=["cut", "archive", "old", "empty", "header", "twice", "stray"],
 )
 def test_what_is_no_table_is_said_in_one_sentence(data: bytes, said: str) -> None:
-    """It names the file, and the sheet where there is one."""
     with pytest.raises(McvrpError) as raised:
         read_tabular("a.xlsx", data)
     text = str(raised.value)

@@ -16,7 +16,6 @@ HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
 
 
 def results(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
-    """Costs of HGS, and of the model 2 % above."""
     costs = {n: np.linspace(4, 6, count) * n / 20 for n in sizes}
     return pd.concat(
         rows_of(method, n, (costs[n] * factor).tolist(), samples)
@@ -27,7 +26,6 @@ def results(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
 def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
-    """One instance is sufficient; four sizes make two rows of panels."""
     picture = distributions.distance_distributions(results(sizes, count), HGS, NS, "m")
     height, width = pixels(picture).shape[:2]
     assert drawn(picture) > 0.01
@@ -37,7 +35,6 @@ def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -
 
 
 def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
-    """A method that always failed does not change the figure."""
     rows = results((20,), 10)
     failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
     with_failed = distributions.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
@@ -45,7 +42,6 @@ def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
 
 
 def test_the_papers_figure_names_means_and_their_difference() -> None:
-    """Costs that differ by 2 %: the title has the difference, the legend the means."""
     figure = distributions.paper_distances(results((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
@@ -70,8 +66,7 @@ def test_published_values_are_shown() -> None:
     assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
 
 
-def test_figures_are_deterministic() -> None:
-    """No time stamp and no version: equal data, equal bytes."""
+def test_equal_data_are_equal_bytes() -> None:
     rows = results((20,), 10)
     one, other = (distributions.distance_distributions(rows, HGS, NS) for _ in range(2))
     assert png(one) == png(other)

@@ -28,7 +28,6 @@ _DOCUMENT = r"""\documentclass[10pt,a4paper]{article}
 
 
 def test_characters_that_latex_cannot_set_become_question_marks() -> None:
-    """Names in other scripts or with line breaks compile; European letters stay."""
     assert latex_escape("größer ≥ 1, 東京\n|x|") == r"größer $\geq$ 1, ???\textbar{}x\textbar{}"
 
 

@@ -30,7 +30,6 @@ def rows(method: str, n: int, samples: int, failure: str | None = None) -> pd.Da
 
 
 def results(*without: tuple[str, int], sizes: tuple[int, ...] = (20, 600)) -> pd.DataFrame:
-    """The paper's benchmark with five instances per size, ``without`` some methods at some sizes."""
     return pd.concat(
         rows(method, n, samples)
         for n in sizes
@@ -84,7 +83,6 @@ def test_the_first_table_compares_with_a_single_run_and_the_others_at_equal_samp
 
 
 def test_the_first_table_names_the_solver_of_the_labels() -> None:
-    """The caption does if it is that of the row HGS; otherwise, or if it is unknown, a note does."""
     made = dict.fromkeys((20, 600), "HGS as it comes")
     claim = "against the solver of its labels"
     same, *others = paper_tables(results(), labelled_by=made)
@@ -100,7 +98,6 @@ def test_the_first_table_names_the_solver_of_the_labels() -> None:
 
 
 def test_the_papers_hgs_is_explained_beside_its_figures() -> None:
-    """Each table with figures of the paper has a note on its HGS with 10,000 vehicles."""
     for where in (False, True):
         for table in paper_tables(results(), is_papers_setting=where):
             assert any("10,000 vehicles" in note for note in table.notes) == where
@@ -115,7 +112,6 @@ def test_more_runs_of_hgs_add_no_rows_to_the_first_table() -> None:
 
 
 def test_a_method_without_results_keeps_its_rows_and_has_a_reason() -> None:
-    """Not among the methods, not at this size, not with so many samples."""
     everything = results(("AM (VS)", 20), ("AM (VS)", 600), ("LKH-3", 20))
     few = everything[~((everything["method"] == "HGS") & (everything["samples"] == 100))]
     _, _, lkh3, am = paper_tables(few)
@@ -140,7 +136,6 @@ def test_an_attention_model_that_diverged_shows_dashes_and_loses_every_instance(
 
 
 def test_sizes_larger_than_in_training_have_their_own_table() -> None:
-    """For a model of up to 24 customers 30 is larger; without larger sizes there is a note."""
     tables = paper_tables(results(sizes=(20, 30)), trained_up_to=24)
     assert [sorted({x.n for x in table.lines}) for table in tables] == [[20], [30], [20], [20]]
     larger = paper_tables(results(sizes=(20,)), trained_up_to=24)[1]
@@ -151,7 +146,6 @@ def test_sizes_larger_than_in_training_have_their_own_table() -> None:
 
 
 def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
-    """They follow the paper's rows behind a rule, in every format."""
     polished = rows("FM-MCVRP (NS) + LS", 20, 100)
     for table in paper_tables(pd.concat([results(sizes=(20,)), polished])):
         if table.name != "larger":
@@ -176,7 +170,6 @@ def test_rows_of_equal_time_are_compared_with_a_single_run() -> None:
 
 @pytest.mark.parametrize("write", [to_markdown, to_latex, to_html])
 def test_dashes_replace_figures_of_a_diverged_model(write: Callable[[Table], str]) -> None:
-    """Never "nan" or "inf"; the paper's dashes are shown, too."""
     diverged = [rows("AM (VS)", 400, s, failure="diverged in training at step 7") for s in SAMPLES]
     everything = pd.concat([results(("AM (VS)", 400), sizes=(400,)), *diverged])
     text = write(paper_tables(everything, is_papers_setting=True)[3])
@@ -190,7 +183,6 @@ def test_dashes_replace_figures_of_a_diverged_model(write: Callable[[Table], str
 
 
 def test_a_method_that_was_left_out_has_a_remedy() -> None:
-    """The note has its name in the settings."""
     lkh3 = paper_tables(results(("LKH-3", 20), sizes=(20,)))[2]
     assert (
         "LKH-3 has no figures: not among the methods of this benchmark: add lkh3 to benchmark.methods."
@@ -199,7 +191,6 @@ def test_a_method_that_was_left_out_has_a_remedy() -> None:
 
 
 def test_published_figures_are_shown_in_the_papers_setting_only() -> None:
-    """In brackets in Markdown, small in HTML, in separate columns in CSV; otherwise not at all."""
     ours, both = (paper_tables(results(), is_papers_setting=where)[3] for where in (False, True))
     assert "8.53" not in to_csv(ours) + to_markdown(ours)
     assert "paper" not in to_csv(ours)

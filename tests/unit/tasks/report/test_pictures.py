@@ -35,7 +35,6 @@ COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
 def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
     sizes: tuple[int, ...], limit: int, expected: int
 ) -> None:
-    """Figures and tests of significance use the same size."""
     assert compared_size(pd.DataFrame({"n": sizes}), limit) == expected
 
 
@@ -50,7 +49,6 @@ def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
 def test_the_models_best_is_its_sampling_with_the_most_samples(
     rows: list[tuple[str, int, float | None]], expected: MethodRun | None
 ) -> None:
-    """Greedy if sampling has no answers, None without a model."""
     assert best_of_the_model(pd.DataFrame(rows, columns=["method", "samples", "cost"])) == expected
 
 

@@ -22,7 +22,6 @@ pairs = hnp.arrays(
 
 @given(pairs)
 def test_the_figures_are_scipys(values: np.ndarray) -> None:
-    """t, p, degrees of freedom and the two-sided interval of any pairs that differ in spread."""
     x, y = values.T
     if np.std(x - y) < 1e-6:
         return
@@ -38,7 +37,6 @@ def test_the_figures_are_scipys(values: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("shift", "t", "p"), [(-1.0, -math.inf, 0.0), (0.0, 0.0, 0.5), (1.0, math.inf, 1.0)])
 def test_equal_differences_have_a_p_value(shift: float, t: float, p: float) -> None:
-    """SciPy would divide by zero."""
     y = np.array([4.0, 8.0, 16.0])
     got = paired_t_test(y + shift, y)
     assert (got.t, got.p, got.ci_low, got.ci_high) == (t, p, shift, shift)
@@ -57,22 +55,18 @@ ALL = {("HGS", 1): 20, ("HGS", 1000): 20, ("FM-MCVRP (NS)", 1000): 20}
 
 
 def test_the_two_tests_are_the_papers() -> None:
-    """The model's best of 1000 below one run of HGS; HGS best of 1000 below the model's."""
     first, second = paper_tests(results(ALL), n=400, samples=1000, is_papers_setting=True)
     assert (first.x, first.y) == (("FM-MCVRP (NS)", 1000), ("HGS", 1))
     assert (second.x, second.y) == (("HGS", 1000), ("FM-MCVRP (NS)", 1000))
-    assert first.statistics is not None
+    assert first.statistics
     assert first.statistics.p < 1e-6
-    assert first.paper is not None
-    assert (first.paper["t"], first.paper["degrees"]) == (-53.43, 999)
-    assert second.paper is not None
-    assert second.paper["ci_low"] == -0.28
-    for test in paper_tests(results(ALL), n=400, samples=1000):
-        assert test.paper is None
+    assert first.paper
+    assert second.paper
+    assert (first.paper["t"], first.paper["degrees"], second.paper["ci_low"]) == (-53.43, 999, -0.28)
+    assert {test.paper for test in paper_tests(results(ALL), n=400, samples=1000)} == {None}
 
 
 def test_a_missing_test_has_a_reason() -> None:
-    """It names a method without results; one common instance is too few."""
     without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
     first, second = paper_tests(results(without), n=400, samples=1000)
     assert first.statistics is not None

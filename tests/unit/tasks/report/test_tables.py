@@ -23,7 +23,6 @@ from mcvrp.tasks.report.formats import (
 )
 from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
-from mcvrp.tasks.support.text import format_seconds
 from tests.support.results import rows_of
 
 
@@ -56,7 +55,6 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
 
 
 def test_baseline_is_a_single_run_or_equal_samples() -> None:
-    """HGS best of 4 is compared with HGS s = 1 by default, and is the baseline at equal s."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
     best_of_4 = line(benchmark_table(results), "HGS", 4)
     assert best_of_4.gap is not None
@@ -66,7 +64,6 @@ def test_baseline_is_a_single_run_or_equal_samples() -> None:
 
 
 def test_failed_instances_are_excluded_and_counted() -> None:
-    """Figures cover solved instances, gaps those that both solved; a note counts the failures."""
     results = pd.concat(
         [rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None, 22.0, 40.0], failure="it crashed")]
     )
@@ -79,7 +76,6 @@ def test_failed_instances_are_excluded_and_counted() -> None:
 
 
 def test_a_method_without_results_has_a_row_and_a_reason() -> None:
-    """LKH-3 is missing: dashes in its row and the reason in a note, in every format."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None] * 3, failure="not installed")])
     table = benchmark_table(results)
     row = cells(table, line(table, "LKH-3"))
@@ -90,7 +86,6 @@ def test_a_method_without_results_has_a_row_and_a_reason() -> None:
 
 
 def test_without_a_baseline_there_are_no_gaps_and_wins() -> None:
-    """HGS has no results: gap and wins of LKH-3 are unknown."""
     table = benchmark_table(rows_of("LKH-3", 20, HGS))
     assert line(table, "LKH-3").gap is None
     assert line(table, "LKH-3").wins is None
@@ -119,7 +114,6 @@ def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[floa
 
 
 def test_pairs_are_matched_by_instance_not_by_row() -> None:
-    """Shuffled rows, and an instance that only one method solved, give the right pairs in index order."""
     other = rows_of("B", 20, [1.0, None, 3.0]).iloc[[2, 0, 1]]
     results = pd.concat([rows_of("A", 20, HGS), other, rows_of("B", 50, [7.0])])
     a, b = paired(results, 20, ("A", 1), ("B", 1))
@@ -128,7 +122,6 @@ def test_pairs_are_matched_by_instance_not_by_row() -> None:
 
 
 def test_csv_reads_back_with_every_digit() -> None:
-    """The CSV has the numbers themselves, not their rounded text."""
     table = small_table()
     frame = pd.read_csv(io.StringIO(to_csv(table)))
     greedy = line(table, "FM-MCVRP (GS)")
@@ -138,14 +131,12 @@ def test_csv_reads_back_with_every_digit() -> None:
 
 
 def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
-    """A pipe inside a cell does not make a column."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("a|b", 20, HGS)])
     rows = [r for r in to_markdown(benchmark_table(results)).splitlines() if r.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
 
 
 def markdown_columns(text: str) -> dict[str, list[str]]:
-    """Return the columns of all tables in ``text`` by heading."""
     columns: dict[str, list[str]] = {}
     for part in text.split("\n\n"):
         if part.startswith("|"):
@@ -155,7 +146,6 @@ def markdown_columns(text: str) -> dict[str, list[str]]:
 
 
 def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
-    """Same columns and notes, except the hardware of each row."""
     table = small_table()
     wide, narrow = to_markdown(table), to_narrow_markdown(table)
     columns = markdown_columns(wide)
@@ -165,7 +155,6 @@ def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
 
 
 def test_large_costs_have_no_decimals() -> None:
-    """Decimals of metres are meaningless; gaps, in percent, keep theirs."""
     table = benchmark_table(
         pd.concat(
             [rows_of("HGS", 20, [9_999.125]), rows_of("A", 20, [10_998.5]), rows_of("B", 20, [12_345.678])]
@@ -190,24 +179,3 @@ def test_latex_has_no_naked_special_character() -> None:
     columns = {row.replace("\\&", "").count("&") + row.count("\\multicolumn{2}") for row in rows}
     assert columns == {8}
     assert latex_escape("\\%") == "\\textbackslash{}\\%"  # escapes are not escaped again
-
-
-def test_html_has_no_markup_of_the_data() -> None:
-    """A method's name cannot close the table."""
-    assert "<b>" not in to_html(replace(benchmark_table(rows_of("<b>", 20, HGS)), caption="<b>"))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0081, "8.10 ms"),
-        (0.5, "500 ms"),
-        (5.0, "5.00 s"),
-        (76.8, "76.8 s"),
-        (918, "15.3 min"),
-        (9000, "2.50 h"),
-    ],
-)
-def test_times_have_a_readable_unit(seconds: float, text: str) -> None:
-    """Milliseconds to hours, three significant digits."""
-    assert format_seconds(seconds) == text

@@ -86,7 +86,6 @@ def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
 
 
 def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
-    """A thousand samples become few points, including the measured ones."""
     long = np.linspace(9, 5, 1000).tolist()
     sizes = curves(
         store, row("A", 0, long, {1: 1.0, 100: 60.0, 1000: 600.0}, n=50), row("A", 0, [4.0], {1: 1.0})
@@ -98,7 +97,6 @@ def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
 
 
 def test_methods_look_different_in_the_curves() -> None:
-    """Markers are unique; methods of the same colour have different dashes."""
     looks = [*_KNOWN.values(), *_OTHERS]
     assert len({marker for _, _, marker in looks}) == len(looks)
     assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)

@@ -29,21 +29,13 @@ def decoded(city: City, instance: Instance, solution: Solution) -> float:
     return float(Decoded.of(city, instance, solution.path[None].astype(np.int32)).costs[0])
 
 
-def one_by_one(city: City, instance: Instance, solution: Solution) -> float:
-    return sum(city.legs(solution.path).tolist())
-
-
-def in_one_go(city: City, instance: Instance, solution: Solution) -> float:
-    return float(city.legs(solution.path).sum())
-
-
-# stored results may have been summed in the latter two ways
-WAYS: tuple[Priced, ...] = (lambda city, _, solution: cost(city, solution), decoded, one_by_one, in_one_go)
-
-
-def square(side: float) -> City:
-    """Return a city on a square of ``side`` of its unit."""
-    return City.framed(City.uniform(1000, seed=3).xy * side)
+WAYS: tuple[Priced, ...] = (
+    lambda city, _, solution: cost(city, solution),
+    decoded,
+    # stored results may have been summed in these two ways
+    lambda city, _, solution: sum(city.legs(solution.path).tolist()),
+    lambda city, _, solution: float(city.legs(solution.path).sum()),
+)
 
 
 def reordered(solution: Solution, rng: np.random.Generator) -> Solution:
@@ -62,10 +54,10 @@ def same_routes(city: City, rng: np.random.Generator) -> Iterator[PartRow]:
         yield replace(row, costs=tuple(rng.choice(costs, len(row.costs)).tolist()))
 
 
-@pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02, 20_000_000.0])
+@pytest.mark.parametrize("side", [20_000.0, 0.02])
 def test_the_same_routes_are_not_a_win_in_any_table(tmp_path: Path, side: float) -> None:
-    """In metres, kilometres or the unit square, with any order of summation: no method is strictly better."""
-    rows = list(same_routes(square(side), np.random.default_rng(1)))
+    city = City.framed(City.uniform(1000, seed=3).xy * side)
+    rows = list(same_routes(city, np.random.default_rng(1)))
     frame = results_frame(write_results(Store.open(tmp_path), "b", rows))
     tables = (benchmark_table(frame), *paper_tables(frame, trained_up_to=SIZE))
     counted = {(table.name, line.name): line.wins for table in tables for line in table.lines}
@@ -76,7 +68,5 @@ def test_the_same_routes_are_not_a_win_in_any_table(tmp_path: Path, side: float)
 
 @pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])
 def test_shorter_routes_are_a_win_in_any_unit(side: float) -> None:
-    """A thousandth of a percent less is a win in metres and in millimetres."""
     base = side * np.linspace(5, 50, 100)
-    assert wins(base * (1 - 1e-5), base) == len(base)
-    assert wins(base * (1 + 1e-5), base) == 0
+    assert (wins(base * (1 - 1e-5), base), wins(base * (1 + 1e-5), base)) == (len(base), 0)

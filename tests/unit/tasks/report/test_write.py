@@ -67,7 +67,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def report(store: Store) -> str:
-    """Write the report, and return its page."""
     write_report(store, CITY, BenchmarkResults(SPEC, CARD, None, read_results(store, "b")))
     return store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
 
@@ -97,7 +96,6 @@ def test_removed_files_are_not_linked(store: Store) -> None:
 
 
 def test_the_first_table_names_the_solver_of_the_labels(store: Store) -> None:
-    """From the stored spec of the labels; without one, it is unknown."""
     table, path = f"{layout.benchmark_dir('b')}/tables/training.md", layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)

@@ -70,7 +70,6 @@ def warm(pool: Pool, processes: int) -> set[int]:
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_tasks(processes: int) -> None:
-    """From any process, with a context that changes between calls, and for no tasks."""
     with Pool(processes, worth=0) as pool:
         assert len(warm(pool, processes)) == processes == pool.processes
         for factor in (2, 3):
@@ -100,7 +99,6 @@ def test_little_work_starts_no_process() -> None:
 
 
 def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
-    """By the other processes, with a warning."""
     with Pool(3, worth=0) as pool:
         warm(pool, 3)
         with caplog.at_level(logging.WARNING):
@@ -111,7 +109,6 @@ def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFi
 
 
 def test_an_error_in_a_child_is_raised_in_the_parent() -> None:
-    """With its type and message, and no process is left."""
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
         with pytest.raises(McvrpError, match="no"):
@@ -144,7 +141,6 @@ def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT])
 def test_children_end_with_a_script_that_has_no_main_guard(ended: signal.Signals, tmp_path: Path) -> None:
-    """If it is killed or interrupted; its children do not run the script."""
     process, children = script(tmp_path)
     assert len(children) == 2
     process.send_signal(ended)

@@ -11,7 +11,6 @@ from mcvrp.tasks.support.processes import descendants
 
 
 def test_descendants_are_found_at_any_depth() -> None:
-    """A grandchild is a descendant, this process itself is not."""
     shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
     try:
         deadline = time.monotonic() + 30

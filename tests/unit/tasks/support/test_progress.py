@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from mcvrp.tasks.support.progress import Progress, ProgressReport, duration, listening
+from mcvrp.tasks.support.progress import Progress, ProgressReport, listening
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,6 @@ from mcvrp.tasks.support.progress import Progress, ProgressReport, duration, lis
     ],
 )
 def test_a_line_has_what_is_known(report: ProgressReport, line: str) -> None:
-    """Counts always; rate, time left and note where there are any."""
     assert str(report) == line
 
 
@@ -36,9 +35,3 @@ def test_listeners_hear_of_beginning_and_end(caplog: pytest.LogCaptureFixture) -
             pass
     assert (heard[0], heard[-1]) == (0, 3)
     assert [line.split(",")[0] for line in caplog.messages] == ["card: 3/3 files (100 %)"]
-
-
-def test_times_are_read_at_a_glance() -> None:
-    """The unit grows with the time."""
-    times = (3.21, 42, 190, 5 * 3600, 5.7 * 86400)
-    assert [duration(seconds) for seconds in times] == ["3.2 s", "42 s", "3 min 10 s", "5.0 h", "5.7 days"]

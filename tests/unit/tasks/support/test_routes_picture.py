@@ -28,7 +28,6 @@ def test_a_picture_is_also_an_svg_without_a_clock() -> None:
 
 @pytest.mark.parametrize("n", [1, 25, 60])
 def test_solutions_of_any_number_of_routes_can_be_drawn(n: int) -> None:
-    """A route a customer needs more routes than there are colours; both panels are drawn."""
     instance = InstanceStream(CITY, 1, "test", Rules(capacity=(9, 9)))(n, 0)
     alone = canonical(CITY, Solution.of([i] for i in instance.ids.tolist()))
     one = solutions(CITY, instance, [("one", alone)])

@@ -51,7 +51,6 @@ def test_the_json_of_a_spec_stays(kind: type[StrictSpec]) -> None:
 
 @pytest.mark.parametrize("kind", [LabelSpec, BenchmarkSpec, AttentionSpec])
 def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None:
-    """A range that a spec leaves open is the city's; said of the city or in the spec, it is the same spec."""
     city = City(City.uniform(30, seed=1).xy, demand=(2, 5), capacity=(20, 30))
     spec = kind.model_validate(SPECS[kind])
     assert spec.rules_in(None) == Rules()
@@ -63,6 +62,5 @@ def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None
 
 @pytest.mark.parametrize("kind", [*SPECS, PipelineSpec], ids=lambda kind: kind.__name__)
 def test_no_spec_takes_a_field_that_it_does_not_know(kind: type[StrictSpec]) -> None:
-    """A misspelt field is refused, never ignored."""
     with pytest.raises(ValidationError, match="smaples"):
         kind.model_validate({**SPECS.get(kind, {}), "smaples": 1})
