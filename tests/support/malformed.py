@@ -224,21 +224,9 @@ LIMITS = (  # of a day of the same customers
         polish="none",
     ),
     case(
-        "too few vehicles",
-        "customer,demand\nC1,15\nC2,8\nC3,1\n",
-        *("--fleet 1 is too small", "total demand of 24", "capacity of 20", "at least 2 vehicles"),
-        fleet=1,
-    ),
-    case(
         "orders that do not share a vehicle",
         "customer,demand\nC1,11\nC2,11\nC3,11\n",
         *("--fleet 2 is too small", "at least 3 vehicles"),
         fleet=2,
-    ),
-    case(
-        "customers too far away",
-        "customer,demand\nC1,1\nC2,1\n",
-        *("(and 1 more) is too far for --longest-route 0.001", "the round trip is", "sides of the city"),
-        longest_route=0.001,
     ),
 )

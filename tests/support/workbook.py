@@ -1,4 +1,4 @@
-"""Workbooks written by hand, of Excel and OpenDocument: as few parts as are accepted."""
+"""Workbooks written by hand, of Excel: as few parts as are accepted."""
 
 from __future__ import annotations
 
@@ -60,18 +60,6 @@ def with_cell(data: bytes, cell: str) -> bytes:
     return edited(data, {"xl/s1.xml": lambda text: _before(text, b"</sheetData>", f"<row>{cell}</row>")})
 
 
-def with_strings(data: bytes, strings: str) -> bytes:
-    """Return the workbook ``data`` with the XML of shared strings; `<c t="s"><v>0</v></c>` is the first."""
-    link = f'<Relationship Id="strings" Type="{_LINKS}/sharedStrings" Target="sharedStrings.xml"/>'
-    return edited(
-        data,
-        {
-            "xl/_rels/workbook.xml.rels": lambda text: _before(text, b"</Relationships>", link),
-            "xl/sharedStrings.xml": lambda _: f'<sst xmlns="{_MAIN}">{strings}</sst>'.encode(),
-        },
-    )
-
-
 def with_state(data: bytes, title: str, state: str) -> bytes:
     name, state = f'name="{title}"', f' state="{state}"'
     return edited(
@@ -81,33 +69,6 @@ def with_state(data: bytes, title: str, state: str) -> bytes:
 
 def _before(text: bytes, end: bytes, more: str) -> bytes:
     return text.replace(end, more.encode() + end)
-
-
-def ods(rows: str) -> bytes:
-    """Return a workbook of OpenDocument: a hidden sheet, and a second one with the rows ``rows`` of XML."""
-    space = "urn:oasis:names:tc:opendocument:xmlns:"
-    names = " ".join(f'xmlns:{name}="{space}{name}:1.0"' for name in ("office", "style", "table", "text"))
-    hidden = '<style:style style:name="h"><style:table-properties table:display="false"/></style:style>'
-    text = '<table:table-cell office:value-type="string"><text:p>secret</text:p></table:table-cell>'
-    content = (
-        f"<office:document-content {names}><office:automatic-styles>{hidden}</office:automatic-styles>"
-        "<office:body><office:spreadsheet>"
-        f'<table:table table:name="Secret" table:style-name="h"><table:table-row>{text}</table:table-row>'
-        f'</table:table><table:table table:name="Open">{rows}</table:table>'
-        "</office:spreadsheet></office:body></office:document-content>"
-    )
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        kind = "application/vnd.oasis.opendocument.spreadsheet"
-        archive.writestr(zipfile.ZipInfo("mimetype"), kind)
-        manifest = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
-        archive.writestr(
-            zipfile.ZipInfo("META-INF/manifest.xml"),
-            f'<m:manifest xmlns:m="{manifest}">'
-            f'<m:file-entry m:full-path="/" m:media-type="{kind}"/></m:manifest>',
-        )
-        archive.writestr(zipfile.ZipInfo("content.xml"), content)
-    return buffer.getvalue()
 
 
 def _sheet(rows: Rows) -> str:

@@ -36,40 +36,34 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
     return import_city(Store.open(tmp_path / "store"), AddressFile(file=str(file), **options))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        sound(),
-        "﻿" + sound(),  # as Excel writes UTF-8
-        sound().replace(",", ";"),
-        sound().replace(",", ";").replace(".", ","),  # decimal commas
-        sound().replace(",", "\t"),
-        sound().replace("\n", "\r\n"),
-        sound().encode("utf-16"),
-        sound((1, "ID, Latitude ,LON,Depot")),
-        sound((3, " a , 45.77 , 4.85 , false ")),
-        sound() + "\n,,,\n",  # empty rows
-        sound().replace("\n", ",\n"),  # a separator behind each row
-        xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
-        xlsx(
-            {
-                "Places": [
-                    ["ID", "lat", "lon", "depot"],
-                    ["d", 45.76, 4.84, True],
-                    ["a", 45.77, 4.85, False],
-                    ["b", 45.75, 4.86],
-                    ["c", 45.74, 4.83, 0],
-                ]
-            }
-        ),
-        parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
-        parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # numbers where text may be
-    ],
-    ids=[
-        *("plain", "bom", "semicolons", "commas", "tabs", "crlf", "utf16"),
-        *("names", "spaces", "empty", "trailing", "sheet", "cells", "parquet", "numbers"),
-    ],
-)
+DIALECTS = {
+    "plain": sound(),
+    "byte order mark": "\ufeff" + sound(),  # as Excel writes UTF-8
+    "semicolons": sound().replace(",", ";"),
+    "decimal commas": sound().replace(",", ";").replace(".", ","),
+    "tabs": sound().replace(",", "\t"),
+    "crlf": sound().replace("\n", "\r\n"),
+    "utf-16": sound().encode("utf-16"),
+    "names": sound((1, "ID, Latitude ,LON,Depot")),
+    "spaces": sound((3, " a , 45.77 , 4.85 , false ")),
+    "empty rows": sound() + "\n,,,\n",
+    "trailing separators": sound().replace("\n", ",\n"),
+    "sheet": xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
+    "typed cells": xlsx(
+        {
+            "Places": [
+                ["ID", "lat", "lon", "depot"],
+                *(["d", 45.76, 4.84, True], ["a", 45.77, 4.85, False]),
+                *(["b", 45.75, 4.86], ["c", 45.74, 4.83, 0]),
+            ]
+        }
+    ),
+    "parquet": parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
+    "numbers": parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # where text may be
+}
+
+
+@pytest.mark.parametrize("data", DIALECTS.values(), ids=DIALECTS)
 def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
     """Encoding, separator, decimal sign, spaces and format do not matter: the id is a fixed string."""
     made = imported(tmp_path, data)
@@ -132,15 +126,18 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
         AddressFile(file="any.csv", **fields)
 
 
+MILLIMETRES = st.integers(-(10**6), 10**6)
+
+
 @given(
     st.permutations(range(8)),
     st.integers(0, 7),
-    st.lists(st.tuples(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6)), min_size=8, max_size=8),
+    st.lists(st.tuples(MILLIMETRES, MILLIMETRES), min_size=8, max_size=8),
 )
 @settings(max_examples=30)
 def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
     xy = np.array(places, dtype=np.float64) / 1000
-    rows = [f"n{k},{xy[k, 0]!r},{xy[k, 1]!r}".replace("np.float64(", "").replace(")", "") for k in order]
+    rows = [f"n{k},{float(xy[k, 0])!r},{float(xy[k, 1])!r}" for k in order]
     table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")
     assert table.ids == tuple(f"n{k}" for k in order)
     np.testing.assert_array_equal(table.places, xy[order])
@@ -227,9 +224,6 @@ def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> No
     assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
 
 
-# Costs ---------------------------------------------------------------------------------------
-
-
 def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:
     (tmp_path / "costs").write_bytes(data)
     return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)
@@ -255,9 +249,6 @@ def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> Non
         assert canonical(city, Solution((route,))).routes == (route,)
 
 
-# The stage -----------------------------------------------------------------------------------
-
-
 def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
     return CitySpec(name=name, source="imported", addresses=AddressFile(file=str(file), **options))
 
@@ -271,12 +262,12 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
     assert first.city.city_id == again.city.city_id == by_name.city.city_id
     assert (by_name.city.demand, by_name.city.capacity) == ((2, 12), (40, 60))
     assert {path: store.get(path) for path in store.list("")} == before
-    for other, said in (
+    for other, message in (
         (spec_of(MORE, depot="C00301"), "another city named 'own'"),
         (spec_of(CITY), "other demand and capacity"),
         (CitySpec(name="own", customers=10), "city.source = imported"),
     ):
-        with pytest.raises(McvrpError, match=said):
+        with pytest.raises(McvrpError, match=message):
             plan_city(store, other)
     with pytest.raises(McvrpError, match="run mcvrp city import FILE --name nowhere"):
         plan_city(store, CitySpec(name="nowhere", source="imported"))
@@ -286,12 +277,12 @@ def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
-    for place, said in (("store:../a.csv", "leads out of the store"), ("nothing.csv", "no file nothing.csv")):
-        with pytest.raises(McvrpError, match=said):
+    for place, message in (
+        ("store:../a.csv", "leads out of the store"),
+        ("nothing.csv", "no file nothing.csv"),
+    ):
+        with pytest.raises(McvrpError, match=message):
             plan_city(store, spec_of(place))
-
-
-# Extending -----------------------------------------------------------------------------------
 
 
 def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -51,10 +52,9 @@ def test_nothing_is_rounded_to_a_whole_number(number: Decimal) -> None:
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> None:
-    said = f"demand is '{text}', not a whole number from 1 to 65,535"
-    with pytest.raises(McvrpError, match=r"day\.csv: row 2") as told:
+    message = f"day.csv: row 2: demand is '{text}', not a whole number from 1 to 65,535"
+    with pytest.raises(McvrpError, match=re.escape(message)):
         fitted(read_tabular("day.csv", f"demand;x\n{text};1\n3;1\n".encode()))
-    assert said in str(told.value)
     (tmp_path / "day.csv").write_text(f"customer;demand\nC1;{text}\n")
     with pytest.raises(
         McvrpError, match=rf"day\.csv: row 2: demand '{text}' is (not a whole number|more than)"

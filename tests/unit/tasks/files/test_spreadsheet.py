@@ -12,7 +12,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, edited, ods, with_state, xlsx
+from tests.support.workbook import DAY, edited, with_state, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -50,17 +50,6 @@ def test_a_hidden_sheet_is_not_read_before_a_visible_one(state: str) -> None:
     data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", state)
     table = read_tabular("a.xlsx", data)
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
-
-
-def test_a_hidden_sheet_of_opendocument_is_not_read() -> None:
-    """Its rows and columns may be repeated, and it ends with as many empty ones as a sheet can have."""
-    cell = '<table:table-cell office:value-type="float" office:value="3" table:number-columns-repeated="2"/>'
-    end = '<table:table-row table:number-rows-repeated="1048570"><table:table-cell/></table:table-row>'
-    sheet = first_sheet(
-        "a.ods", ods(f'<table:table-row table:number-rows-repeated="2">{cell}</table:table-row>{end}')
-    )
-    assert (sheet.title, sheet.others) == ("Open", ())
-    assert [column.to_pylist()[:2] for column in sheet.cells.columns] == [["3", "3"], ["3", "3"]]
 
 
 def test_only_the_sheet_that_is_read_is_opened() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
@@ -17,7 +15,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from tests.support.results import ROW
+from tests.support.results import routed_rows
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
@@ -84,22 +82,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def results(store: Store) -> BenchmarkResults:
     """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
-    stream = InstanceStream(CITY, 1, "test", RULES)
-    rows = [
-        replace(
-            ROW,
-            method=method,
-            n=n,
-            index=index,
-            samples=(1,),
-            seconds=(1.0,),
-            costs=(cost if method != "HGS" else 5.0,),
-            routes=Solution.of([i] for i in stream(n, index).ids.tolist()).routes,
-        )
-        for method in ("HGS", "FM-MCVRP (GS)")
-        for n, costs in COSTS.items()
-        for index, cost in enumerate(costs)
-    ]
+    base = {n: [5.0] * len(costs) for n, costs in COSTS.items()}
+    rows = routed_rows(InstanceStream(CITY, 1, "test", RULES), {"HGS": base, "FM-MCVRP (GS)": COSTS})
     write_results(store, "b", rows)
     spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
     return BenchmarkResults(spec, None, None, read_results(store, "b"))

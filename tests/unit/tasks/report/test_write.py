@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -13,7 +12,7 @@ import pytest
 import mcvrp.tasks.report.history as report_history
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Solution
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.models import ModelCard
@@ -24,7 +23,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
-from tests.support.results import ROW
+from tests.support.results import routed_rows
 
 CITY = City.uniform(40, seed=1)
 SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
@@ -47,21 +46,8 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
-    stream = InstanceStream(CITY, 1, "test")
-    rows = [
-        replace(
-            ROW,
-            method=method,
-            n=20,
-            index=index,
-            samples=(1,),
-            seconds=(1.0,),
-            costs=(5.0 + index,),
-            routes=Solution.of([i] for i in stream(20, index).ids.tolist()).routes,
-        )
-        for method in ("HGS", "FM-MCVRP (GS)")
-        for index in range(3)
-    ]
+    costs = {20: (5.0, 6.0, 7.0)}
+    rows = routed_rows(InstanceStream(CITY, 1, "test"), {"HGS": costs, "FM-MCVRP (GS)": costs})
     write_results(store, "b", rows)
     return store
 
@@ -83,6 +69,10 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.phase_metrics("r", "I")):
         assert path in paths
     assert store.url(folder) in page
+    readme = store.get(f"{folder}/README.md").decode()
+    assert "| Greedy: gap to HGS | 0.00 % | mean over all held-out instances, greedy decoding |" in readme
+    assert "![gaps](figures/gaps.png)\n\nGaps to HGS over all sizes" in readme
+    assert "| 20 | HGS (s = 1) | baseline |" in readme
 
 
 def test_removed_files_are_not_linked(store: Store) -> None:
