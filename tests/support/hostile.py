@@ -104,38 +104,9 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "it is a pipe"),
     "zeros without end": (lambda p: p.orders("/dev/zero"), "it is a pipe or a device"),
     "noise without end": (lambda p: p.city(matrix="/dev/urandom"), "it is a pipe or a device"),
-    "40 million rows in a few kB": (
-        lambda p: p.orders(p.file(_repeated(40 * MILLION, "C1"))),
-        "has 80,000,000 cells, more than 20,000,000",
-    ),
-    "50 GB of one text in 1 kB": (
-        lambda p: p.orders(p.file(_repeated(100_000, "x" * 500_000))),
-        "has over 200,000,000 bytes when unpacked",
-    ),
-    "a list of 24 million": (lambda p: p.orders(p.file(_one_list(24 * MILLION))), "has 24,000,000 cells"),
-    "10,000 columns": (
-        lambda p: p.orders(p.file(",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100)),
-        "has 10,000 columns in row 1, over 1,000",
-    ),
-    "2,000 columns of Parquet": (
-        lambda p: p.orders(p.file(parquet(pd.DataFrame({f"c{k}": [1] for k in range(2000)})))),
-        "has 2,000 columns",
-    ),
-    "a row of a million fields": (
-        lambda p: p.orders(p.file("customer,demand\nC1,1\n" + "1," * MILLION)),
-        "has 1,000,001 columns in row 3",
-    ),
-    "a million strangers": (
-        lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
-        "row 2: 'x0' is not a customer of city 'town'",
-    ),
     "a matrix of 1e308": (
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
         "from 'a' to 'd' is 1e+308, not a number from 0 to 1e+12",
-    ),
-    "5,000 digits in a demand": (
-        lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
-        "is not a whole number",
     ),
     "a preset's name of 5,000 letters": (lambda p: lambda: load_preset(LONG), "there is no preset 'aaa"),
     "a preset's path of 5,000 letters": (lambda p: lambda: load_preset(f"{LONG}/x.toml"), "too long"),
@@ -194,4 +165,26 @@ PRESETS = {  # content of a file
     f"y = {NESTED}": "own.toml is not valid TOML: it is nested",
     f"[{'a.' * 5000}a]": "it is nested more than 100 levels deep",
     "#" * 2 * MILLION: "own.toml cannot be read: it has 2,000,000 bytes, the limit is 1,048,576",
+}
+TABLES: dict[str, tuple[Callable[[], str | bytes], str]] = {  # of orders
+    "40 million rows in a few kB": (lambda: _repeated(40 * MILLION, "C1"), "has 80,000,000 cells, more than"),
+    "50 GB of one text in 1 kB": (lambda: _repeated(100_000, "x" * 500_000), "has over 200,000,000 bytes"),
+    "a list of 24 million": (lambda: _one_list(24 * MILLION), "has 24,000,000 cells"),
+    "10,000 columns": (
+        lambda: ",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100,
+        "has 10,000 columns in row 1, over 1,000",
+    ),
+    "2,000 columns of Parquet": (
+        lambda: parquet(pd.DataFrame({f"c{k}": [1] for k in range(2000)})),
+        "has 2,000 columns",
+    ),
+    "a row of a million fields": (
+        lambda: "customer,demand\nC1,1\n" + "1," * MILLION,
+        "has 1,000,001 columns in row 3",
+    ),
+    "a million strangers": (
+        lambda: "customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)),
+        "row 2: 'x0' is not a customer of city 'town'",
+    ),
+    "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "is not a whole number"),
 }

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable
 
 from tests.support.workbook import Rows, edited, with_cell, with_state, xlsx
@@ -33,22 +29,6 @@ def _with_far_sheet(number: int) -> bytes:
     return with_state(edited(data, far), "Far", "hidden" if number == 1 else "visible")
 
 
-def _endless() -> bytes:
-    """Return a workbook of 10 MB with 15 GB of empty elements: a deflated block, again and again."""
-    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
-    parts = [b"<worksheet><sheetData>", b"<a/>" * 250_000, b"<a/>" * 250_000]
-    head, _, block = [squeeze.compress(part) + squeeze.flush(zlib.Z_FULL_FLUSH) for part in parts]
-    with zipfile.ZipFile(io.BytesIO(PLAIN)) as old, zipfile.ZipFile(buffer := io.BytesIO(), "w") as archive:
-        for name in set(old.namelist()) - {_SHEET}:
-            archive.writestr(name, old.read(name))
-        packed = head + block * 15_000
-        archive.writestr(info := zipfile.ZipInfo(_SHEET), packed)  # stored, and then called deflated
-        info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, 10**9
-    data = bytearray(buffer.getvalue())
-    data[info.header_offset + 8 : info.header_offset + 10] = struct.pack("<H", zipfile.ZIP_DEFLATED)
-    return bytes(data)
-
-
 # name: the workbook as orders, and part of what is said; None where it is read
 SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
@@ -56,7 +36,6 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "far cells in a hidden sheet": (lambda: _with_far_sheet(1), None),
     "far cells in a later sheet": (lambda: _with_far_sheet(2), None),
     "3,000 empty sheets before": (lambda: xlsx({**{f"S{k}": [] for k in range(3000)}, "Orders": ROWS}), None),
-    "15 GB of empty elements": (_endless, "as CSV"),  # too long to read, or longer than it says
     "a formula with an error": (
         _swapped('<c r="B2"><v>1</v>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v>'),
         "row 2: demand is missing",

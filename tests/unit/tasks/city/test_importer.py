@@ -49,15 +49,7 @@ DIALECTS = {
     "empty rows": sound() + "\n,,,\n",
     "trailing separators": sound().replace("\n", ",\n"),
     "sheet": xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
-    "typed cells": xlsx(
-        {
-            "Places": [
-                ["ID", "lat", "lon", "depot"],
-                *(["d", 45.76, 4.84, True], ["a", 45.77, 4.85, False]),
-                *(["b", 45.75, 4.86], ["c", 45.74, 4.83, 0]),
-            ]
-        }
-    ),
+    "truth": sound((2, "d,45.76,4.84,TRUE")),
     "parquet": parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
     "numbers": parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # where text may be
 }

@@ -1,7 +1,8 @@
-"""Instances, sizes and methods in the figures of a report."""
+"""Figures of a report: their instances, sizes and methods, and the values that they name."""
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,10 +13,14 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.report import distributions
 from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.paper import compared_size
+from mcvrp.tasks.report.paper_values import published_distances
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from tests.support.results import routed_rows
+from mcvrp.tasks.support.pictures import png, svg
+from tests.support.figures import drawn, pixels
+from tests.support.results import routed_rows, rows_of
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
@@ -87,3 +92,64 @@ def results(store: Store) -> BenchmarkResults:
     write_results(store, "b", rows)
     spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
     return BenchmarkResults(spec, None, None, read_results(store, "b"))
+
+
+HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
+
+
+def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
+    costs = {n: np.linspace(4, 6, count) * n / 20 for n in sizes}
+    return pd.concat(
+        rows_of(method, n, (costs[n] * factor).tolist(), samples)
+        for n in sizes
+        for (method, samples), factor in ((HGS, 1.0), (NS, 1.02))
+    )
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
+def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
+    picture = distributions.distance_distributions(two_methods(sizes, count), HGS, NS, "m")
+    height, width = pixels(picture).shape[:2]
+    assert drawn(picture) > 0.01
+    assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
+    least = 8.4  # a legend of all methods has to fit
+    assert width == pytest.approx(max(min(len(sizes), 3) * 3.7, least) * 150, abs=2)
+
+
+def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
+    rows = two_methods((20,), 10)
+    failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
+    with_failed = distributions.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
+    assert png(with_failed) == png(distributions.gap_boxes(rows, HGS, [NS]))
+
+
+def test_the_papers_figure_names_means_and_their_difference() -> None:
+    figure = distributions.paper_distances(two_methods((20,), 10), 20, HGS, NS, "m")
+    (axis,) = figure.axes
+    assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
+    assert axis.get_xlabel() == "Total distance (m)"
+    (legend,) = figure.legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["HGS: mean 5.00", "FM-MCVRP (NS), best of 16: mean 5.10"]
+    assert drawn(figure) > 0.01
+
+
+def test_published_values_are_shown() -> None:
+    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); none for other samples."""
+    ours = ("FM-MCVRP (NS)", 1000)
+    single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
+    assert single == (35.08, 34.71, -1.05)
+    assert best == (34.43, 34.71, 0.81)
+    assert published_distances(("HGS", 100), ours) is None
+    assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
+    figure = distributions.paper_distances(two_methods((20,), 10), 20, HGS, NS, published=single)
+    assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
+
+
+def test_equal_data_are_equal_bytes() -> None:
+    rows = two_methods((20,), 10)
+    one, other = (distributions.distance_distributions(rows, HGS, NS) for _ in range(2))
+    assert png(one) == png(other)
+    assert svg(one) == svg(other)
