@@ -77,13 +77,17 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     """
     read, xy = _read_extension(store, parent, spec)
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
-    _check_existing(parent, read, xy, node)
+    _check_places(parent, read, xy, node)
     new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    _check_frame(parent, read, xy, new)
     addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
-    spare = _spare(read.name, parent, spec, len(new))
+    spare = city.spare - len(new) if spec.spare is None else spec.spare
+    if spare < 0:
+        raise McvrpError(
+            f"{read.name} adds {len(new):,} addresses, but city {parent.name!r} has {city.spare:,} spare "
+            "output classes: add fewer, or reserve new classes (--spare K) and retrain the models"
+        )
     child = City(
         np.vstack([city.xy, xy[new]]),
         _extended_matrix(store, parent, spec, addresses),
@@ -189,48 +193,29 @@ def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np
     return read_costs(*file_bytes(store, spec.matrix, max(MOST_BYTES, square)), ids)
 
 
-def _check_existing(
+def _check_places(
     parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], node: NDArray[np.int64]
 ) -> None:
-    """Raise McvrpError if an address of ``parent`` has moved, or another one is the depot."""
-    faults = Faults(read.name)
-    limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
+    """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
+    city, faults = parent.city, Faults(read.name)
+    limit = _MOVED / (_METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
     for k in np.flatnonzero(node != UNKNOWN):
-        way = xy[k] - parent.city.xy[node[k]]
+        way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:
             moved = f"{shown(read.ids[k])} has moved by {float(np.hypot(*way)):,.4g}"
             faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new place a new id")
     if read.depot is not None and node[read.depot] != DEPOT:
         depot = shown(parent.addresses.ids[DEPOT])
         faults.at(read.rows[read.depot], f"the depot of city {parent.name!r} is {depot}")
-    faults.check()
-
-
-def _check_frame(
-    parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], new: NDArray[np.int64]
-) -> None:
-    city, faults = parent.city, Faults(read.name)
-    unit = (xy[new] - np.asarray(city.origin)) / city.scale
-    outside = np.maximum(np.maximum(-unit, unit - 1).max(axis=1), 0)
-    for k, share in zip(new.tolist(), outside.tolist(), strict=True):
-        if share > MARGIN:
-            faults.at(
-                read.rows[k],
-                f"{shown(read.ids[k])} is outside of the city by {100 * share:,.0f} % of its width (limit: "
-                f"{100 * MARGIN:g} %): import all addresses as a new city",
-            )
-    faults.check()
-
-
-def _spare(name: str, parent: StoredCity, spec: AddressFile, new: int) -> int:
-    """Return the number of spare classes that are left after ``new`` addresses, or the one of ``spec``."""
-    spare = parent.city.spare - new if spec.spare is None else spec.spare
-    if spare < 0:
-        raise McvrpError(
-            f"{name} adds {new:,} addresses, but city {parent.name!r} has {parent.city.spare:,} spare output "
-            "classes: add fewer, or reserve new classes (--spare K) and retrain the models"
+    unit = (xy - np.asarray(city.origin)) / city.scale
+    outside = np.maximum(-unit, unit - 1).max(axis=1)
+    for k in np.flatnonzero((node == UNKNOWN) & (outside > MARGIN)):
+        faults.at(
+            read.rows[k],
+            f"{shown(read.ids[k])} is outside of the city by {100 * outside[k]:,.0f} % of its width (limit: "
+            f"{100 * MARGIN:g} %): import all addresses as a new city",
         )
-    return spare
+    faults.check()
 
 
 def _extended_matrix(

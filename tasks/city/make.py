@@ -9,11 +9,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, has_city, save_city, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.spec import (
-    AddressFile as AddressFile,
-    CitySpec as CitySpec,
-    PlannedCity as PlannedCity,
-)
+from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec, PlannedCity as PlannedCity
 
 _SETTINGS = ("demand", "capacity", "classes")  # that the id of a city does not cover
 

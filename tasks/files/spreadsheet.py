@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
@@ -151,7 +150,9 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
         _require_size(sheet, sheet.end[0] + 1)
         schema = pa.schema([(str(column), pa.string()) for column in range(sheet.width)])
         batches, filled, size = list[pa.RecordBatch](), False, 0
-        for columns in _columns(sheet):
+        rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
+        while chunk := list(islice(rows, count)):
+            columns = [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
             filled = filled or any(map(any, columns))
             batches.append(
                 pa.RecordBatch.from_arrays([_strings(column) for column in columns], schema=schema)
@@ -174,13 +175,6 @@ def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:
             f"{sheet.width:,} columns), more than {_MOST_CELLS:,}: delete all rows and columns beyond the "
             "table, or split it"
         )
-
-
-def _columns(sheet: calamine.CalamineSheet) -> Iterator[list[list[str]]]:
-    """Yield the columns of successive batches of rows."""
-    rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
-    while chunk := list(islice(rows, count)):
-        yield [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
 
 
 def _strings(texts: list[str]) -> pa.StringArray:

@@ -134,14 +134,8 @@ def make_line(
     is_beyond: bool = False,
 ) -> Line:
     """Return the line of ``method`` at size ``n`` with gaps to ``baseline``; see `Line`."""
-    line = Line(
-        n,
-        method,
-        samples,
-        is_baseline=(method, samples) == baseline,
-        published=published,
-        is_beyond=is_beyond,
-    )
+    is_baseline = (method, samples) == baseline
+    line = Line(n, method, samples, is_baseline=is_baseline, published=published, is_beyond=is_beyond)
     block, other = blocks.get((n, method, samples)), blocks.get((n, *baseline))
     if block is None:
         return replace(line, failure=_not_yet(blocks, n, method, samples))

@@ -207,29 +207,19 @@ def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
 
 
 def paper_tests(
-    results: pd.DataFrame, *, n: int, samples: int, is_papers_setting: bool = False
-) -> tuple[PairedTest, PairedTest]:
-    """Return the paper's two tests on instances of ``n`` customers.
-
-    The first compares the best of the model's ``samples`` with a single run of HGS, the second the best of as
-    many runs of HGS with the best of the samples.
-    """
-    model = (SAMPLED, samples)
-    return (
-        _test(results, n, model, (HGS, 1), is_papers_setting),
-        _test(results, n, (HGS, samples), model, is_papers_setting),
-    )
-
-
-def benchmark_tests(
     results: pd.DataFrame, trained_up_to: int, *, is_papers_setting: bool = False
 ) -> tuple[PairedTest, ...]:
-    """Return the paper's tests of a benchmark, none without samples of a model."""
-    samples = results.loc[results["method"] == SAMPLED, "samples"]
-    if samples.empty:
+    """Return the paper's two tests at the size of `compared_size`, none without samples of a model.
+
+    The first compares the best of the model's samples with a single run of HGS, the second the best of as
+    many runs of HGS with the best of the samples.
+    """
+    sampled = results.loc[results["method"] == SAMPLED, "samples"]
+    if sampled.empty:
         return ()
-    n = compared_size(results, trained_up_to)
-    return paper_tests(results, n=n, samples=int(samples.max()), is_papers_setting=is_papers_setting)
+    n, samples = compared_size(results, trained_up_to), int(sampled.max())
+    pairs = ((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))
+    return tuple(_test(results, n, x, y, is_papers_setting) for x, y in pairs)
 
 
 def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun, is_papers_setting: bool) -> PairedTest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from typing import Literal
 
 import pandas as pd
 
@@ -34,29 +34,19 @@ class Table:
     by_samples: bool = False
 
 
-class Beginning(Enum):
-    """Part of a table that a line begins."""
-
-    SIZE = "size"
-    GROUP = "group"
-    BEYOND = "beyond"
-    NOTHING = ""
+Beginning = Literal["size", "group", "beyond", ""]  # part of a table that a line begins
 
 
 def beginnings(table: Table) -> list[Beginning]:
     """Return what each line begins: a size, the methods beyond the paper, a group of equal samples."""
-    previous: Line | None = None
-    starts = []
-    for line in table.lines:
+    starts: list[Beginning] = []
+    for previous, line in zip((None, *table.lines), table.lines, strict=False):
         if previous is None or previous.n != line.n:
-            start = Beginning.SIZE
+            starts.append("size")
         elif line.is_beyond:
-            start = Beginning.NOTHING if previous.is_beyond else Beginning.BEYOND
+            starts.append("" if previous.is_beyond else "beyond")
         else:
-            apart = table.by_samples and previous.samples != line.samples
-            start = Beginning.GROUP if apart else Beginning.NOTHING
-        starts.append(start)
-        previous = line
+            starts.append("group" if table.by_samples and previous.samples != line.samples else "")
     return starts
 
 
@@ -129,16 +119,12 @@ def _facts(block: pd.DataFrame) -> Iterator[str]:
     texts = block[["configuration", "version"]].drop_duplicates()
     for configuration, version in texts.itertuples(index=False):
         yield configuration if not version or version in configuration else f"{configuration} ({version})"
-    yield _seeds(block)
+    seeds = ", ".join(map(str, sorted(block["seed"].unique().tolist())))
+    yield f"seed {seeds}" if block["samples"].max() == 1 else f"seeds {seeds} and up"
     for (device, workers, machine), part in block.groupby(["device", "workers", "machine"], sort=False):
         parallel = f", {workers} in parallel" if workers != 1 else ""
         yield f"{device} per instance{parallel}, on a machine with {machine}"
         yield _other_load(part["other_cores"])
-
-
-def _seeds(block: pd.DataFrame) -> str:
-    seeds = ", ".join(map(str, sorted(block["seed"].unique().tolist())))
-    return f"seed {seeds}" if block["samples"].max() == 1 else f"seeds {seeds} and up"
 
 
 def _other_load(other_cores: pd.Series) -> str:

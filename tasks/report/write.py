@@ -13,10 +13,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
+from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page
 from mcvrp.tasks.report.history import read_history
-from mcvrp.tasks.report.page import Page, render
-from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, benchmark_tests, paper_tables
+from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables, paper_tests
 from mcvrp.tasks.report.paper_values import is_papers_setting
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
@@ -45,9 +44,9 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         title=f"MCVRP: {spec.run}",
         lead=_lead(summary),
         key_figures=list(_key_figures(summary)),
-        stages=[*history.stages(city), ("Benchmark", _summary_of(spec))],
+        stages=[*history.stages(city), ("Benchmark", _work(spec))],
         tables=(overview, *of_the_paper),
-        tests=benchmark_tests(frame, trained_up_to, is_papers_setting=is_papers),
+        tests=paper_tests(frame, trained_up_to, is_papers_setting=is_papers),
         figures=list(pictures(city, results, trained_up_to, history.losses)),
         configuration=history.configuration(spec),
         address=store.url(folder),
@@ -59,7 +58,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         store.put(f"{folder}/{name}", data)
     store.put(layout.benchmark_card(spec.run), benchmark_text(summary, page).encode())
     # last, so that all files that the page links to exist
-    store.put(f"{folder}/report.html", render(replace(page, links=[*links, *history.links])).encode())
+    store.put(f"{folder}/report.html", render_page(replace(page, links=[*links, *history.links])).encode())
     return summary
 
 
@@ -77,7 +76,7 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
         yield f"tables/significance.{ending}", tests_text(page.tests).encode()
 
 
-def _summary_of(spec: BenchmarkSpec) -> str:
+def _work(spec: BenchmarkSpec) -> str:
     labels = ", ".join(all_methods()[name].label for name in spec.methods)
     return f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
 

@@ -42,7 +42,8 @@ class ProgressReport:
     @property
     def pace(self) -> list[str]:
         """Rate, remaining time and note, if there are any."""
-        rate = f"{_number(self.rate)} {self.unit}/s" if self.rate > 0 else ""
+        number = f"{self.rate:,.0f}" if self.rate >= 100 else f"{self.rate:.3g}"
+        rate = f"{number} {self.unit}/s" if self.rate > 0 else ""
         left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
 
@@ -139,7 +140,3 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.1f} days"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

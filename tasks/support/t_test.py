@@ -44,17 +44,8 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     else:
         t, p = stats.ttest_rel(x, y, alternative="less")
         low, high = stats.ttest_rel(x, y).confidence_interval(CONFIDENCE)
-    return Statistics(
-        x_mean=float(x.mean()),
-        y_mean=float(y.mean()),
-        x_std=float(x.std(ddof=1)),
-        y_std=float(y.std(ddof=1)),
-        t=float(t),
-        p=float(p),
-        degrees=len(difference) - 1,
-        ci_low=float(low),
-        ci_high=float(high),
-    )
+    means_and_stds = map(float, (x.mean(), y.mean(), x.std(ddof=1), y.std(ddof=1)))
+    return Statistics(*means_and_stds, float(t), float(p), len(difference) - 1, float(low), float(high))
 
 
 def skewed_t_test(change: NDArray[np.float64]) -> float:

@@ -206,10 +206,7 @@ def test_many_faults_of_a_file_are_counted(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        ("city import own.csv --name new", "own.csv: no row is the depot"),
-        ("inspect nowhere", "nowhere"),
-    ],
+    [("city import own.csv --name new", "own.csv: no row is the depot"), ("inspect nowhere", "nowhere")],
 )
 def test_the_command_says_it_in_one_line(
     desk: Desk, arguments: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

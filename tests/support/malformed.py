@@ -77,12 +77,7 @@ ADDRESSES = (
     case("an id missing", sound((3, ",45.77,4.85,0")), "row 3: id is missing"),
     case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
     case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
-    case(
-        "an id of 200 letters",
-        sound((3, f"{'a' * 200},45.7,4.8,0")),
-        "row 3: id",
-        "longer than 100",
-    ),
+    case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "longer than 100"),
     case("lat missing", sound((3, "a,,4.85,0")), "row 3: lat is missing"),
     case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', not a number"),
     case("lat is infinite", sound((3, "a,inf,4.85,0")), "row 3: lat is 'inf'"),
@@ -135,12 +130,7 @@ MORE_ADDRESSES = (  # for a city of SOUND with one class to spare
     case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' is outside", "limit: 21 %"),
     case("another depot", "id,lat,lon,depot\ne,45.76,4.85,1\n", "row 2: the depot of city 'own' is 'd'"),
     case("metres beside degrees", "id,x,y\ne,45.76,4.85\n", "has x and y", "lat and lon"),
-    case(
-        "more than fit",
-        "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n",
-        "adds 2 addresses",
-        "1 spare output",
-    ),
+    case("more than fit", "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n", "adds 2 addresses", "1 spare output"),
     case("with costs", "id,lat,lon\ne,45.76,4.85\n", "straight-line costs", matrix="m.npy"),
 )
 

@@ -11,7 +11,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.report.page import Page as Document, render
+from mcvrp.tasks.report.formats import Page as Document, render_page
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.browser import new_page
@@ -41,7 +41,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         [("table.csv", "a-long-name-" * 12)],
         "s3://bucket/" + "a-long-prefix-" * 12,
     )
-    (folder / "report.html").write_text(render(document))
+    (folder / "report.html").write_text(render_page(document))
     return (folder / "report.html").as_uri()
 
 

@@ -40,7 +40,7 @@ def test_every_table_compiles_and_is_as_wide_as_the_text(tmp_path: Path) -> None
     rows = paper_shaped(City.uniform(800, seed=1), instances=2, sizes=(20, 400, 800))
     results = results_frame(write_results(store, "b", list(rows)))
     tables = (benchmark_table(results, None), *paper_tables(results, is_papers_setting=True))
-    tests = paper_tests(results, n=400, samples=1000, is_papers_setting=True)
+    tests = paper_tests(results, 400, is_papers_setting=True)
     parts = [to_latex(table) for table in tables] + [significance_latex(tests)]
     (tmp_path / "all.tex").write_text(_DOCUMENT % "\\clearpage\n".join(parts))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+from mcvrp.tasks.report.formats import Page, ReportFigure, render_page
 from mcvrp.tasks.report.metrics import Line, Percentiles
-from mcvrp.tasks.report.page import Page, ReportFigure, render
 from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Table
 from tests.support.markup import Markup
@@ -31,12 +31,12 @@ def page(text: str) -> Page:
 
 
 def test_text_cannot_become_markup() -> None:
-    evil, plain = (Markup(render(page(text))) for text in (EVIL, "harmless"))
+    evil, plain = (Markup(render_page(page(text))) for text in (EVIL, "harmless"))
     assert [tag for tag, _ in evil.elements] == [tag for tag, _ in plain.elements]
 
 
 def test_the_page_loads_nothing() -> None:
-    html = render(page("harmless"))
+    html = render_page(page("harmless"))
     elements = Markup(html).elements
     sources = [a["src"] or "" for tag, a in elements if tag == "img"]
     assert all(source.startswith("data:image/png;base64,") for source in sources)
@@ -48,7 +48,7 @@ def test_the_page_loads_nothing() -> None:
 
 
 def test_only_our_script_may_run() -> None:
-    html, script = render(page(EVIL)), (files("mcvrp.tasks.report") / "templates/report.js").read_text()
+    html, script = render_page(page(EVIL)), (files("mcvrp.tasks.report") / "templates/report.js").read_text()
     elements = Markup(html).elements
     assert [tag for tag, _ in elements].count("script") == 1
     assert html.count(f"<script>\n{script}</script>") == 1
@@ -57,12 +57,12 @@ def test_only_our_script_may_run() -> None:
 
 
 def test_empty_sections_are_left_out() -> None:
-    html = render(Page("t", "l", [], [], [], [], [], "", []))
+    html = render_page(Page("t", "l", [], [], [], [], [], "", []))
     assert Markup(html).elements
     assert "<h2" not in html
     assert "<nav" not in html
 
 
 def test_every_heading_cell_has_a_scope() -> None:
-    scopes = {a.get("scope") for tag, a in Markup(render(page("harmless"))).elements if tag == "th"}
+    scopes = {a.get("scope") for tag, a in Markup(render_page(page("harmless"))).elements if tag == "th"}
     assert scopes == {"col", "row", "rowgroup"}

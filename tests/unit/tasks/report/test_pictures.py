@@ -13,7 +13,6 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report import distributions
 from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.paper_values import published_distances
@@ -108,7 +107,7 @@ def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
 def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
-    picture = distributions.distance_distributions(two_methods(sizes, count), HGS, NS, "m")
+    picture = report_pictures.distance_distributions(two_methods(sizes, count), HGS, NS, "m")
     height, width = pixels(picture).shape[:2]
     assert drawn(picture) > 0.01
     assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
@@ -119,12 +118,12 @@ def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -
 def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
     rows = two_methods((20,), 10)
     failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
-    with_failed = distributions.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
-    assert png(with_failed) == png(distributions.gap_boxes(rows, HGS, [NS]))
+    with_failed = report_pictures.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
+    assert png(with_failed) == png(report_pictures.gap_boxes(rows, HGS, [NS]))
 
 
 def test_the_papers_figure_names_means_and_their_difference() -> None:
-    figure = distributions.paper_distances(two_methods((20,), 10), 20, HGS, NS, "m")
+    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
     assert axis.get_xlabel() == "Total distance (m)"
@@ -142,7 +141,7 @@ def test_published_values_are_shown() -> None:
     assert best == (34.43, 34.71, 0.81)
     assert published_distances(("HGS", 100), ours) is None
     assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
-    figure = distributions.paper_distances(two_methods((20,), 10), 20, HGS, NS, published=single)
+    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, published=single)
     assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
@@ -150,6 +149,6 @@ def test_published_values_are_shown() -> None:
 
 def test_equal_data_are_equal_bytes() -> None:
     rows = two_methods((20,), 10)
-    one, other = (distributions.distance_distributions(rows, HGS, NS) for _ in range(2))
+    one, other = (report_pictures.distance_distributions(rows, HGS, NS) for _ in range(2))
     assert png(one) == png(other)
     assert svg(one) == svg(other)

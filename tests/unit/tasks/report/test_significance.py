@@ -64,7 +64,7 @@ ALL = {("HGS", 1): 20, ("HGS", 1000): 20, ("FM-MCVRP (NS)", 1000): 20}
 
 
 def test_the_two_tests_are_the_papers() -> None:
-    first, second = paper_tests(results(ALL), n=400, samples=1000, is_papers_setting=True)
+    first, second = paper_tests(results(ALL), 400, is_papers_setting=True)
     assert (first.x, first.y) == (("FM-MCVRP (NS)", 1000), ("HGS", 1))
     assert (second.x, second.y) == (("HGS", 1000), ("FM-MCVRP (NS)", 1000))
     assert first.statistics
@@ -72,15 +72,15 @@ def test_the_two_tests_are_the_papers() -> None:
     assert first.paper
     assert second.paper
     assert (first.paper["t"], first.paper["degrees"], second.paper["ci_low"]) == (-53.43, 999, -0.28)
-    assert {test.paper for test in paper_tests(results(ALL), n=400, samples=1000)} == {None}
+    assert {test.paper for test in paper_tests(results(ALL), 400)} == {None}
 
 
 def test_a_missing_test_has_a_reason() -> None:
     without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
-    first, second = paper_tests(results(without), n=400, samples=1000)
+    first, second = paper_tests(results(without), 400)
     assert first.statistics is not None
     assert second.reason == "no results of HGS with s = 1000 yet at N = 400"
-    one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), n=400, samples=1000)
+    one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), 400)
     assert one.reason == "fewer than two instances in common at N = 400"
 
 
