@@ -33,7 +33,11 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
         planned = PlannedCity(City.uniform(spec.customers, spec.seed), None)
         what = f"the spec: {spec.customers} customers, seed {spec.seed}"
     else:
-        planned = _from_file(store, spec.addresses)
+        from mcvrp.tasks.city.importer import extend_city, import_city  # slow import
+
+        file = spec.addresses
+        parent = stored_city(store, file.extends) if file.extends else None
+        planned = extend_city(store, parent, file) if parent else import_city(store, file)
         what = f"{spec.addresses.file}: {planned.city.customers} customers"
     if stored:
         _check_same(store, stored, planned, what)
@@ -54,14 +58,6 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
     if not planned.exists:
         save_city(store, spec.name, planned.city, planned.addresses)
     return planned
-
-
-def _from_file(store: Store, spec: AddressFile) -> PlannedCity:
-    from mcvrp.tasks.city.importer import extend_city, import_city
-
-    if spec.extends:
-        return extend_city(store, stored_city(store, spec.extends), spec)
-    return import_city(store, spec)
 
 
 def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: str) -> None:

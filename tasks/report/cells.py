@@ -1,7 +1,4 @@
-"""Text of the cells of a benchmark's tables, the same in every format.
-
-The paper's figures are kept apart from ours; `tasks.report.formats` shows them in brackets or separately.
-"""
+"""Text of the cells of a benchmark's tables, the same in every format, the paper's apart from ours."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ class Comparison:
     larger: bool = False  # sizes larger than those in training, otherwise the others
     has_wins: bool = True
 
-    def baseline_samples(self, method: str, samples: int) -> int:
-        """Return the number of runs of the baseline that ``method`` with ``samples`` is compared with."""
-        return samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
+    def compared_with(self, method: str, samples: int) -> MethodRun:
+        """Return the baseline of ``method`` with ``samples``, and its number of runs."""
+        return self.baseline, samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
 
 
 COMPARISONS = (  # Tables 3 to 6
@@ -129,7 +129,7 @@ def _table(
             n,
             method,
             samples,
-            (comparison.baseline, comparison.baseline_samples(method, samples)),
+            comparison.compared_with(method, samples),
             theirs.get((n, method, samples)),
             is_beyond=method in others,
         )

@@ -1,7 +1,4 @@
-"""Tables of a benchmark: lines, caption, and notes on definitions, missing answers and conditions.
-
-`tasks.report.formats` writes them, `tasks.report.paper` makes those of the paper.
-"""
+"""Tables of a benchmark: lines, caption, and notes on definitions, missing answers and conditions."""
 
 from __future__ import annotations
 

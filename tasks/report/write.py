@@ -12,7 +12,6 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page
 from mcvrp.tasks.report.history import read_history
 from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables, paper_tests
@@ -40,11 +39,13 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     )
     summary = summarise(results, city, overview)
     folder = layout.benchmark_dir(spec.run)
+    labels = ", ".join(all_methods()[name].label for name in spec.methods)
+    work = f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
     page = Page(
         title=f"MCVRP: {spec.run}",
         lead=_lead(summary),
         key_figures=list(_key_figures(summary)),
-        stages=[*history.stages(city), ("Benchmark", _work(spec))],
+        stages=[*history.stages(city), ("Benchmark", work)],
         tables=(overview, *of_the_paper),
         tests=paper_tests(frame, trained_up_to, is_papers_setting=is_papers),
         figures=list(pictures(city, results, trained_up_to, history.losses)),
@@ -74,11 +75,6 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
             yield f"{folder}{table.name}.{ending}", text(table).encode()
     for ending, tests_text in SIGNIFICANCE_FORMATS.items() if page.tests else ():
         yield f"tables/significance.{ending}", tests_text(page.tests).encode()
-
-
-def _work(spec: BenchmarkSpec) -> str:
-    labels = ", ".join(all_methods()[name].label for name in spec.methods)
-    return f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
 
 
 def _lead(summary: BenchmarkSummary) -> str:

@@ -1,7 +1,4 @@
-"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise periodic log lines.
-
-Listeners (`listening`) receive the reports, too: the Prefect UI gets its bar from one.
-"""
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners."""
 
 from __future__ import annotations
 
