@@ -45,10 +45,7 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
 
 
 def make_city(store: Store, spec: CitySpec) -> PlannedCity:
-    """Return the city that ``spec`` describes, and write it with its card unless it exists.
-
-    Errors as in `plan_city`.
-    """
+    """Return the city of `plan_city`, and write it with its card unless it exists."""
     planned = plan_city(store, spec)
     if not planned.exists or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card

@@ -116,10 +116,7 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
 
 
 def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | None]:
-    """Return the routes in ``data``, the content of the file ``name``, and its cost, if it has one.
-
-    McvrpError if the file is invalid, or its routes do not solve ``vrp``.
-    """
+    """Return routes and cost in ``data`` of the file ``name``; McvrpError unless the routes solve ``vrp``."""
     try:
         content = parse_solution(data.decode("utf-8-sig"))
         price = next((float(content[key]) for key in ("cost", "objective") if key in content), None)

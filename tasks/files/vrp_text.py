@@ -42,10 +42,7 @@ class VrpText:
 
 
 def vrp_text(name: str, data: bytes) -> VrpText:
-    """Return the parsed ``data``, the content of the file ``name``.
-
-    McvrpError if it is not a valid instance, or has constraints other than capacity.
-    """
+    """Return the parsed ``data`` of the file ``name``; McvrpError if it is not valid or not a CVRP."""
     specs, sections = _parts(name, data)
     if (kind := specs.get("TYPE", "CVRP")) not in _TYPES:
         raise McvrpError(f"{name} has TYPE {shown(kind)}: give an instance of TYPE CVRP")

@@ -185,18 +185,14 @@ def _rows(
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Comparison of two methods on the instances of size ``n`` that both solved.
-
-    ``statistics`` is None if there is nothing to test, for ``reason``; ``paper`` are the paper's figures by
-    the names of `Statistics` if they are comparable.
-    """
+    """Comparison of two methods on the instances of size ``n`` that both solved."""
 
     x: MethodRun
     y: MethodRun
     n: int
-    statistics: Statistics | None
+    statistics: Statistics | None  # None if there is nothing to test, for ``reason``
     reason: str | None = None
-    paper: dict[str, float] | None = None
+    paper: dict[str, float] | None = None  # comparable figures of the paper, by the names of `Statistics`
 
 
 def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:

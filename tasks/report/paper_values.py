@@ -18,9 +18,7 @@ PAPERS_HGS = (
     "4 % worse from N = 100 on (benchmark.hgs_fleet = 10000)."
 )
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
-
 _DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.2 and 6.3, text)
-
 _LARGEST_OF_MANY, _MANY, _FEW = 400, 1_000, 100  # customers; instances a size up to it, and beyond (Sec. 5.3)
 
 TestFigures = dict[str, float]  # by column of published/tests.csv

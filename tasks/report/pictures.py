@@ -46,11 +46,7 @@ _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # baseline and other method
 def pictures(
     city: City, results: BenchmarkResults, trained_up_to: int, losses: Sequence[Phase]
 ) -> Iterator[ReportFigure]:
-    """Yield the figures that the results have data for.
-
-    ``trained_up_to`` is the largest size in training, ``losses`` are names and metrics of the training
-    phases.
-    """
+    """Yield the figures that the results have data for; ``losses`` are metrics of the training phases."""
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
     if best:
         yield from _distances(city, results, best, n)

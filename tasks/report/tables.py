@@ -16,19 +16,15 @@ _TOLERANCE = 0.5  # cores that the operating system and the driver use
 
 @dataclass(frozen=True)
 class Table:
-    """Lines sorted by size, with a caption and notes.
-
-    ``conditions`` are notes on how each method ran, ``name`` is the file name without extension, ``has_wins``
-    adds the column of wins, and ``by_samples`` groups lines by number of samples.
-    """
+    """Lines sorted by size, with a caption and notes."""
 
     caption: str
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    conditions: tuple[str, ...] = ()
-    name: str = "table"
-    has_wins: bool = True
-    by_samples: bool = False
+    conditions: tuple[str, ...] = ()  # notes on how each method ran
+    name: str = "table"  # of its files, without extension
+    has_wins: bool = True  # whether it has a column of wins
+    by_samples: bool = False  # whether its lines are grouped by number of samples
 
 
 Beginning = Literal["size", "group", "beyond", ""]  # part of a table that a line begins

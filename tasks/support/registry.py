@@ -21,10 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """Mapping of names to entries, in the order of registration; reading it loads the plugins.
-
-    ``kind`` is that of the entries, for messages: "solver".
-    """
+    """Mapping of names to entries of a ``kind``, in order of registration; reading it loads the plugins."""
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
         self._kind, self._entries = kind, dict(entries)

@@ -44,8 +44,9 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     else:
         t, p = stats.ttest_rel(x, y, alternative="less")
         low, high = stats.ttest_rel(x, y).confidence_interval(CONFIDENCE)
-    means_and_stds = map(float, (x.mean(), y.mean(), x.std(ddof=1), y.std(ddof=1)))
-    return Statistics(*means_and_stds, float(t), float(p), len(difference) - 1, float(low), float(high))
+    x_mean, y_mean, x_std, y_std = map(float, (x.mean(), y.mean(), x.std(ddof=1), y.std(ddof=1)))
+    degrees, interval = len(difference) - 1, (float(low), float(high))
+    return Statistics(x_mean, y_mean, x_std, y_std, float(t), float(p), degrees, *interval)
 
 
 def skewed_t_test(change: NDArray[np.float64]) -> float:

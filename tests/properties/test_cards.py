@@ -39,7 +39,6 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_run_that_has_not_begun_claims_nothing() -> None:
-    """No steps, no losses: dashes."""
     spec = small_spec()
     text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], plotted=False)
     assert text.count("not started") == 2
@@ -49,7 +48,6 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
 
 
 def test_driven_days_add_up(tmp_path: Path) -> None:
-    """Files, days, rows and quarantine of all receipts; a refused file with its reason; zeros at first."""
     store = Store.open(tmp_path)
     assert "| files of routes | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
@@ -66,7 +64,6 @@ def test_driven_days_add_up(tmp_path: Path) -> None:
 
 
 def test_a_bar_in_a_file_s_name_makes_no_column(tmp_path: Path) -> None:
-    """Every row of the card has as many cells as its heading, and the terminal shows the name as it is."""
     store = Store.open(tmp_path)
     write_receipt(
         store, "lyon", IntakeReceipt("north|south.csv", "a" * 64, refused="north|south.csv is empty")

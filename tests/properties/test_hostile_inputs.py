@@ -18,8 +18,7 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import LONGEST, McvrpError
-from tests.support.hostile import CHANGES, HOSTILE, LONG, PRESETS, TABLES, Act, Place
-from tests.support.hostile_sheets import SPREADSHEETS
+from tests.support.hostile import CHANGES, HOSTILE, LONG, OPTIONS, PRESETS, SPREADSHEETS, TABLES, Act, Place
 
 PROCESSOR_SECONDS = 10.0  # of a case; the longest, a million rows of text, takes three
 MEMORY = 400 * 2**20  # bytes beyond what the process has
@@ -59,10 +58,15 @@ def _preset(text: str) -> Callable[[Place], Act]:
     return lambda place: lambda: load_preset(place.file(text, "own.toml"))
 
 
+def _command(arguments: tuple[str, ...]) -> Callable[[Place], Act]:
+    return lambda _: lambda: parser().parse_args(list(arguments))
+
+
 CASES = {
     **HOSTILE,
     **{f"--set {change[:40]}": (_change(change), said) for change, said in CHANGES.items()},
     **{f"preset {text[:20]}": (_preset(text), said) for text, said in PRESETS.items()},
+    **{f"mcvrp {' '.join(words)[:40]}": (_command(words), said) for words, said in OPTIONS.items()},
     **{name: (_orders(table), said) for name, (table, said) in {**TABLES, **SPREADSHEETS}.items()},
 }
 
@@ -80,29 +84,6 @@ def test_a_hostile_input_is_read_or_one_sentence_at_once(
         assert said in message
         assert message.isprintable()
         assert len(message) <= LONGEST
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["inspect", "d", "--draw", "2_0", "1"], "--draw: '2_0' is not an integer"),
-        (["inspect", "d", "--draw", "２０", "1"], "--draw: '２０' is not an integer"),
-        (["ui", "--port", "9" * 5000], "--port: '999"),
-        (["solve", "o.csv", "--time-limit", "1_0"], "--time-limit: '1_0' is not a number"),
-        (["solve", "o.csv", "--time-limit", "nan"], "--time-limit: 'nan' is not a number"),
-        (["solve", "o.csv", "--model", ""], "--model: the value is empty"),
-        (["city", "import", "a.csv", "--name", ""], "--name: the value is empty"),
-        (["city", "import", "a.csv", "--history", " "], "--history: the value is empty"),
-        (["solve", ""], "ORDERS: the value is empty"),
-        (["plan", f"--{LONG}"], "unrecognized arguments"),
-    ],
-)
-def test_no_option_is_taken_for_what_it_is_not(arguments: list[str], said: str) -> None:
-    """Python reads "2_0" and the digits of all scripts as numbers; an empty name would be another one."""
-    with pytest.raises(McvrpError) as caught:
-        parser().parse_args(arguments)
-    assert said in str(caught.value)
-    assert len(str(caught.value)) <= LONGEST
 
 
 def test_the_command_says_it_in_a_line(

@@ -139,7 +139,6 @@ def routes(desk: Desk, case: Case) -> Act:
 
 
 def unreadable_routes(desk: Desk, case: Case) -> Act:
-    """Ingest a file that is not a table: the receipt has the reason."""
     desk.incoming(case.data)
 
     def act() -> str:
@@ -192,18 +191,6 @@ def test_a_malformed_input_is_one_sentence_and_loses_nothing(
     assert all(path.startswith("driven/town/") for path in after.keys() - before.keys())
 
 
-def test_many_faults_of_a_file_are_counted(desk: Desk) -> None:
-    rows = [f"a{k},x,4.8,0" for k in range(100)]
-    data = "\n".join([malformed.HEAD, "d,45.76,4.84,1", *rows])
-    with pytest.raises(McvrpError) as caught:
-        addresses(desk, malformed.case("", data))()
-    sentence = str(caught.value)
-    told = sentence.count("not a number")
-    assert 1 < told < 10
-    assert sentence.endswith(f"; and {100 - told} more")
-    assert len(sentence) <= LONGEST
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [("city import own.csv --name new", "own.csv: no row is the depot"), ("inspect nowhere", "nowhere")],
@@ -211,7 +198,6 @@ def test_many_faults_of_a_file_are_counted(desk: Desk) -> None:
 def test_the_command_says_it_in_one_line(
     desk: Desk, arguments: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, nothing on stdout, no traceback, nothing written."""
     for name in ("MCVRP_STORE", "MCVRP_CACHE"):
         monkeypatch.setenv(name, str(desk.folder / name.removeprefix("MCVRP_").lower()))
     monkeypatch.chdir(desk.folder)

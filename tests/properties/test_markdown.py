@@ -95,7 +95,6 @@ def test_a_picture_or_link_is_one(name: str, address: str) -> None:
 
 
 def test_documents_show_names_as_they_are(tmp_path: Path) -> None:
-    """A file of routes, a file of orders, notes, and a foreign picture in a folder of the store."""
     file = {"name": EVIL, "rows": 1, "rejected": 0, "days": ["2026-01-01"], "key": "k", "refused": EVIL}
     driven = render("mcvrp.storage", "driven.md.j2", city="c", files=[file], days=["2026-01-01"], shown=9)
     store = Store.open(tmp_path)

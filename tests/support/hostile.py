@@ -1,6 +1,6 @@
-"""Inputs that cost a reader its memory or its patience: what they are, and what is to be said of them.
+"""Inputs that cost a reader its memory or its patience, and workbooks that ask for gigabytes.
 
-None of them is read by anything but `test_hostile_inputs`; `malformed` has those that are merely wrong.
+`malformed` has inputs that are merely wrong.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solve.orders import checked_day, read_orders
-from mcvrp.tasks.train.phases import check_training
 from tests.support.malformed import NAMES, TOWN, TRIANGLE, npy, parquet
+from tests.support.workbook import Rows, edited, with_cell, with_state, xlsx
 
 MILLION = 10**6
 DIGITS = "9" * 5000
@@ -63,10 +63,6 @@ class Place:
         save_city(self.store, "c", City.uniform(5, seed=1))
         self.store.put(path, document.encode())
         return lambda: ask(self.store)
-
-    def without_model(self) -> Act:
-        training = load_preset("smoke", ["train.base=missing@1"]).train
-        return lambda: check_training(self.store, City.uniform(50, seed=1), training)
 
 
 def _repeated(rows: int, value: str) -> bytes:
@@ -131,10 +127,6 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         ),
         "manifest.json is not a manifest (rows is None, expected an integer)",
     ),
-    "a base that is not there": (
-        lambda p: p.without_model(),
-        "train.base = missing@1: there is no model 'missing'",
-    ),
 }
 
 CHANGES = {  # of a preset, and part of what is said
@@ -187,4 +179,56 @@ TABLES: dict[str, tuple[Callable[[], str | bytes], str]] = {  # of orders
         "row 2: 'x0' is not a customer of city 'town'",
     ),
     "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "is not a whole number"),
+}
+
+
+ROWS: Rows = [["customer", "demand"], ["C1", 1]]
+PLAIN = xlsx({"Orders": ROWS})
+MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to the last one", "not a valid spreadsheet"
+_SHEET = "xl/s1.xml"
+_ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le")
+
+
+def _far(place: str) -> Callable[[], bytes]:
+    return lambda: with_cell(PLAIN, f'<c r="{place}"><v>1</v></c>')
+
+
+def _swapped(old: str, new: str) -> Callable[[], bytes]:
+    return lambda: edited(PLAIN, {_SHEET: lambda text: text.replace(old.encode(), new.encode())})
+
+
+def _with_far_sheet(number: int) -> bytes:
+    """Return a workbook with a sheet ``number`` whose cells are far from each other, hidden if the first."""
+    sheets: dict[str, Rows] = {"Orders": ROWS, "Far": [["a"], ["b"]]}
+    data = xlsx(dict(sorted(sheets.items(), reverse=number == 2)))
+    far = {f"xl/s{number}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"')}
+    return with_state(edited(data, far), "Far", "hidden" if number == 1 else "visible")
+
+
+# name: the workbook as orders, and part of what is said; None where it is read
+SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
+    "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
+    "a cell in J1048576": (_far("J1048576"), CELLS),
+    "far cells in a hidden sheet": (lambda: _with_far_sheet(1), None),
+    "far cells in a later sheet": (lambda: _with_far_sheet(2), None),
+    "3,000 empty sheets before": (lambda: xlsx({**{f"S{k}": [] for k in range(3000)}, "Orders": ROWS}), None),
+    "a formula with an error": (
+        _swapped('<c r="B2"><v>1</v>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v>'),
+        "row 2: demand is missing",
+    ),
+    "a date of 1e300 days": (_swapped('<c r="B2"><v>1<', '<c r="B2" s="1"><v>1e300<'), "row 2: demand"),
+    "a sheet without a cell": (lambda: xlsx({"Orders": []}), "no visible sheet with content"),
+    "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "or unhide its sheet"),
+    "a workbook with a password": (lambda: _ENCRYPTED, "has a password"),
+}
+OPTIONS = {  # arguments of the command: Python reads "2_0" and the digits of all scripts as numbers
+    ("inspect", "d", "--draw", "2_0", "1"): "--draw: '2_0' is not an integer",
+    ("inspect", "d", "--draw", "２０", "1"): "--draw: '２０' is not an integer",
+    ("ui", "--port", DIGITS): "--port: '999",
+    ("solve", "o.csv", "--time-limit", "1_0"): "--time-limit: '1_0' is not a number",
+    ("solve", "o.csv", "--time-limit", "nan"): "--time-limit: 'nan' is not a number",
+    ("solve", "o.csv", "--model", ""): "--model: the value is empty",
+    ("city", "import", "a.csv", "--history", " "): "--history: the value is empty",
+    ("solve", ""): "ORDERS: the value is empty",
+    ("plan", f"--{LONG}"): "unrecognized arguments",
 }

@@ -207,13 +207,6 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
 
 LIMITS = (  # of a day of the same customers
     case(
-        "no polish",
-        "customer,demand\nC1,1\n",
-        *("--polish none does not support --fleet 3", "use --polish hgs or pyvrp"),
-        fleet=3,
-        polish="none",
-    ),
-    case(
         "orders that do not share a vehicle",
         "customer,demand\nC1,11\nC2,11\nC3,11\n",
         *("--fleet 2 is too small", "at least 3 vehicles"),

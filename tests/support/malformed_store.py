@@ -49,7 +49,6 @@ ROWS = (  # two good routes and a bad one, with its expected reasons
     _rows("an unknown customer", f"{_EAST},1,C13,1,10", "customer 'C13' is not in the city"),
     _rows("the depot", f"{_EAST},1,Depot,1,10", "customer 'Depot' is the depot: list only customers"),
     _rows("a stop that is missing", f"{_EAST},2,C5,1,10", "its route has 1 stops, numbered up to 2"),
-    _rows("an overloaded vehicle", f"{_EAST},1,C5,11,10", "its route delivers 11, its capacity is 10"),
     _rows("another vehicle", f"{_EAST},1,C5,1,20", "its capacity is 20, that of most routes of the day 10"),
     _rows("a row twice", f"{DAY},south,1,C3,2,10", "row 5: duplicate of row 4"),
     _rows(
@@ -91,7 +90,7 @@ FILES = (  # that cannot be read at all
 
 @dataclass(frozen=True)
 class StoreCase:
-    """What is asked of a store after a change to it, and a part of the answer."""
+    """Question to a store after a change to it, and a part of the answer."""
 
     name: str
     ask: Callable[[Store], object]

@@ -15,10 +15,7 @@ DAY = "day"  # in place of a number: the cell (DAY, 46053) is a date, days since
 
 
 def xlsx(sheets: Mapping[str, Rows]) -> bytes:
-    """Return a workbook with ``sheets``, the same bytes each time.
-
-    A cell is text, a number, a truth value, None or (DAY, number).
-    """
+    """Return a workbook with ``sheets``, the same bytes each time; (DAY, number) is a date."""
     titles = list(enumerate(sheets, start=1))
     entries = "".join(f'<sheet name="{escape(t)}" sheetId="{k}" r:id="r{k}"/>' for k, t in titles)
     links = "".join(
@@ -57,7 +54,8 @@ def edited(data: bytes, edits: Mapping[str, Callable[[bytes], bytes]]) -> bytes:
 
 def with_cell(data: bytes, cell: str) -> bytes:
     """Return the workbook ``data`` with the XML of one more ``cell`` in a last row of its first sheet."""
-    return edited(data, {"xl/s1.xml": lambda text: _before(text, b"</sheetData>", f"<row>{cell}</row>")})
+    row, end = f"<row>{cell}</row>".encode(), b"</sheetData>"
+    return edited(data, {"xl/s1.xml": lambda text: text.replace(end, row + end)})
 
 
 def with_state(data: bytes, title: str, state: str) -> bytes:
@@ -65,10 +63,6 @@ def with_state(data: bytes, title: str, state: str) -> bytes:
     return edited(
         data, {"xl/workbook.xml": lambda text: text.replace(name.encode(), (name + state).encode())}
     )
-
-
-def _before(text: bytes, end: bytes, more: str) -> bytes:
-    return text.replace(end, more.encode() + end)
 
 
 def _sheet(rows: Rows) -> str:

@@ -57,11 +57,13 @@ DIALECTS = {
 
 @pytest.mark.parametrize("data", DIALECTS.values(), ids=DIALECTS)
 def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) -> None:
-    """Encoding, separator, decimal sign, spaces and format do not matter: the id is a fixed string."""
     made = imported(tmp_path, data)
     assert made.city.city_id == GOLDEN
     assert made.addresses.ids == ("d", "a", "b", "c")
     assert made.notes == ()
+    latin_1 = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
+    assert latin_1.addresses.ids[1] == "Café"
+    assert "not UTF-8" in latin_1.notes[0]
 
 
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
@@ -89,12 +91,6 @@ def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> 
     more = AddressFile(file=str(VRP), extends="own")
     with pytest.raises(McvrpError, match="which cannot extend a city"):
         plan_city(store, CitySpec(name="own-2", source="imported", addresses=more))
-
-
-def test_latin_1_is_read_with_a_note(tmp_path: Path) -> None:
-    made = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
-    assert made.addresses.ids[1] == "Café"
-    assert "not UTF-8" in made.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +133,6 @@ def test_an_import_is_invertible(order: list[int], depot: int, places: list[tupl
 
 
 def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
-    """The example city: its depot, in the middle of the file, is node 0; ids and nodes are inverse."""
     store = Store.open(tmp_path)
     made = import_city(store, AddressFile(file=str(CITY)))
     frame = pd.read_csv(CITY)
@@ -187,10 +182,7 @@ def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
     assert made.notes == ("1 addresses have the same coordinates as another one",)
     assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
-
-
-def test_large_coordinates_of_a_small_yard_have_a_frame(tmp_path: Path) -> None:
-    """UTM coordinates of addresses a few metres apart are inside the frame despite rounding."""
+    # UTM coordinates of addresses a few metres apart are inside the frame despite rounding
     rows = [f"n{k},{500_000_000 + k / 7:.6f},{300_000_000 + k / 3:.6f},{int(k == 0)}" for k in range(9)]
     assert imported(tmp_path, "\n".join(["id,x,y,depot", *rows])).city.customers == 8
 
@@ -228,17 +220,12 @@ def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
     assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
     assert square.matrix is not None
     assert square.matrix.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]  # d, a, b
-    assert square.symmetric
-
-
-def test_routes_keep_their_direction_where_costs_have_one(tmp_path: Path) -> None:
     one_way = COSTS.copy()
     one_way[0, 2] = 9
-    city = with_costs(tmp_path, npy(one_way), unit="min").city
-    assert not city.symmetric
-    assert city.unit == "min"
-    for route in ((1, 2), (2, 1)):
-        assert canonical(city, Solution((route,))).routes == (route,)
+    asymmetric = with_costs(tmp_path, npy(one_way), unit="min").city
+    assert (square.symmetric, asymmetric.symmetric, asymmetric.unit) == (True, False, "min")
+    for route in ((1, 2), (2, 1)):  # in the direction of driving
+        assert canonical(asymmetric, Solution((route,))).routes == (route,)
 
 
 def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
@@ -278,7 +265,6 @@ def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
 
 
 def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) -> None:
-    """Old nodes keep number, coordinates and classes; ancestors follow from the city's content."""
     store = Store.open(tmp_path)
     parent = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60))).city
     child = make_city(store, spec_of(MORE, "child", extends="own")).city
@@ -297,7 +283,6 @@ def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) 
 
 
 def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> None:
-    """The parent's nodes in their order, then the new ones; a changed cost is refused by name."""
     store = Store.open(tmp_path / "store")
     (tmp_path / "own.csv").write_text(TRIANGLE)
     (tmp_path / "costs").write_bytes(npy(COSTS))

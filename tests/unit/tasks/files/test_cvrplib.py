@@ -94,7 +94,6 @@ def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -
 
 
 def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
-    """A full matrix may be asymmetric; a lower row may be wrapped anywhere; places are kept."""
     full = small(EXPLICIT)
     assert full.city.matrix is not None
     assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
@@ -166,7 +165,6 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "parts"), CASES.values(), ids=CASES)
 def test_an_invalid_instance_is_reported_in_one_sentence(text: str, parts: list[str]) -> None:
-    """The message names file and line or field, in at most 300 characters."""
     with pytest.raises(McvrpError) as raised:
         small(text)
     message = str(raised.value)

@@ -56,7 +56,6 @@ def mean_gap(table: Table, name: str, n: int = 20) -> float:
 
 
 def test_rows_are_those_of_the_paper() -> None:
-    """Each table has the paper's rows in its order (Tables 3 to 6)."""
     tables = {table.name: table for table in paper_tables(results())}
     for name, table in tables.items():
         n = 600 if name == "larger" else 20
@@ -96,12 +95,6 @@ def test_the_first_table_names_the_solver_of_the_labels() -> None:
         table = paper_tables(results(), labelled_by=labelled_by)[0]
         assert claim not in table.caption
         assert text in table.notes[-1]
-
-
-def test_the_papers_hgs_is_explained_beside_its_figures() -> None:
-    for where in (False, True):
-        for table in paper_tables(results(), is_papers_setting=where):
-            assert any("10,000 vehicles" in note for note in table.notes) == where
 
 
 def test_more_runs_of_hgs_add_no_rows_to_the_first_table() -> None:
@@ -179,6 +172,7 @@ def test_published_figures_are_shown_in_the_papers_setting_only() -> None:
     ours, both = (paper_tables(results(), is_papers_setting=where)[3] for where in (False, True))
     assert "8.53" not in to_csv(ours) + to_markdown(ours)
     assert "paper" not in to_csv(ours)
+    assert [any("10,000 vehicles" in note for note in table.notes) for table in (ours, both)] == [False, True]
     assert line(both, "AM (VS, s = 1)").published == published("am")[20, "AM (VS)", 1]
     assert "(5.17) | " in to_markdown(both)
     assert "<small>(5.17)</small>" in to_html(both)
@@ -187,7 +181,6 @@ def test_published_figures_are_shown_in_the_papers_setting_only() -> None:
 
 
 def test_wins_are_shares_because_the_paper_had_more_instances() -> None:
-    """5 of our 5 instances beside 981 of its 1,000; it had 100 of its larger sizes."""
     table = paper_tables(results(sizes=(200, 800)), is_papers_setting=True)[3]
     row = line(table, "FM-MCVRP (NS, s = 1000)", 200)
     assert row.published is not None
@@ -235,7 +228,6 @@ def test_published_figures_are_complete() -> None:
 
 
 def test_the_papers_setting_is_its_city_size_frame_and_rules() -> None:
-    """Another number of addresses, another frame or other capacities are not comparable."""
     city = City.uniform(10_000, seed=7)
     assert is_papers_setting(city, Rules())
     assert not is_papers_setting(city, Rules(capacity=(30, 39)))

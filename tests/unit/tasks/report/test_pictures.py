@@ -85,7 +85,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def results(store: Store) -> BenchmarkResults:
-    """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
     base = {n: [5.0] * len(costs) for n, costs in COSTS.items()}
     rows = routed_rows(InstanceStream(CITY, 1, "test", RULES), {"HGS": base, "FM-MCVRP (GS)": COSTS})
     write_results(store, "b", rows)

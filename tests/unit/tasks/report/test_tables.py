@@ -11,6 +11,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from mcvrp.model.decoding import Decoded
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Solution, cost
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import (
     latex_escape,
@@ -20,9 +23,10 @@ from mcvrp.tasks.report.formats import (
     to_markdown,
     to_narrow_markdown,
 )
-from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, run_on
+from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, run_on, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
 from tests.support.results import rows_of
+from tests.support.sweep import sweep
 
 
 def line(table: Table, method: str, samples: int = 1, n: int = 20) -> Line:
@@ -144,7 +148,6 @@ def test_large_costs_have_no_decimals() -> None:
 
 
 def test_latex_has_no_naked_special_character() -> None:
-    """Percent signs, underscores and Unicode in names and reasons are escaped."""
     results = pd.concat(
         [rows_of("HGS", 20, HGS), rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x}")]
     )
@@ -187,11 +190,7 @@ def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
 
 @pytest.mark.parametrize(
     ("others", "text"),
-    [
-        (0.4, "no other load"),  # operating system and driver
-        (2.5, "other processes kept 2.5 cores"),
-        (None, "was not recorded"),
-    ],
+    [(0.4, "no other load"), (2.5, "other processes kept 2.5 cores"), (None, "was not recorded")],
 )
 def test_other_load_is_reported(others: float | None, text: str) -> None:
     assert text in notes(other_cores=others)
@@ -214,3 +213,20 @@ def test_processor_time_is_added_if_it_differs_from_wall_clock_time() -> None:
     assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
     for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
         assert run_on(block.assign(device=mixed), 1.0) == mixed  # the share of each is unknown
+
+
+@pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])
+def test_another_order_of_the_same_routes_is_not_a_win(side: float) -> None:
+    """In any unit and order of summation: stored results may have been summed in each of these ways."""
+    city = City.framed(City.uniform(1000, seed=3).xy * side)
+    rng, instance = np.random.default_rng(1), InstanceStream(city, 1, "test")(400, 0)
+    routes, costs = sweep(city, instance).routes, list[float]()
+    for _ in range(20):
+        same = Solution.of(routes[k][:: rng.choice([1, -1])] for k in rng.permutation(len(routes)))
+        legs = city.legs(same.path)
+        decoded = Decoded.of(city, instance, same.path[None].astype(np.int32)).costs[0]
+        costs += [cost(city, same), float(decoded), sum(legs.tolist()), float(legs.sum())]
+    assert len(set(costs)) > 1
+    assert wins(np.array(costs)[:, None], np.array(costs)) == 0
+    base = side * np.linspace(5, 50, 100)
+    assert (wins(base * (1 - 1e-5), base), wins(base * (1 + 1e-5), base)) == (len(base), 0)

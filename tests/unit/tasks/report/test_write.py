@@ -76,7 +76,6 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
 
 
 def test_removed_files_are_not_linked(store: Store) -> None:
-    """Without the training run, the report lacks its figure and links only."""
     for path in store.list(layout.run_dir("r")):
         store.delete(path)
     page = report(store)

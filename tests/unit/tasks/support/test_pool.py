@@ -34,7 +34,6 @@ def product(context: tuple[int, str] | tuple[int], task: int) -> int:
 
 
 def mortal(context: tuple[int], task: int) -> int:
-    """Kill the process that runs it, unless it is the parent."""
     time.sleep(0.01)
     if os.getpid() != context[0]:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,7 +48,7 @@ def refused(context: tuple[int], task: int) -> int:
 
 
 class Counted:
-    """Object that counts how often it is pickled."""
+    """Object that counts its pickles."""
 
     sent = 0
 
@@ -79,7 +78,6 @@ def test_results_come_in_the_order_of_tasks(processes: int) -> None:
 
 
 def test_a_context_is_sent_once() -> None:
-    """A child keeps its parts between calls, until a part is another object."""
     one, other = Counted(), Counted()
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
@@ -89,7 +87,6 @@ def test_a_context_is_sent_once() -> None:
 
 
 def test_little_work_starts_no_process() -> None:
-    """A child is started once past and expected work are worth it."""
     with Pool(4, worth=1e6) as pool:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
         assert pool.processes == 1
