@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
 from mcvrp.tasks.support.processes import start_group, stop_group
@@ -78,8 +79,7 @@ class Pool:
             self._share(job, 0.0)
             while len(job.results) < len(tasks) and not job.error:
                 if (index := job.take()) is None:
-                    for child in self._children:
-                        child.wait()  # one that dies gives its task back
+                    job.changes.get()  # a child has done its task, or failed, or given it back
                     continue
                 began = time.thread_time()
                 job.results[index] = work(context, tasks[index])
@@ -124,6 +124,7 @@ class _Job:
     waiting: deque[int]  # indices of the tasks that no process has taken
     results: dict[int, Any] = field(default_factory=dict)
     error: Exception | None = None
+    changes: SimpleQueue[None] = field(default_factory=SimpleQueue)  # an entry per change by a child
 
     def take(self) -> int | None:
         with contextlib.suppress(IndexError):
@@ -133,6 +134,7 @@ class _Job:
     def fail(self, error: Exception) -> None:
         self.error = error
         self.waiting.clear()
+        self.changes.put(None)
 
 
 class _Child:
@@ -159,11 +161,6 @@ class _Child:
             self._thread = threading.Thread(target=self._drive, args=(job,), daemon=True)
             self._thread.start()
 
-    def wait(self) -> None:
-        """Wait until it does no more tasks."""
-        if self._thread:
-            self._thread.join()
-
     def stop(self) -> None:
         """Stop the process; its current task is lost."""
         self.dead = True
@@ -183,6 +180,7 @@ class _Child:
                     job.fail(error)
                 else:
                     job.results[index] = result
+                    job.changes.put(None)
             _send(self._connection, None)
         except (EOFError, OSError):
             if not self.dead:
@@ -190,6 +188,7 @@ class _Child:
                 logger.warning("a child process %s: the others do its tasks", _death(self._process))
             if index is not None:
                 job.waiting.appendleft(index)
+                job.changes.put(None)
         except Exception as error:
             job.fail(error)
 
