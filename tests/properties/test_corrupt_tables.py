@@ -79,9 +79,9 @@ def test_a_corrupt_table_is_read_or_refused_in_a_sentence(
         "parquet": parquet(pd.read_csv(io.StringIO(text))),
         "npy": npy(np.array([[0.0, 1.0], [1.0, 0.0]])),
     }[form]
-    said = ""
+    message = ""
     try:
         reader(corrupt(whole, cuts, end), Store(str(tmp_path_factory.getbasetemp())))
     except McvrpError as error:
-        said = str(error)
-    assert "\n" not in said
+        message = str(error)
+    assert "\n" not in message

@@ -64,24 +64,24 @@ def _command(arguments: tuple[str, ...]) -> Callable[[Place], Act]:
 
 CASES = {
     **HOSTILE,
-    **{f"--set {change[:40]}": (_change(change), said) for change, said in CHANGES.items()},
-    **{f"preset {text[:20]}": (_preset(text), said) for text, said in PRESETS.items()},
-    **{f"mcvrp {' '.join(words)[:40]}": (_command(words), said) for words, said in OPTIONS.items()},
-    **{name: (_orders(table), said) for name, (table, said) in {**TABLES, **SPREADSHEETS}.items()},
+    **{f"--set {change[:40]}": (_change(change), part) for change, part in CHANGES.items()},
+    **{f"preset {text[:20]}": (_preset(text), part) for text, part in PRESETS.items()},
+    **{f"mcvrp {' '.join(words)[:40]}": (_command(words), part) for words, part in OPTIONS.items()},
+    **{name: (_orders(table), part) for name, (table, part) in {**TABLES, **SPREADSHEETS}.items()},
 }
 
 
-@pytest.mark.parametrize(("lay", "said"), CASES.values(), ids=list(CASES))
+@pytest.mark.parametrize(("lay", "part"), CASES.values(), ids=list(CASES))
 def test_a_hostile_input_is_read_or_one_sentence_at_once(
-    lay: Callable[[Place], Act], said: str | None, tmp_path: Path
+    lay: Callable[[Place], Act], part: str | None, tmp_path: Path
 ) -> None:
     """It fits into 300 characters that can be printed, and comes within bounds of time and memory."""
     act = lay(Place(tmp_path))
-    with bounded(), nullcontext() if said is None else pytest.raises(McvrpError) as caught:
+    with bounded(), nullcontext() if part is None else pytest.raises(McvrpError) as caught:
         act()
-    if said is not None:
+    if part is not None:
         message = str(caught.value)
-        assert said in message
+        assert part in message
         assert message.isprintable()
         assert len(message) <= LONGEST
 

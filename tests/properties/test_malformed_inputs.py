@@ -179,12 +179,12 @@ def test_a_malformed_input_is_one_sentence_and_loses_nothing(
     act = way(desk, case)
     before = desk.everything()
     try:
-        said = str(act())
+        message = str(act())
     except McvrpError as error:
-        said = str(error)
-    assert all(part in said for part in case.said), said
-    assert "\n" not in said
-    assert len(said.replace(str(desk.folder), "")) <= LONGEST
+        message = str(error)
+    assert all(part in message for part in case.parts), message
+    assert "\n" not in message
+    assert len(message.replace(str(desk.folder), "")) <= LONGEST
     after = desk.everything()
     before.pop(layout.driven_card("town"), None)  # it tells of what there is
     assert after.items() >= before.items()
@@ -192,11 +192,15 @@ def test_a_malformed_input_is_one_sentence_and_loses_nothing(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [("city import own.csv --name new", "own.csv: no row is the depot"), ("inspect nowhere", "nowhere")],
 )
 def test_the_command_says_it_in_one_line(
-    desk: Desk, arguments: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk,
+    arguments: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name in ("MCVRP_STORE", "MCVRP_CACHE"):
         monkeypatch.setenv(name, str(desk.folder / name.removeprefix("MCVRP_").lower()))
@@ -208,5 +212,5 @@ def test_the_command_says_it_in_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
     assert desk.everything() == before

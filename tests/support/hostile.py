@@ -94,7 +94,7 @@ def _label_spec(store: Store) -> object:
 CARD, SPEC = "cities/c/city.json", "labels/d/spec.json"
 NULL = {"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "count": None}
 
-# name: what lays it, and part of what is said
+# name: what lays it, and part of the message
 HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "a pipe of orders": (lambda p: p.orders(p.pipe()), "it is a pipe"),
     "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "it is a pipe"),
@@ -129,7 +129,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
 }
 
-CHANGES = {  # of a preset, and part of what is said
+CHANGES = {  # of a preset, and part of the message
     "label.count=true": "label.count must be a whole number",
     "benchmark.samples=[1, true]": "must be a whole number",
     "solve.p=true": "solve.p must be a number",
@@ -205,7 +205,7 @@ def _with_far_sheet(number: int) -> bytes:
     return with_state(edited(data, far), "Far", "hidden" if number == 1 else "visible")
 
 
-# name: the workbook as orders, and part of what is said; None where it is read
+# name: the workbook as orders, and part of the message; None where it is read
 SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
     "a cell in J1048576": (_far("J1048576"), CELLS),

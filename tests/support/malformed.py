@@ -53,16 +53,16 @@ def npy(array: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """One malformed file, the options beside it, and the parts of what is to be said of it."""
+    """One malformed file, the options beside it, and the parts of its error message."""
 
     name: str
     data: Data
-    said: tuple[str, ...]
+    parts: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def case(name: str, data: Data, *said: str, **options: Any) -> Case:
-    return Case(name, data, said, options)
+def case(name: str, data: Data, *parts: str, **options: Any) -> Case:
+    return Case(name, data, parts, options)
 
 
 ADDRESSES = (

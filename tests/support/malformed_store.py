@@ -25,9 +25,9 @@ _GOOD = f"{HEADER}\n{DAY},north,1,C1,4,10\n{DAY},north,2,C2,6,10\n{DAY},south,1,
 _EAST = f"{DAY},east"
 
 
-def _rows(name: str, rows: str, *said: str) -> Case:
+def _rows(name: str, rows: str, *parts: str) -> Case:
     """Return the case of good rows with others behind them, from row 5 on."""
-    return case(name, f"{_GOOD}{rows}\n", *said)
+    return case(name, f"{_GOOD}{rows}\n", *parts)
 
 
 ROWS = (  # two good routes and a bad one, with its expected reasons
@@ -94,17 +94,17 @@ class StoreCase:
 
     name: str
     ask: Callable[[Store], object]
-    said: tuple[str, ...]
+    parts: tuple[str, ...]
     change: Callable[[Store], object]
 
 
 def _stored(
     name: str,
     ask: Callable[[Store], object],
-    said: str,
+    part: str,
     change: Callable[[Store], object] = lambda store: None,
 ) -> StoreCase:
-    return StoreCase(name, ask, (said,), change)
+    return StoreCase(name, ask, (part,), change)
 
 
 def _cut(path: str) -> Callable[[Store], None]:

@@ -52,9 +52,9 @@ def test_no_text_is_a_formula_and_all_come_back(rows: list[tuple[str, str]], tit
     assert harmless(data)
     cells = list(csv.reader(io.StringIO(data.decode(), newline="")))
     for saved in (data, xlsx({"A": cells})):
-        found = read_tabular("f", saved)
-        assert list(found.frame.columns) == ["id", name, "b"]
-        back = list(zip(found.text(name), found.text("b"), strict=True))
+        table = read_tabular("f", saved)
+        assert list(table.frame.columns) == ["id", name, "b"]
+        back = list(zip(table.text(name), table.text("b"), strict=True))
         assert [tuple(map(_lines, row)) for row in back] == [tuple(map(_lines, row)) for row in rows]
 
 

@@ -55,7 +55,7 @@ def test_many_cells_come_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "part"),
     [
         (xlsx({"Orders": ORDERS})[:-400], "not a valid spreadsheet"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1rest", "not a valid spreadsheet"),
@@ -66,11 +66,11 @@ def test_many_cells_come_in_order() -> None:
     ],
     ids=["cut", "old", "empty", "header", "twice", "stray"],
 )
-def test_what_is_no_table_is_said_in_one_sentence(data: bytes, said: str) -> None:
+def test_an_invalid_table_is_reported_in_one_sentence(data: bytes, part: str) -> None:
     with pytest.raises(McvrpError) as raised:
         read_tabular("a.xlsx", data)
     text = str(raised.value)
     assert text.startswith("a.xlsx")
-    assert said in text
+    assert part in text
     assert "\n" not in text
     assert len(text) <= 300
