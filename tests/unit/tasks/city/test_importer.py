@@ -295,6 +295,8 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> Non
     more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "costs"))
     child = plan_city(store, more).city
     assert child.accepts(parent.city_id)
+    with pytest.raises(McvrpError, match="city 'own' has a cost matrix: give one"):
+        plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own"))
     costs[1, 2] += 1
     (tmp_path / "costs").write_bytes(npy(costs))
     with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from mcvrp.tasks.support.progress import Progress, ProgressReport, duration, listening
-from mcvrp.tasks.support.text import format_seconds, length_text, readable_unit
+from mcvrp.tasks.support.text import format_seconds, length_text, listed, readable_unit
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ from mcvrp.tasks.support.text import format_seconds, length_text, readable_unit
         (duration(190), "3 min 10 s"),
         (duration(5 * 3600), "5.0 h"),
         (duration(5.7 * 86400), "5.7 days"),
+        (listed("abcdef", 4), "a, b, c, d and 2 more"),
     ],
 )
 def test_the_unit_grows_with_the_value(shown: object, text: object) -> None:
