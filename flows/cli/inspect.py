@@ -111,8 +111,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset
-    from mcvrp.tasks.support.pictures import png
-    from mcvrp.tasks.support.routes_picture import Panel, solutions
+    from mcvrp.tasks.support.pictures import png, solutions
 
     dataset = dataset_of(store, store_path(store, path))
     if dataset is None:
@@ -124,7 +123,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
     try:
-        target.write_bytes(png(solutions(city, label.instance, [Panel(title, label.solution)])))
+        target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
     except OSError as error:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
     text = (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
-from mcvrp.tasks.files.numbers import whole
+from mcvrp.tasks.files.csv_cells import whole
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors

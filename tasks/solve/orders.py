@@ -12,9 +12,9 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
-from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal

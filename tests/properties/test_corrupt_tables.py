@@ -14,7 +14,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.city.ranges import fitted
+from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import COLUMNS  # type: ignore[attr-defined]
 from mcvrp.tasks.files.tabular import read_tabular
@@ -60,7 +60,6 @@ CUTS = st.lists(
 
 
 def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
-    """Return ``data`` up to a share of it, with scraps in place of some bytes."""
     for share, length, scrap in cuts:
         place = int(share * len(data))
         data = data[:place] + scrap + data[place + length :]
@@ -81,9 +80,9 @@ def test_a_corrupt_table_is_read_or_refused_in_a_sentence(
         "parquet": parquet(pd.read_csv(io.StringIO(text))),
         "npy": npy(np.array([[0.0, 1.0], [1.0, 0.0]])),
     }[form]
-    said = ""
+    message = ""
     try:
         reader(corrupt(whole, cuts, end), Store(str(tmp_path_factory.getbasetemp())))
     except McvrpError as error:
-        said = str(error)
-    assert "\n" not in said
+        message = str(error)
+    assert "\n" not in message

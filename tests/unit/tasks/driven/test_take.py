@@ -26,7 +26,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
-from tests.support.hostile_sheets import SPREADSHEETS
+from tests.support.hostile import SPREADSHEETS
 from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(12, seed=1)
