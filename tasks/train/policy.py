@@ -43,7 +43,7 @@ class PolicyStream:
         if self._policy.source == "fresh":
             return None
         job = self.job
-        return job.spec.policy_instances(job.phase, job.counts, job.origin.fingerprint)
+        return job.spec.curriculum(job.phase, job.counts, job.origin.fingerprint, paths=True)
 
     @property
     def _policy(self) -> PolicySpec:

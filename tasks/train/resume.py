@@ -82,8 +82,12 @@ def starting_point(
     It is the last checkpoint of the phase itself, otherwise of the previous phase, otherwise the base
     model; None for random weights. ``labels`` is None if the phase needs none.
     """
-    before = spec.before(name)
-    parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
+    index = spec.phases.index(spec.phase(name))
+    parent = (
+        finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}")
+        if index
+        else _base(store, city, spec)
+    )
     data = labels.fingerprint() if labels else ""
     origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
     if parent:  # another phase: its network has to be ours, its recipe need not

@@ -66,7 +66,7 @@ def test_a_policy_phase_has_its_number_of_steps(source: str, passes: int) -> Non
     assert spec.samples("III", counts) == 350
     for curriculum, batch in (
         (spec.curriculum("III", counts), 12),
-        (spec.policy_instances("III", counts, ""), 7),
+        (spec.curriculum("III", counts, paths=True), 7),
     ):
         assert curriculum.batch == batch
         assert 50 <= curriculum.steps < 50 + 90 / batch * 3
