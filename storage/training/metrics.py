@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
 from tensorboard.compat.proto.event_pb2 import Event
@@ -57,10 +57,7 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    later = {
-        f.name: f.default for f in fields(StepMetrics) if f.default is not MISSING
-    }  # columns that earlier files lack
-    table = read_parquet(store, path, METRICS, columns=SCHEMA, later=later, named="file of training metrics")
+    table = read_parquet(store, path, METRICS, columns=SCHEMA, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 
 

@@ -256,12 +256,8 @@ class TrainSpec(StrictSpec):
         """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.
 
         The order of samples depends on the fingerprint of the data; their number and the steps do not.
-        With ``paths``, they are the instances that a policy-gradient phase samples paths for.
-
-        Raises
-        ------
-        McvrpError
-            If there are no labels, or less than one batch of them.
+        With ``paths``, they are the instances that a policy-gradient phase samples paths for. McvrpError
+        if there are no labels, or less than one batch of them.
         """
         phase, data = self.phase(name), (fingerprint, str(self.seed))
         sampled = phase.policy if paths else None

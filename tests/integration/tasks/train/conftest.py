@@ -9,8 +9,7 @@ import torch
 
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.events import RankEvent
-from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.job import RankEvent, RankJob
 from mcvrp.tasks.train.phases import Launcher
 from tests.support.training import StoppedHere
 

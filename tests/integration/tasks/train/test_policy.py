@@ -18,7 +18,7 @@ from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoin
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.engine import Engine, Sums
-from mcvrp.tasks.train.events import RankEvent, Saved, Warned
+from mcvrp.tasks.train.job import RankEvent, Saved, Warned
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here

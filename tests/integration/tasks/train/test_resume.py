@@ -23,7 +23,7 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.events import Saved
+from mcvrp.tasks.train.job import Saved
 from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.driven_training import DrivenRun, Part

@@ -16,7 +16,7 @@ from mcvrp.storage.store.lease import Holder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import checkpoints
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.events import RankEvent, Warned
+from mcvrp.tasks.train.job import RankEvent, Warned
 from tests.integration.tasks.train.conftest import Here
 from tests.support.training import StoppedHere, small_spec, write_dataset
 

@@ -34,8 +34,7 @@ from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
-from mcvrp.tasks.train.events import RankEvent, Warned
-from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.job import RankEvent, RankJob, Warned
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 from mcvrp.tasks.train.spec import TrainSpec

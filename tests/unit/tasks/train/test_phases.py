@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ from pydantic import ValidationError
 from safetensors.numpy import save
 
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.layout import model_alias
+from mcvrp.storage.layout import label_spec, model_alias
 from mcvrp.storage.models.card import ModelCard
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
@@ -27,16 +30,19 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.events import RankEvent, Warned, encode
-from mcvrp.tasks.train.job import RankJob, RanksDiedError, ranks_died
-from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, rank_count, until_complete
+from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
+from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from mcvrp.tasks.train.resources import rank_count
+from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import age, count_footers
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
-CITY = City.uniform(60, seed=3)
 LEASE = "training/small/lease.json"
+POINTER = small_spec().network.model_copy(update={"pointer": True})
+TUNE = PhaseSpec(
+    name="tune", first=20, last=22, trains="policy", lr=1e-3, policy=PolicySpec(steps=7, instances=4)
+)
 UNUSED = Path("/nowhere")  # the label cache: no launcher here reads labels
 LAUNCH = "mcvrp.tasks.train.ranks.launch."
 
@@ -60,7 +66,7 @@ def train_phase(
 
 def pretend(job: RankJob, progress: Progress, step: int | None = None) -> None:
     """Save a checkpoint of ``step`` (default: the last) without training; phases add 1 to every weight."""
-    steps = job.spec.curriculum(job.phase, job.counts, "").steps
+    steps = job.spec.steps(job.phase, job.counts)
     network = FmMcvrp(NetworkConfig(**job.origin.network))
     count = 2.0 if job.phase == "II" else 1.0
     weights = {name: np.full(p.shape, count, np.float32) for name, p in network.named_parameters()}
@@ -81,10 +87,7 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
     """A second call trains nothing and publishes no second version."""
     spec = small_spec()
     summary = train(store, spec, pretend)
-    assert [(phase.phase, phase.steps, phase.samples) for phase in summary.phases] == [
-        ("I", 12, 144),
-        ("II", 7, 90),
-    ]
+    assert [(p.phase, p.steps, p.samples) for p in summary.phases] == [("I", 12, 144), ("II", 7, 90)]
     again = train(store, spec, forbidden)
     assert again.model == summary.model
     assert [phase.began_at for phase in again.phases] == [12, 7]
@@ -112,20 +115,20 @@ def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.Monkey
     assert sorted(footers.values()) == ([] if listed else [len(spec.phases)] * 3)
 
 
-def publish_nights(store: Store, first: ModelCard, count: int) -> None:
-    """Publish ``count`` more versions with other weights."""
-    for night in range(count):
+def publish_nights(store: Store, first: ModelCard) -> None:
+    """Publish three more versions with other weights."""
+    for night in range(3):
         weights = {name: array + night + 1 for name, array in model_weights(store, first).items()}
         data = save(weights)
-        checksum = hashlib.sha256(data).hexdigest()
-        publish_model(store, replace(first, run=f"night-{night}", weights_sha256=checksum), data)
+        card = replace(first, run=f"night-{night}", weights_sha256=hashlib.sha256(data).hexdigest())
+        publish_model(store, card, data)
 
 
 @pytest.mark.parametrize("aliases", ["first", "last", "rolled back", "never champion"])
 def test_later_versions_do_not_make_a_run_publish_again(store: Store, aliases: str) -> None:
     """A finished run finds its version among all, and no alias moves to it."""
     first = train(store, small_spec(), pretend).model
-    publish_nights(store, first, 3)
+    publish_nights(store, first)
     champions = {"first": [], "last": [3, 4], "rolled back": [4], "never champion": [2, 3]}[aliases]
     for version in champions:
         move_champion(store, "small", version, pointer(store, "small", "champion"))
@@ -177,11 +180,10 @@ def test_a_run_fine_tunes_a_model(store: Store) -> None:
     [
         ({"base": "small@2"}, "model 'small' has no version 2"),
         ({"base": "large@1"}, "no model 'large'"),
-        ({"base": "small@1", "network": NetworkSpec(dim=32, heads=2)}, "network.dim = 16, the run has 32"),
+        ({"base": "small@1", "network": POINTER}, "network.pointer = not set, now it is True"),
     ],
 )
 def test_an_unusable_base_is_refused(store: Store, changes: dict[str, object], match: str) -> None:
-    """A version that does not exist, or has another network."""
     train(store, small_spec(), pretend)
     with pytest.raises(McvrpError, match=match):
         train(store, small_spec(run="tuned", **changes), forbidden)
@@ -197,17 +199,12 @@ def test_a_base_is_named_by_its_number() -> None:
 
 
 def test_gaps_skips_sizes_without_labels(store: Store) -> None:
-    """Without it the error lists the missing sizes."""
     write_dataset(store, CITY, range(25, 26), 30)
-    phase = PhaseSpec(name="II", first=25, last=25, lr=0.01)
-    with pytest.raises(McvrpError, match="no labels of 23-24 customers"):
-        train(store, small_spec(run="whole", phases=(phase,)), forbidden)
-    gaps = small_spec(run="gaps", phases=(phase.model_copy(update={"gaps": True}),))
-    assert train(store, gaps, pretend).phases[0].samples == 4 * 30
+    gaps = PhaseSpec(name="II", first=25, last=25, lr=0.01, gaps=True)
+    assert train(store, small_spec(phases=(gaps,)), pretend).phases[0].samples == 4 * 30
 
 
 def test_a_phase_needs_the_previous_one(store: Store) -> None:
-    """Training the second phase first, or publishing an unfinished run, names the missing phase."""
     with pytest.raises(McvrpError, match=r"phase 'II' needs the finished phase 'I'.*has not started"):
         train_phase(store, small_spec(), "II", forbidden)
     train_phase(store, small_spec(), "I", pretend)
@@ -221,6 +218,7 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
     ("changes", "match"),
     [
         ({"network": small_spec().network.model_copy(update={"dim": 32})}, "network.dim = 16, now it is 32"),
+        ({"network": POINTER}, "network.pointer = not set, now it is True"),
         ({"seed": 2}, "recipe.seed = 1, now it is 2"),
         ({"batch": 24}, "recipe.batch = 12, now it is 24"),
         (
@@ -232,7 +230,6 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
 def test_checkpoints_of_other_settings_are_refused(
     store: Store, changes: dict[str, object], match: str
 ) -> None:
-    """Settings that decide the result cannot change under a checkpoint; both values are named."""
     train_phase(store, small_spec(), "I", pretend)
     with pytest.raises(McvrpError, match=match):
         train_phase(store, small_spec(**changes), "I", forbidden)
@@ -260,35 +257,77 @@ def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Sto
 
 
 @pytest.mark.parametrize(
-    ("last", "city", "match"),
+    ("changes", "city", "match"),
     [
-        (26, CITY, r"no labels of 23-26 customers.*label.largest=26"),
-        (61, CITY, r"trains on 61 customers, the city .* has 60"),
-        (22, City.uniform(60, seed=4), f"are of city {CITY.city_id}, not of city"),
+        ({"last": 26}, CITY, r"no labels of 23-26 customers.*label.largest=26$"),
+        ({"last": 61}, CITY, r"trains on 61 customers, the city .* has 60"),
+        ({}, City.uniform(60, seed=4), f"are of city {CITY.city_id}, not of city"),
+        (
+            {"last": 24, "trains": "policy", "policy": TUNE.policy},
+            CITY,
+            r"has no labels of 23-24 .* or set policy.labels = 0 for the phase",
+        ),
     ],
 )
-def test_unusable_labels_are_refused(store: Store, last: int, city: City, match: str) -> None:
+def test_unusable_labels_are_refused(
+    store: Store, changes: dict[str, object], city: City, match: str
+) -> None:
     """Missing sizes, as ranges with the command that labels them; too large ones; another city's."""
-    phases = (PhaseSpec(name="I", first=20, last=last, lr=0.1),)
+    train(store, small_spec(phases=small_spec().phases[1:]), pretend)
+    phase = small_spec().phases[0].model_copy(update={"trains": "both"} | changes)
+    spec = small_spec(run="tuned", phases=(phase,), base="small@1")
     with pytest.raises(McvrpError, match=match):
-        train_phase(store, small_spec(phases=phases), "I", forbidden, city)
+        train_phase(store, spec, "I", forbidden, city)
+
+
+def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
+    """Ranges that a policy-gradient phase leaves open are those of the dataset, and in its checkpoints."""
+    store.put_json(label_spec("tiny"), {"demand": [2, 3], "capacity": [40, 50]})
+    spec, jobs = small_spec(phases=(*small_spec().phases, TUNE)), list[RankJob]()
+
+    def noted(job: RankJob, progress: Progress) -> None:
+        jobs.append(job)
+        pretend(job, progress)
+
+    train(store, spec, noted)
+    recipe = jobs[-1].origin.recipe
+    assert jobs[-1].rules == Rules((2, 3), (40, 50))
+    assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes", "match"),
+    [
+        (
+            {"samples": 10**5},
+            {"network": small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})},
+            r"policy.samples = 100,000 paths of 22 customers need .* would fit",
+        ),
+        (
+            {"instances": 5},
+            {"ranks": 2},
+            r"policy.instances of phase tune = 5 cannot be divided among 2 ranks",
+        ),
+    ],
+)
+def test_impossible_policy_phases_are_refused_before_training(
+    store: Store, policy: dict[str, Any], changes: dict[str, object], match: str
+) -> None:
+    tuned = TUNE.model_copy(update={"policy": PolicySpec(**{"steps": 7, "instances": 4} | policy)})
+    spec = small_spec(**{"ranks": 1, "phases": (*small_spec().phases, tuned)} | changes)
+    with pytest.raises(McvrpError, match=match):
+        stage.check_training(store, CITY, spec)
 
 
 def test_a_batch_is_a_multiple_of_the_ranks(store: Store) -> None:
-    """Whatever the size of micro-batches."""
     with pytest.raises(McvrpError, match="batch = 12 cannot be divided among 5 ranks: use a multiple of 5"):
         train_phase(store, small_spec(ranks=5), "I", forbidden)
     train_phase(store, small_spec(ranks=2, micro_batch=4), "I", pretend)
 
 
 def test_more_ranks_than_cores_are_refused(store: Store) -> None:
-    """Before any rank starts."""
-
-    def one_core(job: RankJob, progress: Progress) -> None:
-        run_local(replace(job, cores=1), progress)
-
     with pytest.raises(McvrpError, match="ranks = 2, but this machine has 1 cores"):
-        train_phase(store, small_spec(ranks=2), "I", one_core)
+        run_local(rank_job(store, "I", ranks=2), Progress("train", 9, "steps"))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +337,7 @@ def test_the_default_is_a_rank_per_core(
     monkeypatch: pytest.MonkeyPatch, batch: int, cores: int, ranks: int
 ) -> None:
     """Without a GPU, as long as each has 32 samples of a batch that divides equally."""
-    monkeypatch.setattr("mcvrp.tasks.train.phases._gpus", lambda: 0)
+    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
     assert rank_count(small_spec(batch=batch), cores) == ranks
 
 
@@ -322,14 +361,9 @@ def test_jobs_resume_until_the_phase_is_complete(store: Store) -> None:
 
 def test_a_phase_has_the_time_of_all_its_jobs() -> None:
     """Seconds add up, the start is the first job's, and each job gets its number."""
-    numbers: list[int] = []
-
-    def job(number: int) -> PhaseSummary:
-        numbers.append(number)
-        return PhaseSummary("I", 10 * number, 30, 300, 10 * (number - 1), 1.5, {})
-
+    job = Mock(side_effect=lambda k: PhaseSummary("I", 10 * k, 30, 300, 10 * (k - 1), 1.5, {}))
     assert until_complete(job) == PhaseSummary("I", 30, 30, 300, 0, 4.5, {})
-    assert numbers == [1, 2, 3]
+    assert [call.args for call in job.call_args_list] == [(1,), (2,), (3,)]
 
 
 def dying(steps: Iterable[int]) -> tuple[Launcher, list[int]]:
@@ -364,7 +398,6 @@ def test_dead_ranks_are_restarted_from_the_last_checkpoint(
 
 @pytest.mark.parametrize(("restarts", "attempts"), [(0, 1), (2, 3)])
 def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int, attempts: int) -> None:
-    """The error names where the phase stands."""
     launch, starts = dying([0] * 10)
     with pytest.raises(RanksDiedError, match="run again to resume from the start of the phase"):
         train_phase(store, small_spec(restarts=restarts), "I", launch)
@@ -374,15 +407,10 @@ def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int, 
 @pytest.mark.parametrize("error", [McvrpError("no"), IncompleteError("the store is silent")])
 def test_a_refusal_is_not_retried(store: Store, error: McvrpError) -> None:
     """Errors of the user, and a long outage of the store, end the job at once."""
-    starts: list[RankJob] = []
-
-    def launch(job: RankJob, progress: Progress) -> None:
-        starts.append(job)
-        raise error
-
+    launch = Mock(side_effect=error)
     with pytest.raises(type(error), match=str(error)):
         train_phase(store, small_spec(), "I", launch)
-    assert len(starts) == 1
+    launch.assert_called_once()
 
 
 def test_ranks_do_not_restart_from_a_foreign_checkpoint(store: Store) -> None:
@@ -411,11 +439,7 @@ def test_a_stopped_launcher_leaves_no_log(
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     run_as_rank(monkeypatch, "-c", f"print({encode(Warned('hello'))!r})")
-
-    def stop(job: RankJob, event: RankEvent, progress: Progress) -> None:
-        raise error
-
-    monkeypatch.setattr(LAUNCH + "follow_event", stop)
+    monkeypatch.setattr(LAUNCH + "follow_event", Mock(side_effect=error))
     with pytest.raises(type(error)):
         train_phase(store, small_spec(ranks=1), "I", run_local)
     assert not list(folder.iterdir())
