@@ -90,14 +90,12 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
     adam = torch.optim.AdamW(net.parameters(), lr=LR, weight_decay=DECAY)
     sums, norms = [], []
     for _ in range(STEPS):
-        found = losses(net, table, batch)
+        both = losses(net, table, batch)
+        streams = both.problem, both.solution
         adam.zero_grad()
-        (
-            found.problem.loss_sum / found.problem.tokens + found.solution.loss_sum / found.solution.tokens
-        ).backward()
+        torch.stack([stream.loss_sum / stream.tokens for stream in streams]).sum().backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)))
         adam.step()
-        streams = (found.problem, found.solution)
         sums.append([float(s) for stream in streams for s in (stream.loss_sum.detach(), stream.correct)])
     together(steps_of_every_stage, ranks, tmp_path)
     for zero in (0, 1, 2):
@@ -171,9 +169,8 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has a train.micro_tokens with which the same step then fits into the same memory."""
-    monkeypatch.setenv(
-        "MALLOC_MMAP_THRESHOLD_", "65536"
-    )  # the limit is on addresses: return free memory to the system
+    # The limit is on addresses: return free memory to the system.
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))
     message = (tmp_path / "message").read_text()

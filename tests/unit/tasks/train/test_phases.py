@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from safetensors.numpy import save
 
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -105,14 +104,13 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.MonkeyPatch, listed: bool) -> None:
     """The manifest lists the labels; without it each footer is read once per phase."""
-    spec = small_spec()
-    train(store, spec, pretend)
+    train(store, small_spec(), pretend)
     if listed:
-        rebuild_manifest(store, spec.dataset)
-        age(store, spec.dataset)
+        rebuild_manifest(store, "tiny")
+        age(store, "tiny")
     footers = count_footers(monkeypatch)
-    train(store, spec, forbidden)
-    assert sorted(footers.values()) == ([] if listed else [len(spec.phases)] * 3)
+    train(store, small_spec(), forbidden)
+    assert sorted(footers.values()) == ([] if listed else [2, 2, 2])
 
 
 def publish_nights(store: Store, first: ModelCard) -> None:
@@ -189,15 +187,6 @@ def test_an_unusable_base_is_refused(store: Store, changes: dict[str, object], m
         train(store, small_spec(run="tuned", **changes), forbidden)
 
 
-def test_a_base_is_named_by_its_number() -> None:
-    """An alias would move, and with it the base; the name of the base's phase is reserved."""
-    for base in ("small", "small@champion", "small@0", "../x@1"):
-        with pytest.raises(ValidationError, match="base"):
-            small_spec(base=base)
-    with pytest.raises(ValidationError, match="name the phase differently"):
-        small_spec(base="small@1", phases=(PhaseSpec(name="base", first=20, last=20, lr=0.1),))
-
-
 def test_gaps_skips_sizes_without_labels(store: Store) -> None:
     write_dataset(store, CITY, range(25, 26), 30)
     gaps = PhaseSpec(name="II", first=25, last=25, lr=0.01, gaps=True)
@@ -236,7 +225,6 @@ def test_checkpoints_of_other_settings_are_refused(
 
 
 def test_settings_that_do_not_change_the_result_may_change(store: Store) -> None:
-    """Ranks, micro-batches, ZeRO stage and intervals are no part of a checkpoint's origin."""
     train_phase(store, small_spec(), "I", pretend)
     other = small_spec(ranks=2, micro_batch=3, zero=2, checkpoint_every=7, log_every=3, model="x")
     train_phase(store, other, "I", forbidden)
@@ -396,12 +384,12 @@ def test_dead_ranks_are_restarted_from_the_last_checkpoint(
     assert "from step 6 (attempt 2 of 2" in warnings[4]
 
 
-@pytest.mark.parametrize(("restarts", "attempts"), [(0, 1), (2, 3)])
-def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int, attempts: int) -> None:
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int) -> None:
     launch, starts = dying([0] * 10)
     with pytest.raises(RanksDiedError, match="run again to resume from the start of the phase"):
         train_phase(store, small_spec(restarts=restarts), "I", launch)
-    assert len(starts) == attempts
+    assert len(starts) == 1 + restarts
 
 
 @pytest.mark.parametrize("error", [McvrpError("no"), IncompleteError("the store is silent")])
