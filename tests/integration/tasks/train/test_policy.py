@@ -17,7 +17,7 @@ from mcvrp.tasks.train.job import RankEvent, Saved, Warned
 from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here
-from tests.support.forked_ranks import Killer, forked
+from tests.support.forked_ranks import forked
 from tests.support.training import CITY, StoppedHere, metric_rows, small_spec
 
 
@@ -94,18 +94,7 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 
 
-@pytest.mark.slow
-def test_ranks_that_are_killed_train_the_uninterrupted_phase(store: Store) -> None:
-    """SIGKILL of a rank, in steps and checkpoints, changes no bit of the weights."""
-    changes: dict[str, object] = {"ranks": 2, "checkpoint_every": 2, "restarts": 99}
-    train(store, spec_of("whole", changes=changes), forked())
-    killer = Killer(2, seed=1)
-    train(store, spec_of("killed", changes=changes), forked(killer))
-    assert_same(store, "killed", "whole")
-
-
 def test_samples_become_cheaper(store: Store, here: Here) -> None:
-    """Without a supervised loss, the mean cost of samples falls."""
     spec = spec_of("cheaper", lr=3e-3, steps=60, instances=16, samples=8, labels=0.0)
     train(store, spec, here())
     cost = columns(store, "cheaper", "sampled_cost")[1:, 0]

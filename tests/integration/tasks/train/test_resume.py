@@ -52,17 +52,19 @@ def assert_same(store: Store, run: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "zero", "kills"),
+    ("ranks", "zero", "kills", "place"),
     [
-        (1, 0, 3),
-        pytest.param(2, 1, 3, marks=pytest.mark.slow),
-        *(pytest.param(ranks, 0, 25, marks=pytest.mark.slow) for ranks in (1, 2)),
+        (1, 0, 3, "folder"),
+        (1, 0, 2, "s3"),
+        pytest.param(2, 1, 3, "folder", marks=pytest.mark.slow),
+        *(pytest.param(ranks, 0, 25, "folder", marks=pytest.mark.slow) for ranks in (1, 2)),
     ],
 )
 def test_ranks_that_are_killed_train_the_uninterrupted_run(
-    store: Store, tmp_path: Path, ranks: int, zero: int, kills: int
+    request: pytest.FixtureRequest, tmp_path: Path, ranks: int, zero: int, kills: int, place: str
 ) -> None:
     """SIGKILL of a rank or of all, in steps and checkpoints, changes no metric and no bit of the weights."""
+    store = filled(tmp_path / "store" if place == "folder" else request.getfixturevalue("s3_uri"))
     changes = {"phases": (PHASE.model_copy(update={"passes": 1 + kills}),), "zero": zero}
     train(store, spec_of("whole", ranks, **changes), tmp_path / "cache", forked())
     killer = Killer(kills, seed=ranks)
@@ -96,16 +98,6 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     restarts = [line for line in run.said if "restarted from step" in line]
     assert len(restarts) == parts.count("rank")
     assert all("SIGKILL" in line for line in restarts)
-    assert_same(store, "killed", "whole")
-
-
-def test_training_to_object_storage_survives_kills(s3_uri: str, tmp_path: Path) -> None:
-    """Labels, checkpoints and metrics in S3: the killed run is the uninterrupted one there too."""
-    store = filled(s3_uri)
-    train(store, spec_of("whole", 1), tmp_path / "cache", forked())
-    killer = Killer(2, seed=0)
-    train(store, spec_of("killed", 1), tmp_path / "cache", forked(killer))
-    assert killer.left == 0
     assert_same(store, "killed", "whole")
 
 

@@ -32,33 +32,22 @@ def files_but_lease(store: Store) -> dict[str, bytes]:
     return {path: store.get(path) for path in store.list(layout.run_dir(SPEC.run)) if path != LEASE}
 
 
-def expire(store: Store) -> None:
-    """Make the holder of the lease look dead, like one without heartbeats."""
+def take_over(store: Store, launch: stage.Launcher, **changes: object) -> None:
+    """Train while the holder of the lease looks dead, like one without heartbeats."""
     holder = Holder.decode(store.get(LEASE))
     store.put(LEASE, replace(holder, started="before").encode())
-
-
-def finish(store: Store, here: Here) -> None:
-    """Take over and finish."""
-    expire(store)
-    assert train(store, here()).complete
-
-
-def stop_early(store: Store, here: Here) -> None:
-    """Take over and stop before the step that the other trainer has reached."""
-    expire(store)
     with contextlib.suppress(StoppedHere):
-        train(store, here(stop_at=4), checkpoint_every=3)
-
-
-def remove(store: Store, here: Here) -> None:
-    """Remove the lease, as a person does."""
-    store.delete(LEASE)
+        train(store, launch, **changes)
 
 
 @pytest.mark.parametrize(
     ("happens", "kept"),
-    [(finish, [10, 12]), (stop_early, [3]), (remove, [])],
+    [
+        (lambda store, here: take_over(store, here()), [10, 12]),
+        # before the step that the other trainer has reached
+        (lambda store, here: take_over(store, here(stop_at=4), checkpoint_every=3), [3]),
+        (lambda store, here: store.delete(LEASE), []),  # as a user does
+    ],
     ids=["finish", "stop early", "remove"],
 )
 def test_a_trainer_that_lost_its_lease_saves_nothing_more(

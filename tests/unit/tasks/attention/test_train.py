@@ -69,19 +69,15 @@ def test_the_defaults_are_the_papers() -> None:
     assert spec.steps(20) == 250_000
 
 
-def test_missing_fields_are_the_benchmarks() -> None:
+def test_missing_fields_are_the_benchmarks_then_the_citys_then_the_papers() -> None:
     filled = AttentionSpec().filled("city", (20, 50), (2, 3), (9, 9))
     assert (filled.model, filled.sizes, filled.rules_in(None)) == ("city", (20, 50), Rules((2, 3), (9, 9)))
     own = TINY.filled("city", (20, 50), (2, 3), (9, 9))
     assert (own.model, own.sizes, own.capacity) == ("tiny", (6,), (12, 25))
-
-
-def test_ranges_default_to_the_citys_then_the_papers() -> None:
-    """If neither the models' spec nor the benchmark's has any."""
-    own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert AttentionSpec().filled("city", (20,)).rules_in(own) == Rules((2, 12), (40, 60))
+    ranges = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    assert AttentionSpec().filled("city", (20,)).rules_in(ranges) == Rules((2, 12), (40, 60))
+    assert AttentionSpec(demand=(1, 3)).rules_in(ranges) == Rules((1, 3), (40, 60))
     assert AttentionSpec().in_city(CITY).recipe(20) == AttentionSpec(demand=(1, 9)).recipe(20)
-    assert AttentionSpec(demand=(1, 3)).rules_in(own) == Rules((1, 3), (40, 60))
 
 
 def test_invalid_specs_are_refused() -> None:
@@ -92,8 +88,10 @@ def test_invalid_specs_are_refused() -> None:
 
 
 def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
-    """Its folder has cards and no checkpoint; a second call changes nothing."""
+    """Its folder has cards and no checkpoint; a second call changes nothing. Random numbers are its own."""
+    random_state = torch.random.get_rng_state()
     (card,) = train_attention(store, CITY, TINY).cards
+    assert torch.equal(torch.random.get_rng_state(), random_state)
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
     assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
@@ -111,7 +109,6 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied from the card, with the URI of the store filled in, it solves instances."""
     save_city(store, "c", CITY)
     (card,) = train_attention(store, CITY, changed(sizes=(20,), epochs=1)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
@@ -121,7 +118,6 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
 
 
 def test_each_size_has_a_model_of_its_own(store: Store) -> None:
-    """In the order of the spec; finished sizes are not trained again."""
     train_attention(store, CITY, TINY)
     cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards
     assert [card.n for card in cards] == [9, 6]
@@ -149,7 +145,6 @@ def test_a_diverged_training_has_a_card_without_weights(store: Store, lr: float)
 def test_models_and_checkpoints_of_other_settings_are_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the field and both values, or both cities."""
     other = City.uniform(30, seed=2)
     with monkeypatch.context() as patch:
         patch.setattr(loop.Training, "_end_epoch", interrupt)
@@ -172,7 +167,6 @@ def interrupt(*_: Any) -> None:
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
-    """It is an error, and not ignored."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
     with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):
         train_attention(store, CITY, TINY)
@@ -207,7 +201,6 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
 def test_a_training_that_lost_its_lease_writes_nothing_more(
     store: Store, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """Another process finishes meanwhile: its model stays, and no checkpoint reappears."""
     lease, finished = layout.attention_lease("tiny"), dict[str, bytes]()
     really = getattr(loop.Training, method)
 
@@ -224,13 +217,6 @@ def test_a_training_that_lost_its_lease_writes_nothing_more(
     with pytest.raises(McvrpError, match="has been removed"):
         train_attention(store, CITY, TINY)
     assert everything(store) | {"now": b""} == finished
-
-
-def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    train_attention(store, CITY, TINY)
-    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_training_instances_never_repeat_and_new_baselines_have_new_tests(

@@ -23,18 +23,10 @@ from tests.support.training import CITY, small_spec
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
     """Return metrics of a phase with a decreasing loss."""
+    solution = (math.nan, math.nan) if encoder else (1.0, 0.5)
     return [
         StepMetrics(
-            step=10 * k,
-            samples=160 * k,
-            problem_loss=3.0 / k,
-            problem_accuracy=0.5,
-            solution_loss=math.nan if encoder else 1 + 1.0 / k,
-            solution_accuracy=math.nan if encoder else 0.5,
-            lr=0.01,
-            gradient_norm=1.0,
-            tokens_per_second=1e4,
-            padding=0.1,
+            *(10 * k, 160 * k, 3.0 / k, 0.5, solution[0] * (1 + 1 / k), solution[1], 0.01, 1.0, 1e4, 0.1),
             greedy_gap=20.0 / k if measured and k % 3 == 0 else math.nan,
         )
         for k in range(1, count + 1)
@@ -87,7 +79,6 @@ def test_the_plot_has_the_phases_that_have_started(tmp_path: Path) -> None:
 
 
 def test_a_plot_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The link leads to the plot in the store."""
     store = Store.open(tmp_path)
     write_metrics(store, "r", "II", rows(5))
     monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
@@ -106,7 +97,6 @@ def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
 
 @pytest.mark.filterwarnings("error:constrained_layout")
 def test_training_curves_of_a_single_row_have_room() -> None:
-    """For the curves of a phase with one logged step, and its name above them."""
     row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
     figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
     assert png(figure)

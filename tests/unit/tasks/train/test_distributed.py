@@ -27,7 +27,6 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_ranks_leave_together(left: list[str]) -> None:
-    """A finished rank waits for the others before it destroys the group."""
     with distributed(1):
         assert not left
     assert left == ["barrier", "destroy"]

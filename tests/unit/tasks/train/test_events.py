@@ -23,7 +23,6 @@ JOB: Any = SimpleNamespace(lease=SimpleNamespace(check=lambda: None))
     "event", [Preparing(2, 3), Started(5, 9), STEP, ENCODER, Saved(7), Warned('a "b"\n')]
 )
 def test_an_event_survives_its_line(event: RankEvent) -> None:
-    """One line, whatever the message; NaN stays NaN."""
     line = encode(event)
     assert "\n" not in line
     assert repr(decode(line)) == repr(event)
@@ -37,7 +36,6 @@ def test_a_refusal_keeps_message_and_exit_code(error: McvrpError) -> None:
 
 
 def test_progress_shows_losses_and_preparation() -> None:
-    """A loss that is not trained is not shown."""
     progress = Progress("train I", 100, "steps")
     assert follow_event(JOB, STEP, progress) is None
     assert (progress.done, progress.note) == (7, "loss 1.250 + 0.500, 10,000 tokens/s")

@@ -39,7 +39,6 @@ def network() -> FmMcvrp:
 
 
 def test_the_gap_is_the_mean_over_instances(store: Store, network: FmMcvrp) -> None:
-    """The mean of the instances' gaps to their labels, however they are batched."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 22))
     assert [instance.n for instance in held_out.instances] == [20] * 3 + [21] * 3
     gap = held_out.gap(network, TABLE, Greedy(), 1, 0, 1)
@@ -49,7 +48,6 @@ def test_the_gap_is_the_mean_over_instances(store: Store, network: FmMcvrp) -> N
 
 
 def test_measuring_does_not_affect_training(store: Store, network: FmMcvrp) -> None:
-    """Dropout is off meanwhile and on afterwards; the random state stays the same."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 23))
     before = torch.get_rng_state()
     gaps = [held_out.gap(network, TABLE, Greedy(), 1, 0, 1) for _ in range(2)]

@@ -84,7 +84,6 @@ def test_an_encoder_phase_has_no_metrics_of_the_decoder(store: Store) -> None:
 
 
 def test_decoding_is_excluded_from_the_rates(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time within `clock_stopped` does not count."""
     now = 0.0
     monkeypatch.setattr("mcvrp.tasks.train.log.time.monotonic", lambda: now)
     log = log_of(store)
@@ -160,7 +159,6 @@ def test_a_gradient_that_is_not_finite_names_the_last_step(store: Store) -> None
 
 
 def test_divergence_stops_a_resumed_run_at_the_same_step(store: Store) -> None:
-    """The rows before the checkpoint count."""
     log, bad = log_of(store, diverged_after=10), sums(solution=60 * 40.0)
     take(log, range(1, 6))
     take(log, range(6, 10), bad)

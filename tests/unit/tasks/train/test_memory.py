@@ -42,7 +42,6 @@ def test_if_no_sample_fits_the_size_is_named(batch: Batch) -> None:
 
 
 def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
-    """A bug in the attempt propagates."""
     with pytest.raises(RuntimeError, match="shapes"):
         largest_that_fits(batch, Mock(side_effect=RuntimeError("shapes do not fit")))
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))

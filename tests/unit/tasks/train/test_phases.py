@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,7 +20,6 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.layout import label_spec, model_alias
-from mcvrp.storage.models.card import ModelCard
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Holder
@@ -83,7 +81,6 @@ def contents(store: Store, folder: str) -> dict[str, bytes]:
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
-    """A second call trains nothing and publishes no second version."""
     spec = small_spec()
     summary = train(store, spec, pretend)
     assert [(p.phase, p.steps, p.samples) for p in summary.phases] == [("I", 12, 144), ("II", 7, 90)]
@@ -113,33 +110,34 @@ def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.Monkey
     assert sorted(footers.values()) == ([] if listed else [2, 2, 2])
 
 
-def publish_nights(store: Store, first: ModelCard) -> None:
-    """Publish three more versions with other weights."""
+def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
+    """A finished run finds its version among all, whatever the aliases, and none moves to it."""
+    first = train(store, small_spec(), pretend).model
     for night in range(3):
-        weights = {name: array + night + 1 for name, array in model_weights(store, first).items()}
-        data = save(weights)
+        data = save({name: array + night + 1 for name, array in model_weights(store, first).items()})
         card = replace(first, run=f"night-{night}", weights_sha256=hashlib.sha256(data).hexdigest())
         publish_model(store, card, data)
 
-
-@pytest.mark.parametrize("aliases", ["first", "last", "rolled back", "never champion"])
-def test_later_versions_do_not_make_a_run_publish_again(store: Store, aliases: str) -> None:
-    """A finished run finds its version among all, and no alias moves to it."""
-    first = train(store, small_spec(), pretend).model
-    publish_nights(store, first)
-    champions = {"first": [], "last": [3, 4], "rolled back": [4], "never champion": [2, 3]}[aliases]
-    for version in champions:
-        move_champion(store, "small", version, pointer(store, "small", "champion"))
-    if aliases == "rolled back":
-        roll_back(store, "small")
-    if aliases == "never champion":
+    def forget_first() -> None:
         alias = store.get_json(model_alias("small", "champion"))
         alias["history"] = [move for move in alias["history"] if move["version"] != 1]
         store.put_json(model_alias("small", "champion"), alias)
         store.delete(model_alias("small", "challenger"))
-    before = contents(store, "models")
-    assert train(store, small_spec(), forbidden).model == first
-    assert contents(store, "models") == before
+
+    def promote(version: int) -> None:
+        move_champion(store, "small", version, pointer(store, "small", "champion"))
+
+    for change in (
+        lambda: None,
+        lambda: promote(3),
+        lambda: promote(4),
+        lambda: roll_back(store, "small"),
+        forget_first,
+    ):
+        change()
+        before = contents(store, "models")
+        assert train(store, small_spec(), forbidden).model == first
+        assert contents(store, "models") == before
 
 
 def test_other_weights_are_another_version(store: Store) -> None:
@@ -231,7 +229,6 @@ def test_settings_that_do_not_change_the_result_may_change(store: Store) -> None
 
 
 def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Store) -> None:
-    """More labels, or a previous phase that was trained again."""
     train(store, small_spec(), pretend)
     second = next(p for p in store.list("training/small/II") if p.endswith("state.json"))
     state = store.get_json(second)
@@ -260,7 +257,6 @@ def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Sto
 def test_unusable_labels_are_refused(
     store: Store, changes: dict[str, object], city: City, match: str
 ) -> None:
-    """Missing sizes, as ranges with the command that labels them; too large ones; another city's."""
     train(store, small_spec(phases=small_spec().phases[1:]), pretend)
     phase = small_spec().phases[0].model_copy(update={"trains": "both"} | changes)
     spec = small_spec(run="tuned", phases=(phase,), base="small@1")
@@ -283,33 +279,19 @@ def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
     assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
 
 
-@pytest.mark.parametrize(
-    ("policy", "changes", "match"),
-    [
-        (
-            {"samples": 10**5},
-            {"network": small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})},
-            r"policy.samples = 100,000 paths of 22 customers need .* would fit",
-        ),
-        (
-            {"instances": 5},
-            {"ranks": 2},
-            r"policy.instances of phase tune = 5 cannot be divided among 2 ranks",
-        ),
-    ],
-)
-def test_impossible_policy_phases_are_refused_before_training(
-    store: Store, policy: dict[str, Any], changes: dict[str, object], match: str
-) -> None:
-    tuned = TUNE.model_copy(update={"policy": PolicySpec(**{"steps": 7, "instances": 4} | policy)})
-    spec = small_spec(**{"ranks": 1, "phases": (*small_spec().phases, tuned)} | changes)
-    with pytest.raises(McvrpError, match=match):
+def test_paths_that_do_not_fit_into_memory_are_refused_before_training(store: Store) -> None:
+    network = small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})
+    tune = TUNE.model_copy(update={"policy": PolicySpec(steps=7, samples=10**5)})
+    spec = small_spec(ranks=1, batch=12, phases=(*small_spec().phases, tune), network=network)
+    with pytest.raises(McvrpError, match=r"policy.samples = 100,000 paths of 22 .* would fit"):
         stage.check_training(store, CITY, spec)
 
 
 def test_a_batch_is_a_multiple_of_the_ranks(store: Store) -> None:
     with pytest.raises(McvrpError, match="batch = 12 cannot be divided among 5 ranks: use a multiple of 5"):
         train_phase(store, small_spec(ranks=5), "I", forbidden)
+    with pytest.raises(McvrpError, match=r"policy.instances of phase tune = 4 cannot be divided among 3"):
+        stage.check_training(store, CITY, small_spec(ranks=3, phases=(*small_spec().phases, TUNE)))
     train_phase(store, small_spec(ranks=2, micro_batch=4), "I", pretend)
 
 
@@ -348,7 +330,6 @@ def test_jobs_resume_until_the_phase_is_complete(store: Store) -> None:
 
 
 def test_a_phase_has_the_time_of_all_its_jobs() -> None:
-    """Seconds add up, the start is the first job's, and each job gets its number."""
     job = Mock(side_effect=lambda k: PhaseSummary("I", 10 * k, 30, 300, 10 * (k - 1), 1.5, {}))
     assert until_complete(job) == PhaseSummary("I", 30, 30, 300, 0, 4.5, {})
     assert [call.args for call in job.call_args_list] == [(1,), (2,), (3,)]
@@ -394,7 +375,6 @@ def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int) 
 
 @pytest.mark.parametrize("error", [McvrpError("no"), IncompleteError("the store is silent")])
 def test_a_refusal_is_not_retried(store: Store, error: McvrpError) -> None:
-    """Errors of the user, and a long outage of the store, end the job at once."""
     launch = Mock(side_effect=error)
     with pytest.raises(type(error), match=str(error)):
         train_phase(store, small_spec(), "I", launch)
@@ -451,7 +431,6 @@ def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.Mo
 
 
 def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
-    """A second driver is refused, also with another base, and changes nothing."""
     train(store, small_spec(), pretend)
     train(store, small_spec(run="other", phases=small_spec().phases[:1]), pretend)
     tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])

@@ -33,7 +33,6 @@ def shown(groups: list[Group]) -> list[tuple[bytes, float, bytes]]:
 
 @pytest.mark.parametrize("ranks", [2, 3, 12])
 def test_any_number_of_ranks_has_the_same_instances(ranks: int) -> None:
-    """Instances, rotations and random numbers are functions of the step alone."""
     alone, shared = stream(), stream(ranks)
     for step in (1, 17):
         parts = [shown(shared.groups(step, rank)) for rank in range(ranks)]

@@ -29,7 +29,6 @@ def test_a_policy_phase_needs_a_trained_decoder(phases: tuple[PhaseSpec, ...]) -
 
 
 def test_policy_settings_belong_to_policy_phases() -> None:
-    """trains = policy without settings, or settings without it, is refused."""
     with pytest.raises(ValidationError, match=r"phase III trains policy and needs policy.steps"):
         PhaseSpec(**POLICY)
     with pytest.raises(ValidationError, match=r"phase III trains both and has a field policy"):
@@ -37,7 +36,6 @@ def test_policy_settings_belong_to_policy_phases() -> None:
 
 
 def test_later_fields_are_left_out_while_unused() -> None:
-    """So that earlier checkpoints and cards belong to the same phase and network."""
     spec = small_spec()
     assert not {name for name in spec.recipe("II") if name.startswith(("policy", "optimizer"))}
     assert "pointer" not in spec.network.model_dump()

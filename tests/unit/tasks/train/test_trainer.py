@@ -33,7 +33,6 @@ def test_out_of_memory_outside_of_micro_batches_is_a_refusal(
 
 
 def test_a_bug_is_not_a_refusal(fail: Callable[[Exception], None]) -> None:
-    """Any other error propagates, so that its traceback is in the log."""
     fail(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         run_rank(None, 0, 1, lambda _: None)  # type: ignore[arg-type]
