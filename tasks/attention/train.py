@@ -44,13 +44,9 @@ def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> Non
 def train_attention(store: Store, city: City, spec: AttentionSpec) -> AttentionSummary:
     """Train the attention models of ``spec`` that are not finished.
 
-    ``spec`` needs a name and sizes (`AttentionSpec.filled`).
-
-    Raises
-    ------
-    McvrpError
-        If the city is too small, there is no capacity rule for a size, a stored model or checkpoint has
-        other settings, or another process trains the models.
+    ``spec`` needs a name and sizes (`AttentionSpec.filled`). McvrpError if the city is too small, there is
+    no capacity rule for a size, a stored model or checkpoint has other settings, or another process trains
+    the models.
     """
     check_attention_models(store, city, spec)  # all sizes first, as each may take days
     began, (name, sizes) = time.monotonic(), _named(spec)

@@ -141,7 +141,6 @@ def _draw_loss(axis: Axes, rows: pd.DataFrame, column: str, colour: str) -> None
 
 
 def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
-    """Draw the mean and the lowest cost of an instance's samples."""
     axis.set_ylabel("Mean cost per instance")
     _draw(axis, rows, "sampled_cost", BLUE, "mean of the samples")
     _draw(axis, rows, "best_cost", ORANGE, "best of the samples")

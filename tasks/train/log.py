@@ -167,7 +167,6 @@ class TrainLog:
         self._times = []
 
     def _refuse(self, problem: str, step: int, batch: GlobalBatch | None) -> NoReturn:
-        """Raise the error with step, batch and the last good checkpoint."""
         job, last_good = self._job, self._last_good
         raise McvrpError(
             f"the loss of phase {job.phase} {problem}, at step {step:,} ({self._describe(step, batch)}; "
@@ -188,5 +187,4 @@ class TrainLog:
 
 
 def _mean(total: float, count: float) -> float:
-    """Return the mean over ``count`` tokens or instances, NaN without any."""
     return total / count if count else math.nan

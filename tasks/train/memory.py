@@ -43,10 +43,7 @@ def policy_tokens(instances: int, largest: int, samples: int) -> int:
 
 
 def largest_that_fits(part: MicroBatch, attempt: Callable[[MicroBatch], object]) -> MicroBatch | None:
-    """Return the largest of half, a quarter, ... of ``part`` for which ``attempt`` has enough memory.
-
-    None if a single sample, or the paths of a single instance, do not fit.
-    """
+    """Return the largest of half, a quarter, ... of ``part`` for which ``attempt`` has memory, if any."""
     rows = _rows(part) // 2
     while rows:
         gc.collect()

@@ -76,11 +76,8 @@ def starting_point(
     model; None for random weights. ``labels`` is None if the phase needs none.
     """
     index = spec.phases.index(spec.phase(name))
-    parent = (
-        finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}")
-        if index
-        else _base(store, city, spec)
-    )
+    previous = spec.phases[index - 1].name
+    parent = finished(store, spec, previous, f"phase {name!r}") if index else _base(store, city, spec)
     data = labels.fingerprint() if labels else ""
     origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
     if parent:  # another phase: its network has to be ours, its recipe need not

@@ -209,11 +209,11 @@ class TrainSpec(StrictSpec):
 
     def phase(self, name: str) -> PhaseSpec:
         """Return the phase ``name``; McvrpError if the run has no such phase."""
-        for phase in self.phases:
-            if phase.name == name:
-                return phase
-        names = ", ".join(phase.name for phase in self.phases)
-        raise McvrpError(f"no phase {name!r} in run {self.run!r}, which has {names}: name one of these")
+        phases = {phase.name: phase for phase in self.phases}
+        if name not in phases:
+            names = ", ".join(phases)
+            raise McvrpError(f"no phase {name!r} in run {self.run!r}, which has {names}: name one of these")
+        return phases[name]
 
     @property
     def base_version(self) -> tuple[str, int] | None:

@@ -127,12 +127,12 @@ def _command(job_file: Path) -> list[str]:
 
 
 def _environment(job: RankJob) -> dict[str, str]:
-    threads = str(max(1, job.cores // job.ranks))  # the default is one thread per core in each rank
     return {
         **os.environ,
         # `-m` puts the working directory first on the path: a user's json.py would hide Python's.
         "PYTHONSAFEPATH": "1",
-        # Threads that spin while waiting take the cores from each other on a busy machine.
-        "OMP_NUM_THREADS": threads,
+        # Each rank has its share of the cores, not all. Threads that spin while waiting take the cores from
+        # each other on a busy machine.
+        "OMP_NUM_THREADS": str(max(1, job.cores // job.ranks)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }

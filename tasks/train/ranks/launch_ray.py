@@ -79,8 +79,6 @@ class _NodeAddressBackend(TorchConfig().backend_cls):  # type: ignore[misc]
 
 
 class _NodeAddressConfig(TorchConfig):  # type: ignore[misc]  # Ray has no types here
-    """Configuration of `_NodeAddressBackend`."""
-
     @property
     def backend_cls(self) -> type[_NodeAddressBackend]:
         return _NodeAddressBackend
