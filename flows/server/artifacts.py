@@ -24,8 +24,9 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
+from mcvrp.tasks.support.pictures import png
 from mcvrp.tasks.support.progress import ProgressReport, listening
-from mcvrp.tasks.train.card import begun_phases, loss_grid
+from mcvrp.tasks.train.card import begun_phases, loss_figure
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
@@ -169,7 +170,7 @@ def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     if not begun:
         return ""
     name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, loss_grid(begun), store.url(layout.run_losses(run)))
+    return picture(name, png(loss_figure(begun)), store.url(layout.run_losses(run)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.events import OF_ANY_RANK, RankEvent, Refused, Saved
-from mcvrp.tasks.train.job import RankJob, ranks_died
+from mcvrp.tasks.train.job import OF_ANY_RANK, RankEvent, RankJob, Refused, Saved, ranks_died
 from mcvrp.tasks.train.ranks.launch import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_shard
+from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
@@ -22,7 +24,7 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
-Solve = Callable[[City, Instance], Solution]
+CITY = City.uniform(60, seed=3)
 
 
 class StoppedHere(Exception):
@@ -54,6 +56,22 @@ def write_dataset(
         instances = [stream(n, i) for i in range(count)]
         labels = [label_of(city, each, i, solve(city, each)) for i, each in enumerate(instances)]
         write_labels(store, label_shard(name, n, 0), city, "tests", labels)
+
+
+def rank_job(store: Store, phase: str, **changes: Any) -> RankJob:
+    """Return a job of the only rank for ``phase`` of `small_spec`, with ``changes``."""
+    values: dict[str, Any] = {
+        "city": CITY,
+        "spec": small_spec(),
+        "counts": (30, 30, 30),
+        "origin": Origin(CITY.city_id, "f" * 64, {}, {}, ""),
+        "start": None,
+        "ranks": 1,
+        "cores": 1,
+        "cache": Path(),
+        "lease": Lease(store, "lease.json", "the run is being trained", Holder.here(), ""),
+    }
+    return RankJob(store=store, phase=phase, **values | changes)
 
 
 def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:

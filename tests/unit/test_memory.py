@@ -72,7 +72,7 @@ POLICY_GRADIENT_PHASE = """
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.train.policy_memory import require_memory
+from mcvrp.tasks.train.resources import require_memory
 spec = load_preset("smoke", ["train.phases.2.policy.samples=40000"]).train
 input()
 try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
@@ -26,31 +28,22 @@ def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
         if len(part.ids) > room:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    fits = largest_that_fits(batch, attempt)  # type: ignore[arg-type]
-    assert fits is not None
-    assert len(fits.ids) == tried[-1] == next(rows for rows in (6, 3, 1) if rows <= room)  # type: ignore[union-attr]
-    assert len(fits.angle) == len(fits.path) == len(fits.ids)  # type: ignore[arg-type, union-attr]
+    fits = largest_that_fits(batch, attempt)
+    assert isinstance(fits, Batch)
+    assert len(fits.ids) == tried[-1] == next(rows for rows in (6, 3, 1) if rows <= room)
+    assert len(fits.angle) == len(fits.path) == len(fits.ids)  # type: ignore[arg-type]
     assert f"--set train.micro_tokens={tokens(fits)}" in advice(batch, fits)
 
 
 def test_if_no_sample_fits_the_size_is_named(batch: Batch) -> None:
     """The message has the number of customers, and no number of tokens to try."""
-
-    def attempt(part: Batch) -> None:
-        raise MemoryError
-
-    assert largest_that_fits(batch, attempt) is None  # type: ignore[arg-type]
+    assert largest_that_fits(batch, Mock(side_effect=MemoryError)) is None
     assert "not even one sample fits: train a smaller network, or on sizes below 20" in advice(batch, None)
 
 
 def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
-    """A bug in the attempt propagates."""
-
-    def attempt(part: Batch) -> None:
-        raise RuntimeError("shapes do not fit")
-
     with pytest.raises(RuntimeError, match="shapes"):
-        largest_that_fits(batch, attempt)  # type: ignore[arg-type]
+        largest_that_fits(batch, Mock(side_effect=RuntimeError("shapes do not fit")))
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 
@@ -58,16 +51,13 @@ def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
-        RuntimeError(
-            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
-        ),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("could not create a primitive"),  # oneDNN, without memory for its code
         MemoryError(),
     ],
 )
 def test_messages_of_allocators_are_recognized(error: Exception) -> None:
-    """Each library has its own message."""
     assert is_out_of_memory(error)
 
 
