@@ -56,16 +56,9 @@ def check_routes(
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
 
-    Parameters
-    ----------
-    table
-        One row per stop with `COLUMNS` as text, and any others; the index has the row numbers.
-    nodes
-        Node of each customer id.
-    today
-        Later dates are rejected.
-    taken
-        Days that are in the store already, with the file that each came from.
+    The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers.
+    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected, and days that are already
+    ``taken``, with the file that each came from.
     """
     rows = _Rows.of(table, nodes)
     _check_cells(rows, today, taken or {})

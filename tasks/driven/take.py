@@ -70,17 +70,8 @@ def take_routes(
 ) -> Taken:
     """Ingest the new files below ``incoming`` as driven days of ``city``.
 
-    Parameters
-    ----------
-    today
-        Later dates are rejected.
-    quiet_seconds
-        As ``seconds`` of `tasks.driven.stable_files.stable_files`.
-
-    Raises
-    ------
-    McvrpError
-        If the store has days of another city.
+    Dates after ``today`` are rejected; ``quiet_seconds`` are the ``seconds`` of `stable_files`. Raises
+    McvrpError if the store has days of another city.
     """
     paths, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
     lonely = without_instance(store, paths)
@@ -121,15 +112,7 @@ def _take(
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
 ) -> IntakeReceipt | None:
-    """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``.
-
-    Name and days of the file are added to ``names`` (by checksum) and ``days``.
-
-    Raises
-    ------
-    TooLarge, ReaderStopped
-        If the file was not read; the next ingestion tries again.
-    """
+    """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``."""
     name, data = stored_bytes(store, path)
     receipt = IntakeReceipt(name, checksum(data))
     if receipt.sha256 in names:

@@ -21,12 +21,15 @@ from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.errors import LeaseLost
+from mcvrp.storage.store.lease import active_holder
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
 _CHECKPOINT = re.compile(r"training/[^/]+/[^/]+/step-\d+")
+_TRIAL = re.compile(r"(night|improve)-[0-9a-f]{12}")
+LEASE = "lease.json"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class StoreView:
         """All versions of models, and whether each is kept."""
         kept: list[tuple[ModelCard, bool]] = []
         for name in self.store.folders("models"):
-            removed = {item.path for item in in_models(self, name) if isinstance(item, Candidate)}
+            items = or_skipped(layout.models_dir(name), in_models(self, name))
+            removed = {item.path for item in items if isinstance(item, Candidate)}
             cards = (model_card(self.store, name, version) for version in versions(self.store, name))
             kept += ((card, card.folder not in removed) for card in cards)
         return kept
@@ -118,6 +122,28 @@ def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, l
     """Yield each folder (or file) at ``depth`` with its files."""
     for path, group in groupby(files, lambda file: "/".join(file.path.split("/")[:depth])):
         yield path, list(group)
+
+
+def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipped | None:
+    """Return ``name`` of the area ``folder`` if it is the dataset or run of an obsolete trial, else None.
+
+    They are kept as long as a version of a model that was made from them, and those of each model's latest
+    trial until the next one. Records of decisions are kept indefinitely.
+    """
+    if not _TRIAL.fullmatch(name):
+        return None
+    path = f"{folder}/{name}"
+    ours = (f"{path}/{LEASE}", layout.models_removed(name))
+    files = [file for file in view.store.files(path) if file.path not in ours]
+    if not view.aged(files) or name in view.needed_names:
+        return None
+    why = f"older than {view.policy.keep_days:g} days, and no model that is kept was made from it"
+    for records in layout.TRIAL_RECORDS:
+        for model in view.store.folders(records):
+            if holder := active_holder(view.store, f"{records}/{model}/{LEASE}", view.now):
+                # its night may resume this one
+                return Skipped(path, f"model {model!r} is being retrained by {holder}")
+    return Candidate.of(f"{folder} of a night or round", path, files, why)
 
 
 def in_training(view: StoreView, run: str) -> Found:
@@ -152,10 +178,6 @@ def _kept(view: StoreView, states: Sequence[CheckpointState]) -> list[Checkpoint
 
 def in_models(view: StoreView, name: str) -> Found:
     """Yield versions of the model ``name`` that are neither recent nor referenced by an alias."""
-    return or_skipped(layout.models_dir(name), _in_model(view, name))
-
-
-def _in_model(view: StoreView, name: str) -> Found:
     named, known = aliased(view.store, name), versions(view.store, name)
     newest = known[-view.policy.keep_models :]
     folders = dict(_by_folder(view.store.files(layout.models_dir(name)), 3))

@@ -56,12 +56,7 @@ COLUMNS = {  # of a label file
 def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
     """Write README.md, figures and statistics of ``dataset``, whose manifest must be up to date.
 
-    Only sizes whose shards have changed are read.
-
-    Raises
-    ------
-    McvrpError
-        If a shard cannot be read.
+    Only sizes whose shards have changed are read; McvrpError if one cannot be read.
     """
     before = read_statistics(store, dataset)
     statistics = update_statistics(store, dataset, workers)
@@ -178,14 +173,7 @@ def _makers(statistics: Sequence[SizeStatistics]) -> str:
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:
     """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes.
 
-    Parameters
-    ----------
-    statistics
-        One or more sizes, ascending.
-    quantity
-        "cost", "routes" or "runtime".
-    unit
-        Unit of the city's costs.
+    ``statistics`` are those of one or more sizes, ascending; ``unit`` is that of the city's costs.
     """
     labels = {"cost": f"Total distance{in_unit(unit)}", "routes": "Routes", "runtime": "Solver time (s)"}
     label = labels[quantity]

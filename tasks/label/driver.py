@@ -64,16 +64,9 @@ class _Task:
 class Driver:
     """Labelling of one dataset.
 
-    Attributes
-    ----------
-    labelled, solving
-        Labels made, and solver seconds spent on them.
-    retried, failures
-        Number of units that were repeated, and how many of them because their worker was lost.
-    lost
-        Units and merges that the last run gave up, with the reason.
-    unmerged
-        Files of the shards whose merge was given up: one of them may be corrupt.
+    ``labelled`` labels were made in ``solving`` solver seconds. ``retried`` units were repeated, ``failures``
+    of them because their worker was lost. ``lost`` are the units and merges that the last run gave up, with
+    the reason, and ``unmerged`` the files of the shards whose merge was given up: one may be corrupt.
     """
 
     dataset: LabelDataset
@@ -100,14 +93,8 @@ class Driver:
     def run(self, missing: Missing, workers: int, progress: Progress) -> None:
         """Label as much of what is ``missing`` as possible, ``workers`` units at a time.
 
-        Raises
-        ------
-        StoreError
-            If the store refuses.
-        IncompleteError
-            If it does not answer for minutes.
-        ClusterLost
-            If Ray is gone; the units in flight are still missing.
+        Raises StoreError if the store refuses, IncompleteError if it does not answer for minutes, and
+        ClusterLost if Ray is gone; the units in flight are still missing.
         """
         self.workers, self.lost, self.unmerged = workers, [], set()
         tasks = self._tasks(missing)
@@ -124,9 +111,7 @@ class Driver:
                 if not self._in_flight:
                     return
                 done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=WAIT_SECONDS)
-                made = sum(
-                    self._handle_result(self._in_flight.pop(reference), reference) for reference in done
-                )
+                made = sum(self._handle_result(self._in_flight.pop(one), one) for one in done)
                 progress.advance(made, self._note())
                 self._cancel_hanging()
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
@@ -163,8 +148,8 @@ class Driver:
             return task.limit, label_unit, store, city, recipe, unit
         job = task.jobs[0]
         shard = layout.label_shard(recipe.dataset, job.n, job.k)
-        where = (recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
-        return task.limit, merge_shard, store, city, *where
+        rows = (job.n, job.start, job.stop, job.sources)
+        return task.limit, merge_shard, store, city, recipe.spec_hash, shard, *rows
 
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
         """Handle the result of ``task`` and return the number of labels it has made."""

@@ -123,12 +123,8 @@ def count_missing(dataset: LabelDataset) -> Missing:
 def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
     """Yield the shards of size ``n`` that have to be made, from the files that exist.
 
-    A corrupt file counts as missing; missing rows that are quarantined become suspects.
-
-    Raises
-    ------
-    McvrpError
-        If a file at the path of a shard or staged chunk is foreign, or of another dataset.
+    A corrupt file counts as missing; missing rows that are quarantined become suspects. Raises McvrpError if
+    a file at the path of a shard or staged chunk is foreign, or of another dataset.
     """
     store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
     staged = store.files(layout.staged_dir(spec.dataset, n))

@@ -35,12 +35,7 @@ def merge_shard(
     """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``.
 
     The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
-    once the shard is published.
-
-    Raises
-    ------
-    McvrpError
-        If rows are missing.
+    once the shard is published. Raises McvrpError if rows are missing.
     """
     # Sources that are gone were merged by an earlier try whose answer was lost: their rows are in the shard.
     staged = [source for source in sources if source.path != path and store.exists(source.path)]
@@ -65,16 +60,11 @@ def publish(
     """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``.
 
     Of several labels of a row the first counts, and the one in the existing shard before all others. No
-    existing label is lost, whatever other writers do at the same time.
-
-    Raises
-    ------
-    McvrpError
-        If rows are neither in a piece nor known to have no label.
+    existing label is lost, whatever other writers do at the same time. Raises McvrpError if rows are neither
+    in a piece nor known to have no label.
     """
     while True:
-        existing: LabelPiece | None = None  # of each try: the shard may be moved away in between
-        tag = ""
+        existing, tag = None, ""  # of each try: the shard may be moved away in between
         if store.exists(path):
             data, tag = store.get_tagged(path)
             footer = parse_footer(data, store.url(path))

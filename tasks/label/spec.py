@@ -32,8 +32,6 @@ from mcvrp.tasks.support.spec import (
     OrdersSpec,
 )
 
-Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
-Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only

@@ -46,16 +46,8 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     """Verify every label of ``dataset`` and store the report with it.
 
     A call within a day of an interrupted one resumes it; after a report everything is verified again.
-
-    Parameters
-    ----------
-    workers
-        Number of cores (default: all).
-
-    Raises
-    ------
-    McvrpError
-        If there is no such dataset, or its city is not in the store.
+    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, or its
+    city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")

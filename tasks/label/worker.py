@@ -5,18 +5,14 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import LabelFile, read_footer, write_table
+from mcvrp.storage.labels.label_files import read_footer, write_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import plain_solving
-from mcvrp.tasks.label.isolated import run_isolated
 from mcvrp.tasks.label.publish import LabelPiece, publish
-from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
+from mcvrp.tasks.label.solving import solving
+from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
 
 
 def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
@@ -24,40 +20,31 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Uni
 
     Raises McvrpError if the store refuses them, or a label is wrong.
     """
-    began = time.perf_counter()
-    if unit.isolated:
-        with run_isolated(city, recipe, unit) as solve:
-            return _label(store, city, recipe, unit, solve, began)
-    return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)
-
-
-def _label(
-    store: Store, city: City, recipe: LabelRecipe, unit: Unit, solve: Callable[[int], Outcome], began: float
-) -> UnitReceipt:
-    made, solving = 0, 0.0
+    made, seconds, chunk = 0, 0.0, None
     failures: list[Failure] = []
-    chunk: LabelFile | None = None
     parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
-    for k, start, stop in parts:
-        shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
-        # The unit of a lost worker is repeated: shards that the worker has published are complete.
-        if shard and (published := _published(store, shard, stop)):
-            made += published
-            continue
-        outcomes = [solve(i) for i in range(start, stop)]
-        labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
-        failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        piece = LabelPiece(label_table(labels), tuple(failure.i for failure in failed))
-        if shard:
-            publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
-        else:
-            # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
-            path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
-            chunk = write_table(store, path, city, recipe.spec_hash, unit.n, piece.table, piece.absent)
-        made += len(labels)
-        failures += failed
-        solving += sum(label.runtime for label in labels)
-    return UnitReceipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
+    with solving(city, recipe, unit) as solve:
+        for k, start, stop in parts:
+            shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
+            # The unit of a lost worker is repeated: shards that the worker has published are complete.
+            if shard and (published := _published(store, shard, stop)):
+                made += published
+                continue
+            outcomes = [solve(i) for i in range(start, stop)]
+            labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
+            failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+            table, absent = label_table(labels), tuple(failure.i for failure in failed)
+            if shard:
+                pieces = [LabelPiece(table, absent)]
+                publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, pieces)
+            else:
+                # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
+                path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
+                chunk = write_table(store, path, city, recipe.spec_hash, unit.n, table, absent)
+            made += len(labels)
+            failures += failed
+            seconds += sum(label.runtime for label in labels)
+    return UnitReceipt(made, tuple(failures), seconds, chunk)
 
 
 def _published(store: Store, shard: str, stop: int) -> int:

@@ -23,9 +23,9 @@ from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
+from mcvrp.tasks.retrain.card import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
-from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.spec import ImproveSpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
@@ -53,12 +53,8 @@ def run_round(
 
     Labels are sampled at random, each at its best known cost. A solution of the champion (sampled, then
     improved by local search) replaces a label if it costs less; the challenger is fine-tuned on all of them.
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
-
-    Raises
-    ------
-    McvrpError, IncompleteError
-        As in `trial_context` and `run_trial`; or if there are no labels.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises McvrpError if there are no
+    labels, and as `trial_context` and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
         loop = _loop(spec, context)

@@ -67,21 +67,12 @@ def numbered(labels: Iterable[Label]) -> list[Label]:
 
 
 def drawn(
-    store: Store, dataset: str, count: int, stream: tuple[str, ...], known: Mapping[Key, Label]
+    store: Store, dataset: str, count: int, stream: tuple[str, ...], improved: Mapping[Key, Label]
 ) -> Iterator[Label]:
     """Yield about ``count`` random labels of ``dataset``, evenly distributed over its sizes.
 
-    Parameters
-    ----------
-    stream
-        Names of the random stream: equal names give equal labels.
-    known
-        Improved labels of some instances, which replace those of the dataset.
-
-    Raises
-    ------
-    McvrpError
-        If a shard is corrupt.
+    Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
+    those of the dataset. Raises McvrpError if a shard is corrupt.
     """
     old = Dataset.open(store, dataset)
     sizes = old.sizes()
@@ -98,7 +89,7 @@ def drawn(
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]
             for label in table_labels(table.take(rows), files[0].footer.city_id):
-                yield known.get(key_of(label.instance), label)
+                yield improved.get(key_of(label.instance), label)
 
 
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:

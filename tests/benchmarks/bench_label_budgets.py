@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP

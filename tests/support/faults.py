@@ -91,7 +91,7 @@ class Family:
     def solving(self) -> list[int]:
         """Return the processes that currently label or merge."""
         idle = ("ray::IDLE", *RAY_AGENTS)
-        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.isolated")
+        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.solving")
         return [
             pid
             for pid, title in self.members().items()

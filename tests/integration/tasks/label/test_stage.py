@@ -29,8 +29,8 @@ from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
 from mcvrp.tasks.label import plan as label_plan
-from mcvrp.tasks.label.attempt import solver_seed
 from mcvrp.tasks.label.publish import merge_shard
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
 from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit

@@ -16,8 +16,8 @@ from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer, Label
-from mcvrp.tasks.label.attempt import make_solver, plain_solving, solver_seed
 from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
+from mcvrp.tasks.label.solving import attempting, make_solver, solver_seed
 from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
@@ -274,7 +274,7 @@ def test_a_source_has_the_instances_that_are_labelled(
     """Whatever ranges city and spec have, what is verified against is what the solver was given."""
     city = City(CITY.xy, demand=own[0], capacity=own[1])
     there = spec(demand=asked[0], capacity=asked[1], iterations=1)
-    label = plain_solving(city, there.recipe(city), 20)(i)
+    label = attempting(city, there.recipe(city), 20)(i, 1)
     instance = Source(there, city).stream(20, i)
     assert isinstance(label, Label)
     assert label.instance.ids.tolist() == instance.ids.tolist()

@@ -9,11 +9,10 @@ import numpy as np
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.trials import TrialRecord
-from mcvrp.tasks.retrain.card import comparison, drifts, gained, round_table
+from mcvrp.tasks.retrain.card import Gains, TrialMetrics, comparison, drifts, gained, round_table
 from mcvrp.tasks.retrain.decide import DRAWN, FRESH, Bucket
 from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import Mix
-from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics
 
 # Characters with a bar and two spaces for each column: in a window of 1,300 pixels a page of Prefect has 728
 # for a table, and draws one of 72 characters 556 wide.

@@ -27,9 +27,9 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
 from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
-from mcvrp.tasks.retrain.metrics import read_metrics
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
