@@ -134,7 +134,7 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
 def _runs(table: pa.Table) -> Iterator[pa.Table]:
     """Yield the runs of consecutive rows of ``table``."""
     index = table["index"].to_numpy().astype(np.int64)
-    bounds = [0, *(np.flatnonzero(np.diff(index) != 1) + 1).tolist(), len(index)]
-    for start, stop in pairwise(bounds):
+    breaks = (np.flatnonzero(np.diff(index) != 1) + 1).tolist()
+    for start, stop in pairwise([0, *breaks, len(index)]):
         if start < stop:
             yield table.slice(start, stop - start)

@@ -20,7 +20,6 @@ POLICY = RetentionSpec(keep_models=1, solution_days=10)
 
 
 def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
-    """Young artifacts and those that an alias points to are kept."""
     store = Store.open(s3_uri)
     for number in range(1, 6):
         card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "abc")

@@ -41,7 +41,6 @@ def check(rows: list[Row], **options: Any) -> CheckedRoutes:
 
 
 def test_a_day_comes_back_as_it_was_driven() -> None:
-    """Customers, demands, capacity and the order of stops, whatever the order of rows."""
     (day,) = check(GOOD).days
     assert day.date == datetime.date(2026, 2, 27)
     assert day.instance.ids.tolist() == [1, 2, 3, 4]
@@ -79,7 +78,6 @@ def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_valid_days_lose_nothing(seed: int, n: int) -> None:
-    """A day driven within the rules is taken whole."""
     rng = np.random.default_rng(seed)
     customers = rng.permutation(12)[:n] + 1
     cuts = np.array_split(customers, rng.integers(1, n + 1))
