@@ -1,15 +1,14 @@
 """Ingestion of files of driven routes: valid days are stored, invalid rows quarantined with a reason.
 
-Each file is ingested once, whatever its name: its receipt is named by its checksum. Every row ends up in a
-day or in quarantine, and the file itself stays in place. An interrupted ingestion, run again, gives the same
-days.
+Each file is ingested once, whatever its name, and stays in place: its receipt is named by its checksum. Every
+row ends up in a day or in quarantine, also after an interruption.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -127,12 +126,19 @@ def _take(
     except McvrpError as error:
         receipt = replace(receipt, refused=str(error))
     else:
-        taken = {
-            date: names.get(day.source, "another file")
-            for date, day in days.items()
-            if day.source != receipt.sha256
-        }
-        receipt = _write(store, city, receipt, table, taken, today)
+        others = [day for day in days.values() if day.source != receipt.sha256]
+        taken = {day.date: names.get(day.source, "another file") for day in others}
+        checked = check_routes(table, city.city, city.addresses.node_of, today=today, taken=taken)
+        for day in checked.days:
+            routes = (day.instance, day.solution)
+            if not write_day(store, city.name, city.city, day.date, routes, receipt.sha256):
+                raise McvrpError(
+                    f"another process ingests routes of city {city.name!r}: wait until it has finished"
+                )
+        if len(checked.rejected):
+            store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
+        dates = tuple(day.date.isoformat() for day in checked.days)
+        receipt = replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
     names[receipt.sha256] = name
     for date in map(datetime.date.fromisoformat, receipt.days):
@@ -185,24 +191,3 @@ def _route_table(name: str, data: bytes) -> pd.DataFrame:
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
     return frame
-
-
-def _write(
-    store: Store,
-    city: StoredCity,
-    receipt: IntakeReceipt,
-    table: pd.DataFrame,
-    taken: Mapping[datetime.date, str],
-    today: datetime.date,
-) -> IntakeReceipt:
-    """Write days and quarantine of one file; return its receipt filled in."""
-    checked = check_routes(table, city.city, city.addresses.node_of, today=today, taken=taken)
-    for day in checked.days:
-        if not write_day(store, city.name, city.city, day.date, (day.instance, day.solution), receipt.sha256):
-            raise McvrpError(
-                f"another process ingests routes of city {city.name!r}: wait until it has finished"
-            )
-    if len(checked.rejected):
-        store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
-    dates = tuple(day.date.isoformat() for day in checked.days)
-    return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)

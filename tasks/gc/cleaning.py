@@ -1,8 +1,8 @@
 """Garbage collection of a store: unreferenced artifacts are found, reported and, on request, removed.
 
-Safe at any time and with concurrent processes: a run or dataset is cleaned under its writer's lease, and a
-version of a model is marked before the aliases are read. The file that makes an artifact complete (a state, a
-card) is removed first, so that an interrupted removal leaves an incomplete artifact.
+A run or dataset is cleaned under its writer's lease, a version of a model is marked before the aliases are
+read. The file that makes an artifact complete (a state, a card) is removed first, so that an interrupted
+removal leaves an incomplete artifact.
 """
 
 from __future__ import annotations
@@ -54,12 +54,10 @@ class CleaningSummary:
 
     @property
     def files(self) -> int:
-        """Number of files."""
         return sum(candidate.files for candidate in self.candidates)
 
     @property
     def bytes(self) -> int:
-        """Total size in bytes."""
         return sum(candidate.bytes for candidate in self.candidates)
 
 
@@ -97,6 +95,7 @@ def clean(
     """
     view = StoreView(store, policy, store.now() if now is None else now)
     candidates, skipped, kept_now = list[Candidate](), list[Skipped](), 0
+    loose = list(scraps(view))  # before any removal, which takes those in emptied folders with it
     if delete:
         _unmark(view)  # even if nothing is to be removed: no alias can move to a marked version
     for area in _AREAS:
@@ -109,7 +108,7 @@ def clean(
             candidates += found
             kept_now += len(planned) - len(found)
     folders = tuple(f"{candidate.path}/" for candidate in candidates)
-    for candidate in scraps(view):
+    for candidate in loose:
         if not candidate.path.startswith(folders):
             candidates.append(candidate)
             if delete:

@@ -247,14 +247,13 @@ def _rows(file: LabelFile) -> set[int]:
 def in_attention(view: StoreView, name: str) -> Found:
     """Yield states of completed trainings of the attention models ``name``, and incomplete models."""
     for path, files in _by_folder(view.store.files(layout.attention_dir(name)), 3):
-        if (n := layout.size_of(path)) is None:
-            continue
-        state = [file for file in files if file.path == layout.attention_training(name, n)]
-        if attention_card(view.store, name, n) is not None:
-            if view.old(state):
+        if (n := layout.size_of(path)) is not None:
+            state = [file for file in files if file.path == layout.attention_training(name, n)]
+            finished = attention_card(view.store, name, n) is not None
+            if finished and view.old(state):
                 yield Candidate.of("ended training", state[0].path, state, "its model is finished")
-        elif view.old(files) and not state:
-            yield Candidate.of("half-written attention model", path, files, "its writer was killed")
+            elif not finished and not state and view.old(files):
+                yield Candidate.of("half-written attention model", path, files, "its writer was killed")
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:

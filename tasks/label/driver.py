@@ -1,7 +1,7 @@
 """Driver of a labelling run: keeps a bounded number of units in flight on Ray and handles their results.
 
-It knows no instances: a unit is sent, a receipt comes back, and a unit whose worker was lost is sent again,
-isolated. Its memory does not grow with the number of shards.
+A unit is sent, a receipt comes back; the unit of a lost worker is sent again, isolated. Its memory does not
+grow with the number of shards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Plan of a labelling run: which rows of the dataset are missing, cut into units of work.
 
-The rows of a shard depend on the spec alone. The number of units may change from run to run, as staged
-rows of an earlier run are used however they were cut. Everything is processed by size and shard: nothing
-here holds a list of all of them.
+The rows of a shard depend on the spec alone, staged rows of an earlier run are used however they were cut.
+Everything is processed by size and shard: nothing here holds a list of all of them.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ _SUSPECTS_PER_UNIT = 16  # instances that may each take their time limit
 
 @dataclass
 class LabelDataset:
-    """A dataset that is being labelled: spec document, list of shards and quarantine, each read once.
-
-    Only the holder of the dataset's lease may change it.
-    """
+    """A dataset, which only the holder of its lease may change: all that is read of it once."""
 
     labels: Dataset
     source: Source
@@ -48,12 +44,10 @@ class LabelDataset:
 
     @property
     def store(self) -> Store:
-        """The store of the dataset."""
         return self.labels.store
 
     @property
     def spec(self) -> LabelSpec:
-        """The spec of this run."""
         return self.source.spec
 
     def write_spec(self) -> None:
@@ -84,7 +78,6 @@ class ShardJob:
 
     @property
     def missing(self) -> int:
-        """The number of rows to label."""
         return sum(stop - start for start, stop in self.gaps)
 
     @property
@@ -102,7 +95,6 @@ class Missing:
 
     @property
     def rows(self) -> int:
-        """The number of rows to label."""
         return sum(self.by_size.values())
 
     def seconds(self, spec: LabelSpec) -> float:

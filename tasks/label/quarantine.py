@@ -81,14 +81,14 @@ class Quarantine:
             if n == unit.n and unit.start <= i < unit.stop and (n, i) not in failed:
                 del self.entries[n, i]
                 self._changed = True
-        if new := [failure for key, failure in failed.items() if key not in self.entries]:
-            why = f"(n={unit.n}, i={new[0].i}): {new[0].reason}"
-            logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), unit.n, why)
+        before, when = dict(self.entries), time.strftime("%Y-%m-%d %H:%M:%S %z")
         for key, failure in failed.items():
-            before = self.entries[key].attempts if key in self.entries else 0
-            fields = {**asdict(failure), "attempts": before + failure.attempts}
-            self.entries[key] = FailedInstance(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
+            attempts = failure.attempts + (before[key].attempts if key in before else 0)
+            fields = {**asdict(failure), "attempts": attempts}
+            self.entries[key] = FailedInstance(n=unit.n, **fields, when=when)
             self._changed = True
+        if new := [self.entries[key] for key in failed if key not in before]:
+            logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), unit.n, new[0])
         # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()

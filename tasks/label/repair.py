@@ -1,8 +1,4 @@
-"""Repair of a dataset: corrupt files are moved away, their good rows are kept.
-
-Nothing is deleted: a file is moved below `_corrupt` as it is, its good rows are staged, and the others are
-labelled like any other missing rows.
-"""
+"""Repair of a dataset: corrupt files are moved below `_corrupt` as they are, and their good rows staged."""
 
 from __future__ import annotations
 

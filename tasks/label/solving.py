@@ -1,7 +1,6 @@
 """Solving of the instances of a unit, in this process or isolated, so that a crash costs one attempt at one.
 
-The isolated process is restarted after each crash. A request over its pipe is an instance and a seed of the
-solver, the response is a label or the reason of the failure.
+The isolated process is restarted after each crash. Over its pipe, a request is an instance and a seed.
 """
 
 from __future__ import annotations
@@ -131,19 +130,15 @@ class _Child:
                     stdout=subprocess.DEVNULL,  # solvers in C++ write there
                     pass_fds=[theirs.fileno()],
                 )
-            self._greet(self._connection)
+            try:  # a failure here is no instance's fault
+                self._connection.send(self._task)
+                ready = self._connection.poll(_START_SECONDS) and self._connection.recv() is None
+            except (EOFError, OSError):
+                ready = False
+            if not ready:
+                self.stop()
+                raise McvrpError("the isolated process did not start: check the machine's memory")
         return self._process, self._connection
-
-    def _greet(self, connection: Connection) -> None:
-        """Send the process its task and wait until it is ready; a failure here is no instance's fault."""
-        try:
-            connection.send(self._task)
-            if connection.poll(_START_SECONDS) and connection.recv() is None:
-                return
-        except (EOFError, OSError):
-            pass
-        self.stop()
-        raise McvrpError("the isolated process did not start: check the machine's memory")
 
 
 def _death(code: int | None) -> str:

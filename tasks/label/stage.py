@@ -1,7 +1,6 @@
 """Stage that labels a dataset: every instance without a label is solved, on all cores.
 
-Each unit of work publishes whole shards or stages a file of rows; a shard whose rows are all staged is
-merged and published. A repeated run does what is missing.
+Each unit of work publishes whole shards or stages rows; a shard whose rows are all staged is merged.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import LabelDataset, Missing, count_missing, sweep
 from mcvrp.tasks.label.repair import repair_dataset, repair_sources, still_corrupt
 from mcvrp.tasks.label.solving import make_solver
-from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument
+from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
 
@@ -32,8 +31,6 @@ _REJOIN_SECONDS = 300.0  # for the head of a cluster to restart
 _REPAIRS = 3  # per run: a disk that corrupts file after file needs an operator
 _FALLBACK_SOLVER = "pyvrp"  # solves instances that the others leave unsolved
 _MOST_CHARACTERS = 80  # of the first reason
-
-__all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing"]
 
 
 @dataclass(frozen=True)
@@ -99,11 +96,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
-    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
-
-    Corrupt files count as missing, and so do labels that are not in their shard yet. If `mcvrp verify` has
-    found a file corrupt, all labels count: how many are good is known after the repair.
-    """
+    """Return how many labels of ``spec`` are not in a valid shard; McvrpError as in `label_missing`."""
+    # All count if `mcvrp verify` has found a file corrupt: how many are good is known after the repair.
     source = Source(spec, city)
     _require_possible(source)
     dataset = LabelDataset.open(store, source)

@@ -119,10 +119,9 @@ def _check_row_groups(
             table.validate(full=True)
         except Exception as error:
             length = file.metadata.row_group(group).num_rows
-            last = first + max(length, 1) - 1
+            what = f"rows {first} to {first + max(length, 1) - 1} cannot be read"
             i = int(expected[first]) if first < len(expected) else None
-            what = f"rows {first} to {last} cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
-            report.add(what, first, i)
+            report.add(f"{what} ({reason(error)[:_MOST_CHARACTERS]})", first, i)
             first += max(length, 0)
             continue
         right = np.ones(table.num_rows, dtype=np.bool_)
@@ -198,11 +197,8 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
             i = table["index"][0].as_py()
             return [RowFault(0, i, f"it is invalid ({reason(error)[:_MOST_CHARACTERS]})")]
     half = rows // 2  # rows that cannot be converted together: down to the one that is the cause
-    right = _row_faults(table.slice(half), source, n, expected)
-    return [
-        *_row_faults(table.slice(0, half), source, n, expected),
-        *(replace(fault, row=fault.row + half) for fault in right),
-    ]
+    left, right = (_row_faults(part, source, n, expected) for part in (table[:half], table[half:]))
+    return left + [replace(fault, row=fault.row + half) for fault in right]
 
 
 def _all_faults(

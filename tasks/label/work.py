@@ -33,7 +33,6 @@ class LabelRecipe:
     budget: BudgetName | Budget
 
     def stream(self, city: City) -> InstanceStream:
-        """Return the instance stream of ``city``."""
         return InstanceStream(city, self.seed, self.split, self.rules)
 
     def budget_of(self, n: int) -> Budget:
@@ -68,7 +67,6 @@ class Unit:
 
     @property
     def rows(self) -> int:
-        """The number of instances."""
         return self.stop - self.start
 
     @property

@@ -1,7 +1,7 @@
 """The improvement loop: the champion improves labels by sampling, and is fine-tuned on the result.
 
 It is the "positive feedback loop" of the paper's conclusion. A loop is named by a hash of its spec and
-labels, its rounds are numbered from 1. Completed rounds are skipped, an interrupted one is resumed.
+labels. Completed rounds are skipped, an interrupted one is resumed.
 """
 
 from __future__ import annotations
@@ -57,18 +57,14 @@ def run_round(
     labels, and as `trial_context` and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
-        loop = _loop(spec, context)
+        settings = spec.model_dump_json(exclude={"rounds", "ranks"})
+        old = Dataset.open(store, context.old).fingerprint()
+        loop = hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_metrics(store, spec.model, record.name), new=False)
         trial = _trial(spec, context, loop, number)
         return Round(*run_trial(spec, context, trial, cache, launch))
-
-
-def _loop(spec: ImproveSpec, context: TrialContext) -> str:
-    settings = spec.model_dump_json(exclude={"rounds", "ranks"})
-    old = Dataset.open(context.store, context.old).fingerprint()
-    return hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
 
 
 def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:

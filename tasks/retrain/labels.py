@@ -35,10 +35,8 @@ class Mix:
 
 
 def repeats(days: int, replay: int, share: float, most: int) -> int:
-    """Return the repetitions of each of ``days`` that give them ``share`` of a mix with ``replay`` others.
-
-    At most ``most``, against overfitting to a few days.
-    """
+    """Return the repetitions of ``days`` that give them ``share`` of a mix with ``replay`` others."""
+    # at most ``most``, against overfitting to a few days
     wanted = share / (1 - share) * replay
     return max(1, min(most, round(wanted / days))) if days else 0
 
@@ -46,10 +44,7 @@ def repeats(days: int, replay: int, share: float, most: int) -> int:
 def write_mix(
     store: Store, city: City, dataset: str, old: Sequence[Label], days: Sequence[Label] = (), times: int = 0
 ) -> Mix:
-    """Write ``old`` labels and ``days``, each ``times`` over, as ``dataset``, one shard per size.
-
-    Returns its composition. McvrpError if a label is of another city.
-    """
+    """Write ``old`` labels and ``days``, each ``times`` over, one shard per size; return the composition."""
     by_size: dict[int, list[Label]] = {}
     for label in [*old, *(day for day in days for _ in range(times))]:
         by_size.setdefault(label.instance.n, []).append(label)
@@ -62,7 +57,6 @@ def write_mix(
 
 
 def numbered(labels: Iterable[Label]) -> list[Label]:
-    """Return ``labels`` as rows 0, 1, 2, ..."""
     return [replace(label, index=i) for i, label in enumerate(labels)]
 
 
@@ -93,10 +87,7 @@ def drawn(
 
 
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
-    """Return the best label of each instance that ``model`` has improved in ``rounds``.
-
-    McvrpError if a file of improved labels is corrupt.
-    """
+    """Return the best label of each improved instance of ``rounds``; McvrpError if a file is corrupt."""
     best: dict[Key, Label] = {}
     for record in rounds:
         for path in store.list(layout.improved_dir(model, record.name)):

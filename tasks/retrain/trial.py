@@ -1,7 +1,7 @@
 """A trial of a new champion: fine-tune a challenger on labels, compare both, promote or reject it.
 
-Nights and improvement rounds differ in their labels only. A trial is named by a hash of its inputs. Each step
-reuses what an interrupted attempt has stored: labels, checkpoints, the published version, the comparison.
+A trial is named by a hash of its inputs. Each step reuses what an interrupted attempt has stored: labels,
+checkpoints, the published version, the comparison.
 """
 
 from __future__ import annotations
@@ -67,10 +67,7 @@ class TrialContext:
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round whose labels are written; fields as in `storage.trials.TrialRecord`.
-
-    ``fresh`` are held-out days by date; ``drift`` and ``gains`` are stored with the trial's metrics.
-    """
+    """A night or round whose labels are written, as in `TrialRecord`; ``fresh`` are held-out days by date."""
 
     name: str
     number: int
@@ -84,7 +81,7 @@ class Trial:
 
 @contextmanager
 def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialContext]:
-    """Hold the lease for retraining the model, carry out pending promotions and yield the context.
+    """Hold the lease for retraining, carry out pending promotions and yield the context.
 
     McvrpError if the lease is taken, or there is no champion of this city.
     """
@@ -128,20 +125,15 @@ def run_trial(
     """
     store, city, champion = context.store, context.city, context.champion
     challenger = _published(store, spec.model, trial.name)
-    if challenger is None:
-        challenger = train(store, city, _tuning(spec, champion, trial), cache, launch).model
+    challenger = challenger or train(store, city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:
         pairs = compared(store, city, spec, context.old, (champion, challenger), trial.name, trial.fresh)
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
+    seconds = time.monotonic() - context.began
     metrics = TrialMetrics(
-        trial.mix,
-        decision.buckets,
-        decision.p_values,
-        time.monotonic() - context.began,
-        drift=trial.drift,
-        gains=trial.gains,
+        trial.mix, decision.buckets, decision.p_values, seconds, drift=trial.drift, gains=trial.gains
     )
     store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))
     store.put_json(layout.trial_metrics(spec.model, trial.name), asdict(metrics))

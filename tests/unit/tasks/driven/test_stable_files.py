@@ -47,12 +47,6 @@ def look(
     return [path.removeprefix("incoming/") for path in whole], names, sum(waited)
 
 
-def test_other_suffixes_are_ignored(store: Store) -> None:
-    put(store, "old.CSV", WHOLE, 60)
-    put(store, "notes.txt", b"half a sen", 0)
-    assert look(store) == (["old.CSV"], {}, 0)
-
-
 def test_what_changed_a_moment_ago_is_looked_at_again(store: Store) -> None:
     put(store, "new.csv", WHOLE, 1)
     put(store, "ahead.csv", WHOLE, -20)
@@ -84,10 +78,15 @@ def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
 def test_whole_files_of_each_kind_look_whole(store: Store) -> None:
     buffer = io.BytesIO()
     pd.DataFrame({"a": [1]}).to_parquet(buffer)
-    files = {"a.csv": b"a\r\n1\r\n", "b.csv": b"a\r1\r", "c.csv": "a\n1\n".encode("utf-16")}
+    files = {
+        "notes.txt": b"half",
+        "a.CSV": b"a\r\n1\r\n",
+        "b.csv": b"a\r1\r",
+        "c.csv": "a\n1\n".encode("utf-16"),
+    }
     for name, data in {**files, "d.parquet": buffer.getvalue()}.items():
         put(store, name, data, 60)
-    assert look(store) == (["a.csv", "b.csv", "c.csv", "d.parquet"], {}, 0)
+    assert look(store) == (["a.CSV", "b.csv", "c.csv", "d.parquet"], {}, 0)
 
 
 def test_nothing_is_waited_for_where_that_is_not_asked(store: Store) -> None:
