@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
@@ -26,12 +25,11 @@ _DAY, _ROUTE = ["day"], ["day", "route"]
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """Orders and driven routes of one day; ``rows`` are the numbers of its rows in the table."""
+    """Orders and driven routes of one day."""
 
     date: datetime.date
     instance: Instance
     solution: Solution
-    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -184,5 +182,4 @@ def _day(city: City, stops: pd.DataFrame) -> CheckedDay:
         int(stops["capacity"].iloc[0]),
     )
     routes = (route["node"].astype(int).tolist() for _, route in stops.sort_values("stop").groupby("route"))
-    rows = np.sort(stops.index.to_numpy(np.int64))
-    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, Solution.of(routes)), rows)
+    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, Solution.of(routes)))

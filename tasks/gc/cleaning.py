@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -30,11 +31,10 @@ from mcvrp.tasks.gc.find import (
     in_benchmarks,
     in_labels,
     in_models,
-    in_quarantine,
-    in_solutions,
     in_training,
     needless_trial,
     or_skipped,
+    outdated,
     scraps,
 )
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
@@ -42,10 +42,7 @@ from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
 @dataclass(frozen=True)
 class CleaningSummary:
-    """Candidates that were found, or removed if ``deleted``; ``skipped`` could not be examined.
-
-    ``kept_now`` counts candidates that became referenced in the meantime.
-    """
+    """Candidates found, or removed if ``deleted``; ``kept_now`` others became referenced in the meantime."""
 
     candidates: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
@@ -80,8 +77,8 @@ _AREAS = (
         "attention", in_attention, layout.attention_lease, "attention models {!r} are in training or cleaned"
     ),
     _Area("benchmarks", in_benchmarks),
-    _Area("solutions", in_solutions),
-    _Area("driven", in_quarantine),
+    _Area("solutions", partial(outdated, "solution", layout.solution_dir, "solution_days")),
+    _Area("driven", partial(outdated, "quarantined rows", layout.quarantine_dir, "quarantine_days")),
 )
 
 

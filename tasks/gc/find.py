@@ -7,7 +7,7 @@ would resume, files younger than the grace period. Unreadable artifacts are skip
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -197,10 +197,7 @@ def in_models(view: StoreView, name: str) -> Found:
 
 
 def aliased(store: Store, name: str) -> set[int]:
-    """Return the versions of the model ``name`` that an alias points to, or a rollback would restore.
-
-    McvrpError if an alias cannot be read.
-    """
+    """Return versions that an alias points to or a rollback would restore; McvrpError if one is corrupt."""
     referenced: set[int] = set()
     folder = layout.models_dir(name)
     for path in store.list(folder):
@@ -275,20 +272,11 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
             yield Candidate.of("benchmark parts", block, files, why)
 
 
-def in_solutions(view: StoreView, name: str) -> Found:
-    """Yield the solution ``name`` if it is old."""
-    return _outdated(view, "solution", layout.solution_dir(name), view.policy.solution_days)
-
-
-def in_quarantine(view: StoreView, name: str) -> Found:
-    """Yield the quarantined rows of driven routes of the city ``name`` if they are old."""
-    return _outdated(view, "quarantined rows", layout.quarantine_dir(name), view.policy.quarantine_days)
-
-
-def _outdated(view: StoreView, kind: str, path: str, days: float | None) -> Found:
-    files = view.store.files(path)
+def outdated(kind: str, folder: Callable[[str], str], setting: str, view: StoreView, name: str) -> Found:
+    """Yield the ``folder`` of ``name`` if it is older than the days of that ``setting``, if there are any."""
+    files, days = view.store.files(folder(name)), getattr(view.policy, setting)
     if days is not None and view.old(files, days * _DAY):
-        yield Candidate.of(kind, path, files, f"older than {days:g} days")
+        yield Candidate.of(kind, folder(name), files, f"older than {days:g} days")
 
 
 def scraps(view: StoreView) -> Iterator[Candidate]:

@@ -120,10 +120,8 @@ def _size_category(rows: int) -> str:
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:
-    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions.
-
-    A single table of all columns would be wider than a page of Prefect, which truncates it.
-    """
+    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions."""
+    # A single table of all columns would be wider than a page of Prefect, which truncates it.
     shown = selection(statistics, _SELECTED) if len(statistics) > _MOST_ROWS else list(statistics)
     rows = [
         _label_row(f"{size.n}", size.rows, size.absent, f"{size.runtime.mean:.3g} s", size.bytes)
@@ -168,10 +166,7 @@ def _makers(statistics: Sequence[SizeStatistics]) -> str:
 
 
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:
-    """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes.
-
-    ``statistics`` are those of one or more sizes, ascending; ``unit`` is that of the city's costs.
-    """
+    """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes."""
     labels = {"cost": f"Total distance{in_unit(unit)}", "routes": "Routes", "runtime": "Solver time (s)"}
     label = labels[quantity]
     shown = selection(statistics, _PANELS)

@@ -24,9 +24,9 @@ from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey, unit_seconds
-from mcvrp.tasks.label.publish import merge_shard
+from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.label.work import Unit, UnitReceipt
-from mcvrp.tasks.label.worker import label_unit
+from mcvrp.tasks.label.worker import label_unit, merge_shard
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
 from mcvrp.tasks.support.ray_window import WAIT_SECONDS, WINDOW
@@ -132,7 +132,8 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        seconds = unit_seconds(missing.seconds(spec), self.workers)
+        work = sum(rows * seconds_per_instance(spec, n) for n, rows in missing.by_size.items())
+        seconds = unit_seconds(work, self.workers)
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
             for jobs, unit in cut_into_units(spec, survey(self.dataset, n), seconds):
                 yield _Task(jobs, unit)

@@ -62,8 +62,7 @@ class LabelDataset:
 class ShardJob:
     """A shard that does not exist or is incomplete: the files that have rows of it, and the missing rows.
 
-    ``suspects`` are missing rows that an earlier run could not solve. ``units`` counts the units of work
-    on the shard that have not come back yet.
+    An earlier run could not solve the ``suspects``; so many ``units`` of work have not come back yet.
     """
 
     n: int
@@ -96,10 +95,6 @@ class Missing:
     @property
     def rows(self) -> int:
         return sum(self.by_size.values())
-
-    def seconds(self, spec: LabelSpec) -> float:
-        """Return the estimated seconds that one core takes for them."""
-        return sum(rows * seconds_per_instance(spec, n) for n, rows in self.by_size.items())
 
 
 def count_missing(dataset: LabelDataset) -> Missing:

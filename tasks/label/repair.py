@@ -42,13 +42,11 @@ def repair_dataset(dataset: LabelDataset) -> int:
     if dataset.document.corrupt:
         corrupt.add(layout.label_spec(name))
     paths = sorted({*corrupt, *_without_footer(dataset, corrupt)})
-    repaired: list[str] = []
-    for path in paths:
-        if not path.endswith(".parquet"):
-            store.move(path, layout.corrupt(name, path))
-            repaired.append(f"{path} was corrupt: it is recreated")
-    tables = [path for path in paths if path.endswith(".parquet")]
-    repaired += _repair_tables(dataset, tables)
+    documents = [path for path in paths if not path.endswith(".parquet")]
+    for path in documents:
+        store.move(path, layout.corrupt(name, path))
+    repaired = [f"{path} was corrupt: it is recreated" for path in documents]
+    repaired += _repair_tables(dataset, [path for path in paths if path not in documents])
     # After the files: a run that is killed before this finds them gone, and takes no other file for them.
     clear_faults(store, name, paths)
     return _report(repaired)

@@ -49,10 +49,7 @@ class Gains:
 
 @dataclass(frozen=True)
 class TrialMetrics:
-    """Metrics of a trial: training mix, comparison as in `tasks.retrain.decide.Decision`, ``seconds`` in all.
-
-    Nights have the drift of fresh days from the old labels, rounds the improvement of the labels (``gains``).
-    """
+    """Metrics of a trial; nights have the drift from the old labels, rounds the improvement of the labels."""
 
     mix: Mix
     buckets: tuple[Bucket, ...]
@@ -79,6 +76,10 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         for earlier in trial_records(store, model, layout.ROUND)
         if earlier.loop == record.loop != "" and earlier.number <= record.number  # "" is a night
     ]
+    decision = f"Version {record.challenger} was promoted"
+    if not record.applied:
+        kept = f"version {record.champion} stays champion"
+        decision = f"Version {record.challenger} was not promoted, {kept}"
     spec = store.get_json(layout.trial_spec(model, record.name))
     text = render(
         __package__,
@@ -86,7 +87,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         model=model,
         record=record,
         is_round=record.name.startswith(layout.ROUND),
-        sentence=sentence(record),
+        sentence=f"{decision}: {'; '.join(record.reasons)}.",
         figures=figures(record, metrics),
         gained=gained(metrics),
         comparison=comparison(metrics),
@@ -96,14 +97,6 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         spec=json.dumps(spec, indent=2),
     )
     store.put(readme, text.encode())
-
-
-def sentence(record: TrialRecord) -> str:
-    """Return the decision and its reasons."""
-    why = "; ".join(record.reasons)
-    if record.applied:
-        return f"Version {record.challenger} was promoted: {why}."
-    return f"Version {record.challenger} was not promoted, version {record.champion} stays champion: {why}."
 
 
 def learned(metrics: TrialMetrics) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _ROW = 0.55  # inches
 _JITTER = 0.28  # rows
+_LEGEND = ("instance", "95 % interval of the mean", "mean")
 _SIZES = 3  # number of sizes if the spec has none
 _MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
@@ -50,7 +51,9 @@ def compared(
     ``trial`` determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are
     held-out days by date.
     """
-    stream = InstanceStream(city, spec.seed, "trial", _rules(store, city, dataset))
+    has_spec = store.exists(label_spec(dataset))  # otherwise the city's rules
+    rules = stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
+    stream = InstanceStream(city, spec.seed, "trial", rules)
     first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
     rows = [
         (DRAWN, stream(n, i), f"(n={n}, i={i})")
@@ -63,13 +66,6 @@ def compared(
     costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
     named = [(part, instance.n, name) for part, instance, name in rows]
     return pd.DataFrame(named, columns=list(COLUMNS[:3])).assign(champion=costs[0], challenger=costs[1])
-
-
-def _rules(store: Store, city: City, dataset: str) -> Rules:
-    """Return the rules that the old labels were sampled by; the city's if they have no spec."""
-    if not store.exists(label_spec(dataset)):
-        return Rules.of(city, None, None)
-    return stored_spec(store, dataset)[0].rules_in(city)
 
 
 def _sizes(store: Store, dataset: str) -> list[int]:
@@ -104,10 +100,7 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -
 
 
 def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
-    """Return a PNG with one row per part and size: instances as dots, their mean and its 95 % interval.
-
-    A line marks ``worst``, the tolerated increase of a mean in percent.
-    """
+    """Return a PNG of changes in % by part and size: instances, mean with 95 % interval, and ``worst``."""
     both = changes(pairs)
     groups = [
         (f"{part}, {sizes} customers", rows["change"].to_numpy(np.float64))
@@ -118,16 +111,14 @@ def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
     style(axis)
     jitter = np.random.default_rng(0)  # seeded, so that the plot is reproducible
     for row, (_, change) in enumerate(groups):
+        instance, interval, average = _LEGEND if row == 0 else (None, None, None)
         height = row + _JITTER * jitter.uniform(-1, 1, len(change))
-        axis.plot(change, height, ".", color=GREY, alpha=0.35, markersize=5, label=_once(row, "instance"))
+        axis.plot(change, height, ".", color=GREY, alpha=0.35, markersize=5, label=instance)
         mean = float(change.mean())
         if len(change) >= 2:
             test = paired_t_test(change, np.zeros(len(change)))
-            label = _once(row, "95 % interval of the mean")
-            axis.plot([test.ci_low, test.ci_high], [row, row], color=BLUE, linewidth=5, label=label)
-        axis.plot(
-            [mean], [row], "D", color=BLUE, markersize=8, markeredgecolor="white", label=_once(row, "mean")
-        )
+            axis.plot([test.ci_low, test.ci_high], [row, row], color=BLUE, linewidth=5, label=interval)
+        axis.plot([mean], [row], "D", color=BLUE, markersize=8, markeredgecolor="white", label=average)
     axis.axvline(0, color="black", linewidth=1)
     axis.axvline(worst, color=ORANGE, linestyle="--", linewidth=1.4, label="tolerated increase of a mean")
     axis.set_yticks(range(len(groups)), [name for name, _ in groups], fontsize=FONT - 1)
@@ -136,7 +127,3 @@ def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=FONT - 2)
     return png(figure)
-
-
-def _once(row: int, label: str) -> str | None:
-    return label if row == 0 else None

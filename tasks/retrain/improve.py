@@ -95,10 +95,7 @@ def improved(
     tries: int,
     seed: int,
 ) -> list[Label]:
-    """Return ``labels``, by size, each replaced by the solution of ``solver`` if that costs less.
-
-    Improved labels are stored in the folder of ``trial``, a model and a round.
-    """
+    """Return ``labels``, by size, with improvements by ``solver``, stored with ``trial`` (model, round)."""
     result: list[Label] = []
     with Progress("improve labels", len(labels), "labels") as progress:
         for n, start, chunk in _chunks(labels):

@@ -1,7 +1,4 @@
-"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger.
-
-A night is named by a hash of its inputs; it needs new days.
-"""
+"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger."""
 
 from __future__ import annotations
 

@@ -72,7 +72,6 @@ RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
     "asked",
     [
         [FIRST],
-        [FIRST, RUNS],  # more runs of a heuristic
         [FIRST, RUNS, {"heuristic_samples": (1, 2, 7)}],
         [{"heuristic_samples": (4,)}, {"heuristic_samples": (1, 3, 4)}],  # numbers between those measured
         [FIRST, {"samples": (1, 2, 4)}],  # another number of samples, decoded alone

@@ -92,13 +92,3 @@ def test_full_disk(disk: Path, site_on_disk: Site, seed: int) -> None:
                 assert "space" in str(error)  # noqa: PT017
     label_missing(site.observer, CITY, SPEC)
     site.check()
-
-
-@pytest.mark.parametrize("seed", seeds(1))
-def test_disk_fills_while_at_work(disk: Path, site_on_disk: Site, seed: int) -> None:
-    rng, site = random.Random(seed), site_on_disk
-    driver = site.start()
-    site.await_moment(driver, rng, at_work=True)
-    with filled(disk, rng.randrange(0, 4096)):
-        assert driver.wait() in (0, 1, 2)
-    site.finish()

@@ -47,7 +47,6 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
     assert day.instance.demands.tolist() == [4, 6, 2, 1]
     assert day.instance.capacity == 10
     assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
-    assert day.rows.tolist() == [2, 3, 4, 5]
     assert check(GOOD).rejected.empty
 
 
@@ -66,13 +65,11 @@ CELLS = {
 def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
     """Each row is part of one day or rejected with a reason, and every day is feasible."""
     checked = check(rows)
-    used = [int(row) for day in checked.days for row in day.rows]
     rejected = checked.rejected["row"].tolist()
-    assert sorted([*used, *rejected]) == list(range(2, 2 + len(rows)))
+    assert len(set(rejected)) == len(rows) - sum(day.instance.n for day in checked.days) == len(rejected)
     assert checked.rejected["reason"].notna().all()
     for day in checked.days:
         assert infeasibility(day.instance, day.solution) is None
-        assert len(day.rows) == day.instance.n
 
 
 @settings(max_examples=40)

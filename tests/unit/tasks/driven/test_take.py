@@ -77,14 +77,19 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     assert (take(store).receipts, take(store).known) == ((), 2)
 
 
-def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
+def test_rejected_rows_are_quarantined(store: Store) -> None:
+    """In a form that can be corrected and submitted again; a day of two files is taken from the first."""
+    store.put("incoming/friday.csv", GOOD.encode())
     store.put("incoming/saturday.csv", MIXED.encode())
-    (receipt,) = take(store).receipts
-    assert (receipt.rows, receipt.rejected) == (2, 1)
-    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", receipt.key))))
+    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
+    _, saturday, late = take(store).receipts
+    assert (saturday.rows, saturday.rejected, late.days, late.rejected) == (2, 1, (), 3)
+    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", saturday.key))))
     assert aside["row"].tolist() == [3]
     assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
     assert set(HEADER.split(",")) <= set(aside.columns)
+    reasons = store.get(layout.driven_quarantine("lyon", late.key)).decode()
+    assert "day 2026-02-27 was already read from friday.csv" in reasons
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
@@ -113,16 +118,6 @@ def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: p
     monkeypatch.setattr(Store, "get", replaced)
     (receipt,) = take(store).receipts
     assert (receipt.sha256, receipt.days) == (checksum(GOOD.encode()), ("2026-02-27",))
-
-
-def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
-    store.put("incoming/friday.csv", GOOD.encode())
-    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
-    first, second = take(store).receipts
-    assert first.days == ("2026-02-27",)
-    assert (second.days, second.rejected) == ((), 3)
-    aside = store.get(layout.driven_quarantine("lyon", second.key)).decode()
-    assert "day 2026-02-27 was already read from friday.csv" in aside
 
 
 @pytest.mark.parametrize(

@@ -105,26 +105,19 @@ def test_nothing_is_removed_by_default(full: Store) -> None:
     assert cleaned(full).candidates == ()
 
 
-def test_of_checkpoints_what_training_goes_on_from_stays(store: Store) -> None:
-    """The latest and the best of an unfinished phase, the last of a finished one; leftovers are removed."""
+def test_checkpoints_to_resume_from_and_newer_ones_stay(store: Store) -> None:
+    """The latest and the best of an unfinished phase, the last of a finished one, those of a newer mcvrp."""
     for step in (5, 10, 15, 20):
         checkpoint(store, "run", step)
         checkpoint(store, "ended", step, steps=20)
-    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
-    age(store, "training", 100)
-    kinds = {candidate.kind for candidate in cleaned(store).candidates}
-    assert kinds == {"checkpoint", "half-written checkpoint"}
-    assert (steps(store), steps(store, "ended")) == ([15, 20], [20])
-
-
-def test_a_checkpoint_of_a_version_to_come_is_left_alone(store: Store) -> None:
-    folder = checkpoint(store, "run", 5)
-    for step in (10, 15, 20):
-        checkpoint(store, "run", step)
+    folder = checkpoint(store, "newer", 5)
     state = store.get_json(f"{folder}/state.json")
     store.put_json(f"{folder}/state.json", {**state, "format": 99})
+    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
     age(store, "training", 100)
     done = cleaned(store)
+    assert {candidate.kind for candidate in done.candidates} == {"checkpoint", "half-written checkpoint"}
+    assert (steps(store), steps(store, "ended")) == ([15, 20], [20])
     assert store.exists(f"{folder}/state.json")
     assert any("newer version of mcvrp" in skipped.why for skipped in done.skipped)
 

@@ -12,7 +12,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.labels.label_files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.publish import LabelPiece, merge_shard, publish
+from mcvrp.tasks.label.worker import LabelPiece, merge_shard, publish
 from tests.support.labels import CITY, N, some_label
 
 ROWS = 12
