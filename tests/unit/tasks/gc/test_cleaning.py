@@ -113,7 +113,8 @@ def test_checkpoints_to_resume_from_and_newer_ones_stay(store: Store) -> None:
     folder = checkpoint(store, "newer", 5)
     state = store.get_json(f"{folder}/state.json")
     store.put_json(f"{folder}/state.json", {**state, "format": 99})
-    store.put("training/run/I/step-00000007/weights.safetensors", b"left by a kill")
+    for run in ("run", "begun"):
+        store.put(f"training/{run}/I/step-00000007/weights.safetensors", b"left by a kill")
     age(store, "training", 100)
     done = cleaned(store)
     assert {candidate.kind for candidate in done.candidates} == {"checkpoint", "half-written checkpoint"}
