@@ -23,7 +23,7 @@ from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
-from mcvrp.tasks.label.verify_file import FileReport, in_staging, misplaced, verify_file
+from mcvrp.tasks.label.verify_file import FileReport, in_staging, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
@@ -43,15 +43,9 @@ class _VerifyContext:
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
     """Verify every label of ``dataset`` and store the report with it.
 
-    Parameters
-    ----------
-    workers
-        Number of cores (default: all).
-
-    Raises
-    ------
-    McvrpError
-        If there is no such dataset, or its city is not in the store.
+    A call within a day of an interrupted one resumes it; after a report everything is verified again.
+    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, or its
+    city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
@@ -82,10 +76,9 @@ def _is_table(path: str, dataset: str) -> bool:
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
     data = store.find(path)
-    sha256 = "" if data is None else hashlib.sha256(data).hexdigest()
-    nothing = "without its spec nothing else of the dataset can be verified"
-    fault = FileFault(path, sha256, reason)
-    return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
+    fault = FileFault(path, "" if data is None else hashlib.sha256(data).hexdigest(), reason)
+    unchecked = ("without its spec nothing else of the dataset can be verified",)
+    return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=unchecked)
 
 
 def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
@@ -106,7 +99,6 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     ]
     # The other files have a fault that hides their rows: whatever they have counts as missing.
     whole = [report for report in reports if report.footer]
-    faults += _overlaps(source, whole)
     for n, result in _compared(context, whole, cores):
         if isinstance(result, str):
             unchecked.append(f"n={n} could not be compared with datasets of other splits: {result}")
@@ -187,18 +179,6 @@ def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
     return digest.value if len(own) == len(reports) else ""
 
 
-def _overlaps(source: Source, reports: Sequence[FileReport]) -> Iterator[FileFault]:
-    """Yield the misplaced files with rows that another file has, too; files in their places never overlap."""
-    for stray in reports:
-        if stray.footer and any(misplaced(stray.path, stray.footer, source)):
-            for footer, other in _by_row(reports, stray.footer.n):
-                first = max(footer.row_start, stray.footer.row_start)
-                last = min(footer.row_stop, stray.footer.row_stop)
-                if other is not stray and first < last:
-                    what = f"its rows {first} to {last} of n={footer.n} are also in {other.path}"
-                    yield FileFault(stray.path, stray.sha256, what)
-
-
 def _missing(source: Source, reports: Sequence[FileReport]) -> Iterator[tuple[int, int, int]]:
     """Yield the ranges of rows of the spec that are in no file."""
     for n in source.spec.sizes:
@@ -247,9 +227,8 @@ def _in_its_file(
 ) -> FileFault:
     for footer, report in _by_row(reports, n):
         if (row := footer.row_of(i)) is not None:
-            return FileFault(
-                report.path, "", what, n, row, i
-            )  # without checksum: the bytes are good, nothing is to be repaired
+            # without checksum: the bytes are good, nothing is to be repaired
+            return FileFault(report.path, "", what, n, row, i)
     return FileFault(layout.size_dir(context.source.spec.dataset, n), "", what, n, None, i)
 
 

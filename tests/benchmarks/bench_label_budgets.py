@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from mcvrp.model.problem import Instance, Solution, cost, infeasibility
-from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP

@@ -16,7 +16,7 @@ import numpy as np
 
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
 from mcvrp.tasks.solvers.budgets import Budget, budget_for
 from mcvrp.tasks.solvers.hgs import HGS

@@ -29,7 +29,7 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.metrics import read_metrics
+from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of, row, timed_command

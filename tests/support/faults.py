@@ -90,9 +90,12 @@ class Family:
 
     def solving(self) -> list[int]:
         idle = ("ray::IDLE", *RAY_AGENTS)
-        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.isolated")
-        titles = self.members().items()
-        return [pid for pid, title in titles if title.startswith(busy) and not title.startswith(idle)]
+        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.solving")
+        return [
+            pid
+            for pid, title in self.members().items()
+            if title.startswith(busy) and not title.startswith(idle)
+        ]
 
     def without_agents(self) -> dict[int, str]:
         """Return the members without two of Ray, which notice its end within a minute."""

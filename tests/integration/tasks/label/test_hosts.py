@@ -1,4 +1,4 @@
-"""Labelling on hosts of their own addresses: a link goes down and comes back, a host goes for good.
+"""Labelling on hosts of their own addresses: a link goes down and comes back, a host goes permanently.
 
 `make test-stack-full` runs it: it takes six minutes.
 """

@@ -15,7 +15,7 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.tasks.label.publish import LabelPiece, publish
+from mcvrp.tasks.label.worker import LabelPiece, publish
 from tests.support.labels import CITY, N, some_label
 
 LEASE, ALIAS = layout.driver_lease("d"), layout.model_alias("m", "champion")
